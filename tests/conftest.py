@@ -155,7 +155,7 @@ def _new_ranks_where_a_file_has_left_groups(request: pytest.FixtureRequest) -> I
     _have_used_warm_ranks.remove(request.node)
     for cluster in _warm_for_the_session:
         if not cluster.is_closed and max(cluster.run(number_of_groups)) > _MOST_GROUPS:
-            cluster._keeper.drop(gently=True)
+            cluster._lifecycle.drop(gently=True)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -165,7 +165,7 @@ def _no_idle_ranks_where_memory_is_short() -> Iterator[None]:
     shared = sys.modules.get("course_lib.cluster.api.shared")
     if available_memory_bytes() < _SHORT_OF_MEMORY_BYTES:
         for cluster in [*_warm_for_the_session, *(shared._clusters.values() if shared else ())]:
-            cluster._keeper.drop(gently=True)
+            cluster._lifecycle.drop(gently=True)
 
 
 def number_of_groups(me: Any) -> int:

@@ -121,20 +121,20 @@ class Mesh:
     def rank_at(self, **coordinates: int) -> int:
         """The rank at a place; an axis that is not named stands at 0."""
         rank = 0
-        for axis, place in coordinates.items():
+        for axis, coordinate in coordinates.items():
             size = self._size(axis)
-            if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < size:
-                raise ValueError(f"{axis}={place!r}: places along {axis} are 0 to {size - 1}")
+            if isinstance(coordinate, bool) or not isinstance(coordinate, int) or not 0 <= coordinate < size:
+                raise ValueError(f"{axis}={coordinate!r}: places along {axis} are 0 to {size - 1}")
         for axis, size in zip(self.axes, self.shape, strict=True):
             rank = rank * size + coordinates.get(axis, 0)
         return rank
 
-    def place(self, rank: int, *axes: str) -> int:
+    def group_rank(self, rank: int, *axes: str) -> int:
         """A rank's number along these axes together, the last of them counting fastest: 0 to ``size(*axes)`` - 1."""
-        place, here = 0, self.coordinates(rank)
+        number, here = 0, self.coordinates(rank)
         for axis in self._need(axes):
-            place = place * self._size(axis) + here.get(axis, 0)
-        return place
+            number = number * self._size(axis) + here.get(axis, 0)
+        return number
 
     def refuse_others(self, axes: Sequence[str], done: str) -> None:
         """``ValueError`` where this mesh cuts along another axis than ``axes``; ``done`` is what happens to those."""
@@ -155,8 +155,8 @@ class Mesh:
     def group(self, rank: int, *axes: str) -> tuple[int, ...]:
         """The ranks that differ from ``rank`` along these axes alone, itself among them, in rising order."""
         here, together = self.coordinates(rank), [axis for axis in self.axes if axis in self._need(axes)]
-        places = itertools.product(*(range(self._size(axis)) for axis in together))
-        return tuple(self.rank_at(**here | dict(zip(together, place, strict=True))) for place in places)
+        coordinates = itertools.product(*(range(self._size(axis)) for axis in together))
+        return tuple(self.rank_at(**here | dict(zip(together, coordinate, strict=True))) for coordinate in coordinates)
 
     def groups(self, *axes: str) -> list[tuple[int, ...]]:
         """All groups along these axes: every rank is in one of them."""

@@ -14,8 +14,8 @@ from course_lib.layouts.link import Link
 __all__ = [
     "MOST_NODES",
     "check_env",
+    "check_index",
     "check_nodes",
-    "check_place",
     "check_restarts",
     "check_seconds",
     "program_file",
@@ -56,11 +56,11 @@ def check_seconds(**values: Any) -> None:
             raise ValueError(f"{name}={value!r} must be a number of seconds above 0, 60 for example")
 
 
-def check_place(what: str, number: Any, count: int) -> int:
+def check_index(what: str, number: Any, count: int) -> int:
     """A rank or a node that is there; else ``ValueError`` with the nearest."""
     if not isinstance(number, int) or isinstance(number, bool) or number not in range(count):
-        whole = isinstance(number, int) and not isinstance(number, bool)
-        near = min(max(number, 0), count - 1) if whole else 0
+        is_integer = isinstance(number, int) and not isinstance(number, bool)
+        near = min(max(number, 0), count - 1) if is_integer else 0
         raise ValueError(f"{what}={number!r} is not there: {what}s are 0 to {count - 1}, the nearest is {near}")
     return number
 

@@ -19,7 +19,7 @@ __all__ = ["AgentCommand"]
 class AgentCommand:
     """One job, as its agents are told of it. ``program``: the file and its words; nothing for a function."""
 
-    surroundings: Capabilities
+    capabilities: Capabilities
     num_nodes: int
     min_nodes: int
     ranks_per_node: int
@@ -43,10 +43,10 @@ class AgentCommand:
             f"--nnodes={nodes}",
             f"--nproc-per-node={self.ranks_per_node}",
             "--rdzv-backend=c10d",
-            f"--rdzv-endpoint={self.surroundings.address(self.host)}:{self.port}",
+            f"--rdzv-endpoint={self.capabilities.address(self.host)}:{self.port}",
             f"--rdzv-id={self.name}",
             f"--rdzv-conf={conf}",
-            f"--local-addr={self.surroundings.address(node)}",
+            f"--local-addr={self.capabilities.address(node)}",
             f"--max-restarts={self.max_restarts}",
             "--monitor-interval=0.1",
             "--shutdown-timeout=3",
@@ -59,8 +59,8 @@ class AgentCommand:
         For node -1, the place between the nodes: the store of the rendezvous.
         """
         if node == -1:
-            place = (self.surroundings.address(-1), str(self.port))
-            return [sys.executable, "-m", "course_lib.nodes.rendezvous_server", *place]
+            address = (self.capabilities.address(-1), str(self.port))
+            return [sys.executable, "-m", "course_lib.nodes.rendezvous_server", *address]
         ours = ["-m", "course_lib.nodes.launch", str(self.folder)]
         return [sys.executable, "-m", "torch.distributed.run", *self.options(node), *ours, *self.program]
 
@@ -88,13 +88,13 @@ class AgentCommand:
             and name not in ("RANK", "WORLD_SIZE")
         }
         ours = {
-            "GLOO_SOCKET_IFNAME": INTERFACE if self.surroundings.has_namespaces else loopback,
+            "GLOO_SOCKET_IFNAME": INTERFACE if self.capabilities.has_namespaces else loopback,
             "OMP_NUM_THREADS": "1",
             "RES_OPTIONS": "timeout:1 attempts:1",  # a name server that does not answer must not cost five seconds
             # Else restarted ranks look for the dead ones in a store that they share with them (pytorch issue 135712).
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
             "CUDA_VISIBLE_DEVICES": "",  # ranks of two nodes would take the same GPUs, each for its own
             "COURSE_NODE": str(node),
-            "COURSE_LINK": INTERFACE if self.surroundings.has_namespaces else "",
+            "COURSE_LINK": INTERFACE if self.capabilities.has_namespaces else "",
         }
         return {"TORCH_CPP_LOG_LEVEL": "ERROR", **inherited, **ours, **self.env}

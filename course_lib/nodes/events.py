@@ -1,4 +1,4 @@
-"""What happened in a job, in order: from the warden, from us, and from the ranks that began."""
+"""What happened in a job, in order: from the supervisor, from us, and from the ranks that began."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def of_rounds(rounds: Sequence[RestartRound], began_at: float) -> list[Event]:
     events: list[Event] = []
     before: RestartRound | None = None
     for one in rounds:
-        if not one.is_whole:
+        if not one.is_complete:
             continue
         at_s = one.time - began_at
         ranks = tuple(rank.rank for rank in one.ranks)

@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from course_lib.cluster.base.failure import Failure, file_of
-from course_lib.nodes.launch import place_of
+from course_lib.nodes.launch import path_of
 from course_lib.nodes.records import AttemptStart
 
-__all__ = ["JobFailed", "JobTimeout", "ProgramFault", "faults", "first", "standing", "why_nobody_met"]
+__all__ = ["JobFailed", "JobTimeout", "ProgramFault", "faults", "first", "location", "why_no_rendezvous"]
 
 _DIED = re.compile(
     r"^(?:[A-Z]\d{4} (\d\d:\d\d:\d\d\.\d+))?.*failed \(exitcode: (-?\d+)\) local_rank: \d+ \(pid: (\d+)\)",
@@ -23,14 +23,14 @@ _DIED = re.compile(
 )
 
 
-class _Told:
+class _ShownAsText:
     """Shows its story in a notebook, in place of the library's own stack."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
 
 
-class JobFailed(_Told, RuntimeError):
+class JobFailed(_ShownAsText, RuntimeError):
     """A job on nodes failed; ``faults`` has what happened to which rank, the first first."""
 
     def __init__(self, story: str, faults: Sequence[ProgramFault] = ()) -> None:
@@ -63,13 +63,13 @@ def faults(folder: Path, began: Sequence[AttemptStart], agent_text: Mapping[int,
     found: dict[int, ProgramFault] = {}
     for one in began:
         with contextlib.suppress(OSError):
-            at_s, failure = pickle.loads(place_of(folder, "failure", one).read_bytes())
+            at_s, failure = pickle.loads(path_of(folder, "failure", one).read_bytes())
             found[one.pid] = ProgramFault(at_s, one.rank, one.node, one.pid, _raised(failure), failure.is_echo)
     for text in agent_text.values():
         for clock, code, pid in _DIED.findall(text):
             dead = by_pid.get(int(pid))
             if dead is not None and dead.pid not in found:
-                at_s = _moment(clock, dead.time)
+                at_s = _timestamp(clock, dead.time)
                 found[dead.pid] = ProgramFault(at_s, dead.rank, dead.node, dead.pid, _exited(int(code)))
     return sorted(found.values(), key=lambda fault: fault.time)
 
@@ -79,7 +79,7 @@ def first(found: Sequence[ProgramFault]) -> ProgramFault | None:
     return min(found, key=lambda fault: (fault.is_echo, fault.time), default=None)
 
 
-def why_nobody_met(agent_text: Mapping[int, str]) -> str | None:
+def why_no_rendezvous(agent_text: Mapping[int, str]) -> str | None:
     """What the agents say where the rendezvous itself failed; None where it did not."""
     for node, text in agent_text.items():
         if "RendezvousTimeoutError" in text:
@@ -91,10 +91,10 @@ def why_nobody_met(agent_text: Mapping[int, str]) -> str | None:
     return None
 
 
-def standing(folder: Path, one: AttemptStart) -> str:
+def location(folder: Path, one: AttemptStart) -> str:
     """Where a rank stood when its stacks were asked for: the innermost lines; empty where it did not answer."""
     with contextlib.suppress(OSError):
-        lines = place_of(folder, "stacks", one).read_text().splitlines()
+        lines = path_of(folder, "stacks", one).read_text().splitlines()
         frames = [line.strip() for line in lines if line.strip().startswith("File ")]
         own = [frame for frame in frames if "/site-packages/" not in frame and "/course_lib/" not in frame]
         own = [frame for frame in own if "/lib/python3" not in frame and "<frozen" not in frame]
@@ -119,10 +119,10 @@ def _exited(code: int) -> str:
     return f"was killed by signal {-code}"
 
 
-def _moment(clock: str, after: float) -> float:
+def _timestamp(clock: str, after: float) -> float:
     """The first time after a moment at which a clock on this wall shows "HH:MM:SS.ssssss"."""
     if not clock:
         return after
-    begun = datetime.fromtimestamp(after)
-    seen = datetime.combine(begun.date(), datetime.strptime(clock, "%H:%M:%S.%f").time())
-    return (seen if seen >= begun else seen + timedelta(days=1)).timestamp()
+    began = datetime.fromtimestamp(after)
+    seen = datetime.combine(began.date(), datetime.strptime(clock, "%H:%M:%S.%f").time())
+    return (seen if seen >= began else seen + timedelta(days=1)).timestamp()

@@ -14,11 +14,11 @@ from course_lib.nodes.events import Event
 from course_lib.nodes.failures import JobFailed, JobTimeout, ProgramFault
 from course_lib.nodes.outcome import JobOutcome
 from course_lib.nodes.records import AttemptStart
-from course_lib.nodes.supervisor.supervisor_client import SupervisorClient, WardenGone
+from course_lib.nodes.supervisor.supervisor_client import SupervisorClient, SupervisorGone
 
 __all__ = ["NodesJob"]
 
-_LOOK_S = 0.1
+_POLL_S = 0.1
 _BEGIN_S = 60.0  # that a rank may take to begin, before it is killed
 _STACKS_S = 1.0
 
@@ -26,15 +26,15 @@ _STACKS_S = 1.0
 class NodesJob:
     """Made by ``Nodes.torchrun``. Its agents run until they end, are killed, or the nodes are closed."""
 
-    def __init__(self, plan: AgentCommand, keeper: SupervisorClient, *, is_function: bool) -> None:
-        self.plan, self._keeper = plan, keeper
+    def __init__(self, plan: AgentCommand, supervisor: SupervisorClient, *, is_function: bool) -> None:
+        self.plan, self._supervisor = plan, supervisor
         self._outcome = JobOutcome(plan, is_function=is_function)
         self._began_at = time.time()
-        self._ours: list[Event] = []  # what we did, and what the warden said
+        self._ours: list[Event] = []  # what we did, and what the supervisor said
         self._running: set[int] = set()
         self._codes: dict[int, int] = {}  # by node, of agents that have ended
         self._killed: list[int] = []  # nodes, and not started again
-        self._victims: set[int] = set()  # processes of ranks that we killed
+        self._killed_pids: set[int] = set()  # processes of ranks that we killed
         self._marks: dict[str, int] = {}  # how much each rank had printed when it was last killed, or a node begun
         self._is_stopped = False
         if plan.host == -1:
@@ -48,7 +48,7 @@ class NodesJob:
     def wait(self, timeout_s: float = 120.0) -> NodesJob:
         """Until the job has ended. Raises ``JobFailed``; at ``timeout_s`` ends all of it and raises ``JobTimeout``."""
         arguments.check_seconds(timeout_s=timeout_s)
-        self._listen_until(lambda: not self._running, timeout_s)
+        self._take_news_until(lambda: not self._running, timeout_s)
         if self.has_failed:
             raise JobFailed(self._why(), self.faults)
         return self
@@ -64,7 +64,7 @@ class NodesJob:
         def printed() -> bool:
             return text in self._outcome.printed(rank, self._marks)
 
-        self._listen_until(lambda: printed() or not self._running, timeout_s)
+        self._take_news_until(lambda: printed() or not self._running, timeout_s)
         if not printed():
             why = self._why() if self.has_failed else "The job had come to its end."
             raise JobFailed(f"rank {rank} never printed {text!r}. {why}", self.faults)
@@ -79,21 +79,21 @@ class NodesJob:
             return
         assert node is not None
         self._check_node(node)
-        self._listen(0.0)
+        self._take_news(0.0)
         if node not in self._running or node in self._killed:
             raise ValueError(f"node {node} has no agent that runs; there is nothing to kill")
         self._marks = self._outcome.lengths()
         self._killed.append(node)
         self._note("killed", f"node {node} was killed, its agent and its ranks", node)
-        self._keeper.ask("kill_node", node=node)
+        self._supervisor.ask("kill_node", node=node)
 
     def start_node(self, node: int) -> None:
         """Begin the agent of a killed node again; it joins the rendezvous, and all ranks begin anew."""
         self._check_node(node)
-        self._listen(0.0)
+        self._take_news(0.0)
         if node in self._running and node not in self._killed:
             raise ValueError(f"node {node} runs already; job.kill(node={node}) would end it")
-        self._listen_until(lambda: node not in self._running, _BEGIN_S)
+        self._take_news_until(lambda: node not in self._running, _BEGIN_S)
         if not self._running:
             raise ValueError("the job has ended; start another with nodes.torchrun(...)")
         self._marks = self._outcome.lengths()
@@ -104,10 +104,10 @@ class NodesJob:
 
     def stop(self) -> None:
         """End the job now, with all that it has started. Safe to repeat."""
-        if self._running and not self._keeper.is_closed:
+        if self._running and not self._supervisor.is_closed:
             self._is_stopped = True
-            with contextlib.suppress(WardenGone):  # who has taken all of it along
-                self._keeper.ask("stop")
+            with contextlib.suppress(SupervisorGone):  # who has taken all of it along
+                self._supervisor.ask("stop")
         self._running.clear()
 
     def command(self, node: int = 0) -> str:
@@ -119,7 +119,7 @@ class NodesJob:
     @property
     def is_running(self) -> bool:
         """Whether an agent still runs."""
-        self._listen(0.0)
+        self._take_news(0.0)
         return bool(self._running)
 
     @property
@@ -157,9 +157,9 @@ class NodesJob:
     @property
     def events(self) -> list[Event]:
         """What happened, in order, with seconds since the job began."""
-        self._listen(0.0)
+        self._take_news(0.0)
         met = events.of_rounds(self._outcome.rounds, self._began_at)
-        others = [fault for fault in self.faults if fault.pid not in self._victims]
+        others = [fault for fault in self.faults if fault.pid not in self._killed_pids]
         return events.in_order(self._ours, met, events.of_faults(others, self._began_at))
 
     @property
@@ -170,7 +170,7 @@ class NodesJob:
     def keep(self) -> None:
         """Read what there is into memory: the nodes are about to go, with their folder."""
         with contextlib.suppress(Exception):
-            self._listen(0.0)
+            self._take_news(0.0)
         self._outcome.keep()
 
     def __repr__(self) -> str:
@@ -182,7 +182,7 @@ class NodesJob:
         plan = self.plan
         folder = plan.node_folder(node)
         folder.mkdir(exist_ok=True)
-        answer = self._keeper.ask(
+        answer = self._supervisor.ask(
             "start",
             node=node,
             argv=plan.argv(node),
@@ -199,24 +199,24 @@ class NodesJob:
     def _kill_rank(self, rank: int) -> None:
         def latest() -> AttemptStart | None:
             rounds = self._outcome.rounds
-            whole = rounds[-1].ranks if rounds and rounds[-1].is_whole else ()
-            return next((one for one in whole if one.rank == rank), None)
+            ranks = rounds[-1].ranks if rounds and rounds[-1].is_complete else ()
+            return next((one for one in ranks if one.rank == rank), None)
 
-        self._listen_until(lambda: latest() is not None or not self._running, _BEGIN_S)
-        victim = latest()
+        self._take_news_until(lambda: latest() is not None or not self._running, _BEGIN_S)
+        target = latest()
         self._marks = self._outcome.lengths()
         at = time.time()
-        hit = victim and self._keeper.ask("signal", pids=[victim.pid], number=int(signal.SIGKILL))["hit"]
-        if not (victim and hit):
+        hit = target and self._supervisor.ask("signal", pids=[target.pid], number=int(signal.SIGKILL))["hit"]
+        if not (target and hit):
             raise ValueError(f"rank {rank} has no process that runs; there is nothing to kill")
-        self._victims.add(victim.pid)
-        self._note("killed", f"rank {rank} (node {victim.node}) was killed", victim.node, (rank,), at)
+        self._killed_pids.add(target.pid)
+        self._note("killed", f"rank {rank} (node {target.node}) was killed", target.node, (rank,), at)
 
-    def _listen(self, timeout_s: float) -> None:
-        """Hear what the warden says."""
-        if self._keeper.is_closed or not self._running:
+    def _take_news(self, timeout_s: float) -> None:
+        """Hear what the supervisor says."""
+        if self._supervisor.is_closed or not self._running:
             return
-        for news in self._keeper.news(timeout_s):
+        for news in self._supervisor.news(timeout_s):
             node, code = news["node"], news["code"]
             if node not in self._running:
                 continue
@@ -228,28 +228,28 @@ class NodesJob:
                 what = "finished" if code == 0 else "ended"
                 self._note(what, f"the agent of node {node} {end}", node, at=news["time"])
             if not self._running:
-                self._keeper.ask("stop")  # a store that stands apart, and whatever else is left
+                self._supervisor.ask("stop")  # a store that stands apart, and whatever else is left
 
-    def _listen_until(self, happened: Callable[[], bool], timeout_s: float) -> None:
+    def _take_news_until(self, happened: Callable[[], bool], timeout_s: float) -> None:
         """Listen until something has happened. At the limit, or interrupted, end the job; at the limit raise."""
         until = time.monotonic() + timeout_s
         try:
             while not happened():
                 left_s = until - time.monotonic()
                 if left_s <= 0:
-                    raise JobTimeout(self._where_all_stood(timeout_s), self.faults)
-                self._listen(min(_LOOK_S, left_s))
+                    raise JobTimeout(self._hang_report(timeout_s), self.faults)
+                self._take_news(min(_POLL_S, left_s))
         except BaseException:
             self.stop()
             raise
 
-    def _where_all_stood(self, timeout_s: float) -> str:
+    def _hang_report(self, timeout_s: float) -> str:
         rounds = self._outcome.rounds
         if rounds and hasattr(signal, "SIGUSR1"):
             pids = [one.pid for one in rounds[-1].ranks]
-            self._keeper.ask("signal", pids=pids, number=int(signal.SIGUSR1))
+            self._supervisor.ask("signal", pids=pids, number=int(signal.SIGUSR1))
             until = time.monotonic() + _STACKS_S
-            while time.monotonic() < until and not all(map(self._outcome.standing, rounds[-1].ranks)):
+            while time.monotonic() < until and not all(map(self._outcome.location, rounds[-1].ranks)):
                 time.sleep(0.02)
         num_ranks = self.plan.num_nodes * self.plan.ranks_per_node
         return reports.not_ended(self._outcome, timeout_s, num_ranks=num_ranks)
@@ -261,7 +261,7 @@ class NodesJob:
         self._ours.append(Event((at or time.time()) - self._began_at, what, text, node, ranks))
 
     def _check_rank(self, rank: Any) -> int:
-        return arguments.check_place("rank", rank, self.plan.num_nodes * self.plan.ranks_per_node)
+        return arguments.check_index("rank", rank, self.plan.num_nodes * self.plan.ranks_per_node)
 
     def _check_node(self, node: Any) -> int:
-        return arguments.check_place("node", node, self.plan.num_nodes)
+        return arguments.check_index("node", node, self.plan.num_nodes)

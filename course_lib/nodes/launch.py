@@ -27,13 +27,13 @@ from course_lib.nodes.records import AttemptStart
 from course_lib.nodes.supervisor import process_tree as families
 from course_lib.nodes.supervisor.counters import INTERFACE
 
-__all__ = ["main", "place_of"]
+__all__ = ["main", "path_of"]
 
 
-def place_of(folder: Path, kind: str, began: AttemptStart) -> Path:
+def path_of(folder: Path, kind: str, began: AttemptStart) -> Path:
     """Where a rank keeps one ``kind`` of thing: stdout, stderr, its result or failure, the stacks it is asked for."""
-    meeting = began.meeting.replace(":", "-").replace("/", "-")
-    return folder / kind / f"{meeting}-{began.rank}-{began.pid}"
+    rendezvous = began.rendezvous.replace(":", "-").replace("/", "-")
+    return folder / kind / f"{rendezvous}-{began.rank}-{began.pid}"
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     folder, program = Path(sys.argv[1]), sys.argv[2:]
     began = records.note(folder, os.environ)
     _write_text_to(folder, began)
-    stacks = open(place_of(folder, "stacks", began), "w")  # noqa: SIM115 - open as long as the rank is
+    stacks = open(path_of(folder, "stacks", began), "w")  # noqa: SIM115 - open as long as the rank is
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=False)
     spec = json.loads((folder / "job.json").read_text())
@@ -75,12 +75,12 @@ def _run(folder: Path, began: AttemptStart, spec: dict[str, Any], program: list[
 def _of_the_program(trace: TracebackType | None) -> TracebackType | None:
     """The way to an error from where the program begins: what stands around it is no news."""
     ours = os.path.dirname(__file__)
-    place = trace
-    while place is not None:
-        name = place.tb_frame.f_code.co_filename
+    entry = trace
+    while entry is not None:
+        name = entry.tb_frame.f_code.co_filename
         if not name.startswith((ours, "<frozen")) and os.path.basename(name) != "runpy.py":
-            return place
-        place = place.tb_next
+            return entry
+        entry = entry.tb_next
     return trace
 
 
@@ -102,8 +102,8 @@ def _run_function(folder: Path, began: AttemptStart) -> None:
     torch.set_num_threads(1)
     dist.init_process_group(me.backend)
     result = function(me, *arguments)
-    parcel = pack(result, folder=folder, what=f"the result of rank {me.rank}")
-    _write(place_of(folder, "result", began), pickle.dumps(parcel))
+    payload = pack(result, folder=folder, what=f"the result of rank {me.rank}")
+    _write(path_of(folder, "result", began), pickle.dumps(payload))
     sys.stdout.flush()
     dist.destroy_process_group()  # not after a failure: objects that its frames hold may wait for messages
 
@@ -120,7 +120,7 @@ def _slowed(folder: Path, began: AttemptStart, spec: dict[str, Any]) -> Iterator
 
     per_node = int(os.environ["LOCAL_WORLD_SIZE"])
     links = Links.nodes(per_node, inside=Link(), across=Link(*spec["link"]))
-    path = folder / f"links-{began.meeting.replace(':', '-').replace('/', '-')}"
+    path = folder / f"links-{began.rendezvous.replace(':', '-').replace('/', '-')}"
     shaped = ShapedLinks(links, path=path, world_size=began.world_size)
     shaped.open()
     try:
@@ -136,7 +136,7 @@ def _write_text_to(folder: Path, began: AttemptStart) -> None:
     where another node has joined, its attempt has the same number.
     """
     for number, kind in ((1, "stdout"), (2, "stderr")):
-        with open(place_of(folder, kind, began), "w") as file:
+        with open(path_of(folder, kind, began), "w") as file:
             os.dup2(file.fileno(), number)
 
 
@@ -145,7 +145,7 @@ def _keep_failure(error: BaseException, folder: Path, began: AttemptStart) -> No
 
     failure = describe(error, rank=began.rank)
     with contextlib.suppress(Exception):  # the error itself is worth more than its record
-        _write(place_of(folder, "failure", began), pickle.dumps((time.time(), failure)))
+        _write(path_of(folder, "failure", began), pickle.dumps((time.time(), failure)))
 
 
 def _write(path: Path, body: bytes) -> None:
@@ -172,12 +172,12 @@ def _end_with_the_agent() -> None:
     families.die_with_parent()
     if sys.platform != "linux":
 
-        def look() -> None:
+        def follow_the_parent() -> None:
             while os.getppid() == parent:
                 time.sleep(0.5)
             os._exit(1)
 
-        threading.Thread(target=look, daemon=True).start()
+        threading.Thread(target=follow_the_parent, daemon=True).start()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from course_lib.nodes import arguments
 from course_lib.nodes.command import AgentCommand
 from course_lib.nodes.job import NodesJob
 from course_lib.nodes.ports import free_port
-from course_lib.nodes.supervisor.capabilities import Capabilities, look
+from course_lib.nodes.supervisor.capabilities import Capabilities, find_capabilities
 from course_lib.nodes.supervisor.namespaces import shape_words
 from course_lib.nodes.supervisor.supervisor_client import SupervisorClient
 
@@ -51,16 +51,16 @@ class Nodes:
         arguments.check_nodes(num_nodes, ranks_per_node, link, network)
         self.num_nodes, self.ranks_per_node = num_nodes, ranks_per_node
         self.link = link or Link()
-        self.surroundings = look(network)
+        self.capabilities = find_capabilities(network)
         self._numbers = itertools.count()
         self._job: NodesJob | None = None
         self._sent_before: list[int] | None = None
-        self._keeper = SupervisorClient()
+        self._supervisor = SupervisorClient()
         try:
-            if self.surroundings.has_namespaces:
+            if self.capabilities.has_namespaces:
                 self._make_networks()
         except BaseException:
-            self._keeper.close()
+            self._supervisor.close()
             raise
 
     @property
@@ -94,12 +94,12 @@ class Nodes:
         words = () if is_function else (str(arguments.program_file(program)), *map(str, args))
         folder = self._job_folder()
         plan = AgentCommand(
-            surroundings=self.surroundings,
+            capabilities=self.capabilities,
             num_nodes=self.num_nodes,
             min_nodes=min_nodes or self.num_nodes,
             ranks_per_node=self.ranks_per_node,
             max_restarts=max_restarts,
-            port=_PORT if self.surroundings.has_namespaces else free_port(),
+            port=_PORT if self.capabilities.has_namespaces else free_port(),
             name=folder.name,
             folder=folder,
             program=words,
@@ -109,7 +109,7 @@ class Nodes:
         )
         self._write_job(folder, (program, args) if is_function else None)
         self._sent_before = self._count()
-        self._job = NodesJob(plan, self._keeper, is_function=is_function)
+        self._job = NodesJob(plan, self._supervisor, is_function=is_function)
         return self._job
 
     def sent_bytes(self) -> list[int] | None:
@@ -126,11 +126,11 @@ class Nodes:
     def close(self) -> None:
         """End all that runs, and take the nodes down. Safe to repeat."""
         try:
-            if self._job is not None and not self._keeper.is_closed:
+            if self._job is not None and not self._supervisor.is_closed:
                 self._job.keep()
                 self._job.stop()
         finally:
-            self._keeper.close()
+            self._supervisor.close()
 
     def __enter__(self) -> Nodes:
         return self
@@ -143,38 +143,38 @@ class Nodes:
     def __str__(self) -> str:
         nodes = f"{self.num_nodes} node{'s' * (self.num_nodes > 1)}"
         ranks = f"{self.ranks_per_node} rank{'s' * (self.ranks_per_node > 1)}"
-        return f"{nodes} of {ranks}, {self.surroundings.in_words(self.num_nodes, self.link)}"
+        return f"{nodes} of {ranks}, {self.capabilities.in_words(self.num_nodes, self.link)}"
 
     __repr__ = __str__
 
     def _make_networks(self) -> None:
-        found, rate = self.surroundings, self.link.bandwidth_bytes_per_s
+        found, rate = self.capabilities, self.link.bandwidth_bytes_per_s
         bytes_per_s = rate if rate < math.inf and found.has_tbf else None
         shapes = shape_words(self.link.latency_s, bytes_per_s, has_netem=found.has_netem)
-        answer = self._keeper.ask("open", num_nodes=self.num_nodes, shapes=shapes)
+        answer = self._supervisor.ask("open", num_nodes=self.num_nodes, shapes=shapes)
         if "refused" in answer:  # what worked in the trial does not now
-            self._keeper.close()
-            self._keeper = SupervisorClient()
+            self._supervisor.close()
+            self._supervisor = SupervisorClient()
             second = found.has_second_loopback
-            self.surroundings = Capabilities(False, reason=answer["refused"], has_second_loopback=second)
+            self.capabilities = Capabilities(False, reason=answer["refused"], has_second_loopback=second)
 
     def _count(self) -> list[int] | None:
-        return self._keeper.ask("count")["sent"] or None
+        return self._supervisor.ask("count")["sent"] or None
 
     def _check_free(self) -> None:
-        if self._keeper.is_closed:
+        if self._supervisor.is_closed:
             raise RuntimeError("these nodes were closed; make new Nodes")
         if self._job is not None and self._job.is_running:
             raise RuntimeError("a job runs on these nodes: job.wait() until it has ended, or job.stop() it")
 
     def _job_folder(self) -> Path:
-        folder = self._keeper.folder / f"job{next(self._numbers)}"
+        folder = self._supervisor.folder / f"job{next(self._numbers)}"
         for name in ("began", "failure", "result", "stacks", "stdout", "stderr"):
             (folder / name).mkdir(parents=True)
         return folder
 
     def _write_job(self, folder: Path, call: tuple[Any, Any] | None) -> None:
-        shaped = self.link != Link() and not self.surroundings.has_namespaces
+        shaped = self.link != Link() and not self.capabilities.has_namespaces
         link = (self.link.latency_s, self.link.bandwidth_bytes_per_s) if shaped else None
         paths = [os.path.abspath(path) for path in sys.path]
         spec = {"is_function": call is not None, "link": link, "sys_path": paths}

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.cluster.process.serialization import NotSendable, Parcel, unpack_all
+from course_lib.cluster.process.serialization import NotSendable, Payload, unpack_all
 from course_lib.nodes import failures, records
 from course_lib.nodes.command import AgentCommand
 from course_lib.nodes.failures import ProgramFault
-from course_lib.nodes.launch import place_of
+from course_lib.nodes.launch import path_of
 from course_lib.nodes.records import AttemptStart, RestartRound
 
 __all__ = ["JobOutcome"]
@@ -79,9 +79,9 @@ class JobOutcome:
             self._results = self._returned(last) if self._is_function else self._all_printed(last)
         return self._results
 
-    def standing(self, one: AttemptStart) -> str:
+    def location(self, one: AttemptStart) -> str:
         """Where a rank stood when it was asked for its stacks."""
-        return failures.standing(self._plan.folder, one)
+        return failures.location(self._plan.folder, one)
 
     def keep(self) -> None:
         """Read everything now: the folder is about to go."""
@@ -99,15 +99,15 @@ class JobOutcome:
         return "".join(self._read(self._path_of(one, name)) for name in names)
 
     def _path_of(self, one: AttemptStart, name: str) -> Path:
-        return place_of(self._plan.folder, name, one)
+        return path_of(self._plan.folder, name, one)
 
     def _returned(self, last: Sequence[AttemptStart]) -> list[Any]:
-        parcels: dict[int, Parcel] = {}
+        payloads: dict[int, Payload] = {}
         for one in last:
             with contextlib.suppress(FileNotFoundError):
-                parcels[one.rank] = pickle.loads(place_of(self._plan.folder, "result", one).read_bytes())
+                payloads[one.rank] = pickle.loads(path_of(self._plan.folder, "result", one).read_bytes())
         try:
-            results = unpack_all(parcels)
+            results = unpack_all(payloads)
         except NotSendable as error:
             self._unreadable = str(error)
             raise

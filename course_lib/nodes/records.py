@@ -24,7 +24,7 @@ class AttemptStart:
     node: int  # the node's own number
     restart_count: int  # of its agent
     pid: int
-    meeting: str  # the same for all ranks that met at one rendezvous
+    rendezvous: str  # the same for all ranks that met at one rendezvous
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RestartRound:
     ranks: tuple[AttemptStart, ...]
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return len(self.ranks) == self.ranks[0].world_size
 
     @property
@@ -63,12 +63,12 @@ def note(folder: Path, env: Mapping[str, str]) -> AttemptStart:
         node=int(env["COURSE_NODE"]),
         restart_count=int(env.get("TORCHELASTIC_RESTART_COUNT", "0")),
         pid=os.getpid(),
-        meeting=f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}/{env['WORLD_SIZE']}",
+        rendezvous=f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}/{env['WORLD_SIZE']}",
     )
-    place = folder / "began"
-    draft = place / f".{began.pid}"
+    began_folder = folder / "began"
+    draft = began_folder / f".{began.pid}"
     draft.write_text(json.dumps(asdict(began)))
-    draft.rename(place / f"{began.time:.6f}-{began.node}-{began.local_rank}.json")
+    draft.rename(began_folder / f"{began.time:.6f}-{began.node}-{began.local_rank}.json")
     return began
 
 
@@ -79,8 +79,8 @@ def read(folder: Path) -> list[AttemptStart]:
 
 def rounds(began: Sequence[AttemptStart]) -> list[RestartRound]:
     """The meetings, in order. Of two processes of one rank at one meeting the later counts."""
-    by_meeting: dict[str, dict[int, AttemptStart]] = {}
+    by_rendezvous: dict[str, dict[int, AttemptStart]] = {}
     for one in began:
-        by_meeting.setdefault(one.meeting, {})[one.rank] = one
-    made = [RestartRound(tuple(ranks[rank] for rank in sorted(ranks))) for ranks in by_meeting.values()]
+        by_rendezvous.setdefault(one.rendezvous, {})[one.rank] = one
+    made = [RestartRound(tuple(ranks[rank] for rank in sorted(ranks))) for ranks in by_rendezvous.values()]
     return sorted(made, key=lambda one: min(rank.time for rank in one.ranks))

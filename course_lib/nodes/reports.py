@@ -26,17 +26,17 @@ def failed(outcome: JobOutcome, *, killed: Sequence[int], codes: Mapping[int, in
         lines.append(f"{_of_nodes(killed)} had been killed.")
     found = outcome.faults
     cause = failures.first(found)
-    is_told = bool(killed) and (cause is None or cause.is_echo)  # the kill is the cause
-    if cause is not None and not is_told:
+    is_reported = bool(killed) and (cause is None or cause.is_echo)  # the kill is the cause
+    if cause is not None and not is_reported:
         lines.append(f"{cause}.")
         lines += [f"Besides, {fault}." for fault in found if not fault.is_echo and fault != cause][:3]
-    lines += _echoes(found, None if is_told else cause)
-    unmet = failures.why_nobody_met({node: outcome.agent_text(node) for node in codes})
+    lines += _echoes(found, None if is_reported else cause)
+    unmet = failures.why_no_rendezvous({node: outcome.agent_text(node) for node in codes})
     if unmet is not None:
         nodes = sorted({one.node for one in outcome.began})
         came = f"ranks of {_of_nodes(nodes)} had begun before" if nodes else "no rank began"
         lines.append(f"The nodes did not meet{' again' if nodes else ''}: {unmet}; {came}.")
-    if cause is not None and not is_told and " raised " in str(cause):
+    if cause is not None and not is_reported and " raised " in str(cause):
         lines += _tail(f"rank {cause.rank}", outcome.rank_text(cause.rank))
     if cause is None and unmet is None:
         node = next((node for node, code in codes.items() if code and node not in killed), None)
@@ -54,11 +54,11 @@ def not_ended(outcome: JobOutcome, timeout_s: float, *, num_ranks: int) -> str:
     if not rounds:
         lines.append("No rank had begun: the agents had not met yet.")
     for one in rounds[-1].ranks if rounds else ():
-        where = outcome.standing(one)
+        where = outcome.location(one)
         lines.append(
             f"rank {one.rank} (node {one.node}) {f'stood in {where}' if where else 'did not say where it stood'}"
         )
-    if rounds and not rounds[-1].is_whole:
+    if rounds and not rounds[-1].is_complete:
         lines.append(f"Only {len(rounds[-1].ranks)} of {num_ranks} ranks had begun.")
     lines += [f"Before that: {fault}." for fault in outcome.faults]
     return "\n".join(lines)

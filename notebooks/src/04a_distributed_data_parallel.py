@@ -30,7 +30,7 @@ from course_lib.parallel.data import (
     DistributedSampler,
     all_reduce_gradients,
     broadcast_parameters,
-    find_drift,
+    find_divergence,
 )
 from course_lib.plot import gantt, lines
 
@@ -180,7 +180,7 @@ def some_steps(me, num_steps, average):
         F.cross_entropy(model(x), y).backward()
         average(me, model)
         optimizer.step()
-    return find_drift(me, model)  # compares all replicas: the one all_gather below
+    return find_divergence(me, model)  # compares all replicas: the one all_gather below
 
 
 num_tensors = len(list(make_model().parameters()))

@@ -26,10 +26,10 @@ from course_lib.meter import bytes_text, metered
 from course_lib.models import SmallCNN
 from course_lib.parallel.data import (
     DistributedDataParallel,
-    DriftDetector,
+    DivergenceDetector,
     GlobalBatches,
     broadcast_parameters,
-    find_drift,
+    find_divergence,
     load_on_all,
     save_by_one,
     save_checkpoint,
@@ -100,7 +100,7 @@ check("04.drift", drifted)
 # hint("04.drift")
 
 # %% [markdown]
-# The course's `DriftDetector` also says who differs from the majority, and since when. You can use it in your own
+# The course's `DivergenceDetector` also says who differs from the majority, and since when. You can use it in your own
 # training. A planted case: rank 2 rounds a weight after step 3, as a well-meant clean-up on one rank might.
 
 
@@ -108,7 +108,7 @@ check("04.drift", drifted)
 def train_with_a_detector(me):
     ddp = DistributedDataParallel(me, make_model().to(me.device))
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
-    detector = DriftDetector(me, ddp.module)
+    detector = DivergenceDetector(me, ddp.module)
     for step in range(6):
         torch.manual_seed(10 * step + me.rank)
         optimizer.zero_grad()
@@ -146,9 +146,12 @@ def flagged_job(me, take_step=accumulated_step, steps=8):
     ddp = TorchDDP(make_model().to(me.device))
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
     images, labels = (part[me.rank : 256 : me.world_size].to(me.device) for part in digits().train.tensors)
-    pieces, before = list(zip(images.split(32), labels.split(32), strict=True)), find_drift(me, ddp.module)
+    pieces, before = (
+        list(zip(images.split(32), labels.split(32), strict=True)),
+        find_divergence(me, ddp.module),
+    )
     losses = [take_step(ddp, optimizer, pieces) for _ in range(steps)]
-    return before, losses, find_drift(me, ddp.module)
+    return before, losses, find_divergence(me, ddp.module)
 
 
 # %%
@@ -339,7 +342,7 @@ def train_and_resume(me, path):
     save_by_one(me, path, {"step": 3, "model": model.state_dict()})
     state, other = load_on_all(me, path), make_model(seed=7 + me.rank).to(me.device)
     other.load_state_dict(state["model"])
-    return state["step"], find_drift(me, other)
+    return state["step"], find_divergence(me, other)
 
 
 def global_batch(world_size, number):

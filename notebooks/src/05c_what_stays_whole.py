@@ -25,7 +25,7 @@
 from course_lib import ask, reveal, shared_cluster
 from course_lib.meter import MemoryLedger, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel.sharded import ShardedOptimizer, deal_out
+from course_lib.parallel.sharded import ShardedOptimizer, assign_owners
 
 from collections import Counter
 
@@ -338,9 +338,9 @@ reveal("05.muon", cosines)
 
 # %% [markdown]
 # AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix must
-# come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it. `deal_out`
-# goes through them from the largest on, and gives each to the rank that has least so far: its owner. The owner alone
-# gets the mean gradient, keeps the momentum and takes the step; then it tells the others.
+# come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it.
+# `assign_owners` goes through them from the largest on, and gives each to the rank that has least so far: its owner.
+# The owner alone gets the mean gradient, keeps the momentum and takes the step; then it tells the others.
 
 
 # %%
@@ -349,7 +349,7 @@ class OwnedMuon:
 
     def __init__(self, me, matrices, lr):
         self.me, self.matrices = me, list(matrices)
-        self.owners = deal_out([matrix.shape for matrix in self.matrices], me.world_size)
+        self.owners = assign_owners([matrix.shape for matrix in self.matrices], me.world_size)
         owned = [m for m, owner in zip(self.matrices, self.owners, strict=True) if owner == me.rank]
         self.muon = torch.optim.Muon(owned, lr=lr)
 

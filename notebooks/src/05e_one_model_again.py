@@ -36,7 +36,7 @@ from course_lib.parallel.sharded import (
     load_sharded,
     newest_checkpoint,
     save_sharded,
-    whole,
+    unsharded,
 )
 from course_lib.rounding import agree, rounded
 
@@ -229,7 +229,7 @@ for ranks in (one, four):
 # ## Whole for a moment
 #
 # To look at weights, to change one by hand, to export a model: now and then you want it whole.
-# Two ways, `with whole(model)` and `full_state_dict()`:
+# Two ways, `with unsharded(model)` and `full_state_dict()`:
 
 
 # %%
@@ -237,7 +237,7 @@ def look(me):
     model = FullySharded(me, make_model(me.device))
     shard = tuple(model.module.head.w_vocab.weight.shape)
     kept_bytes = sum(parameter.nbytes for parameter in model.parameters())
-    with whole(model) as plain:
+    with unsharded(model) as plain:
         inside = tuple(plain.head.w_vocab.weight.shape)
         whole_bytes = sum(parameter.nbytes for parameter in plain.parameters())
     state = model.full_state_dict("cpu")  # unit by unit, each moved to the CPU at once
@@ -253,8 +253,8 @@ print("full_state_dict() is that of the plain model:", same)
 # %% [markdown]
 # Every rank enters, or the others wait for it; and every rank then holds everything. For a model that only fits in
 # shards, that is the end. `full_state_dict("cpu")` holds one unit whole at a time where the model computes, and the
-# rest in the host's memory. A weight that you change inside `whole(model)` is an error, since the shards would not
-# know; `whole(model, writable=True)` takes it over.
+# rest in the host's memory. A weight that you change inside `unsharded(model)` is an error, since the shards would not
+# know; `unsharded(model, writable=True)` takes it over.
 #
 # ## Never whole
 #
@@ -730,7 +730,7 @@ print("the loss with which the course went on, to within 1e-5:", agree(loaded, w
 # | `reduce_dtype` | `MixedPrecisionPolicy(reduce_dtype=...)` | `communication_data_type` |
 # | `no_sync()` | `model.set_requires_gradient_sync(False)` | `gradient_accumulation_steps` |
 # | `clip` | `nn.utils.clip_grad_norm_`, of DTensors | `gradient_clipping` |
-# | `whole(model)` | `parameter.full_tensor()`, `unit.unshard()` | `zero.GatheredParameters` |
+# | `unsharded(model)` | `parameter.full_tensor()`, `unit.unshard()` | `zero.GatheredParameters` |
 # | `full_state_dict("cpu")` | `get_model_state_dict` with `StateDictOptions` | `zero_to_fp32.py` |
 # | `fill_from_meta` | `torch.device("meta")`, `to_empty`, and your own initialisation | `zero.Init` |
 # | `save_sharded` | `torch.distributed.checkpoint` | universal checkpoints |

@@ -344,8 +344,8 @@ windows = torch.arange(8)
 seen_by = {}
 for rank in range(cube.num_ranks):
     share = DataShare.of(cube, rank)
-    seen_by[rank] = windows.chunk(share.count)[share.place].tolist()
-    print(f"rank {rank} {cube.coordinates(rank)}: place {share.place} of {share.count}, {seen_by[rank]}")
+    seen_by[rank] = windows.chunk(share.count)[share.dp_rank].tolist()
+    print(f"rank {rank} {cube.coordinates(rank)}: place {share.dp_rank} of {share.count}, {seen_by[rank]}")
 reveal("09.share", seen_by)
 
 # %% [markdown]
@@ -448,7 +448,7 @@ def mended_deal(me, mesh, batch):
     ### BEGIN SOLUTION
     ### STUB return batch.chunk(me.world_size)[me.rank]
     share = DataShare.of(mesh, me.rank)
-    return batch.chunk(share.count)[share.place]
+    return batch.chunk(share.count)[share.dp_rank]
     ### END SOLUTION
 
 

@@ -421,7 +421,7 @@ def windows_of(mesh, rank):
     """The windows of text that a rank of a mesh is given, of 400 in batches of 8, not shuffled."""
     share = DataShare.of(mesh, rank)
     options = {"global_batch_size": 8, "shuffle": False}
-    dealt = GlobalBatches(400, rank=share.place, world_size=share.count, **options)
+    dealt = GlobalBatches(400, rank=share.dp_rank, world_size=share.count, **options)
     return [window for batch in dealt for window in batch]
 
 

@@ -254,7 +254,7 @@ class CountingStem(ContextStem):
     """This rank's tokens, each with a vector for its position: (B, T) -> (B, T_r, D)."""
 
     def forward(self, tokens):
-        own = own_positions(self.cut, self.place, tokens)  # (B, T_r)
+        own = own_positions(self.cut, self.group_rank, tokens)  # (B, T_r)
         numbers = torch.arange(own.size(1), device=own.device)
         return self.tokens(own) + self.positions(numbers)
 
@@ -316,10 +316,10 @@ reveal("10.numbers", counting[0], counting[-1], on_one_device(weights))
 # %%
 class MendedStem(ContextStem):
     def forward(self, tokens):
-        own = own_positions(self.cut, self.place, tokens)
+        own = own_positions(self.cut, self.group_rank, tokens)
         ### BEGIN SOLUTION
         ### STUB numbers = torch.arange(own.size(1), device=own.device)  # your turn; self.cut knows who has what
-        numbers = torch.tensor(self.cut.positions(self.place), device=own.device)
+        numbers = torch.tensor(self.cut.positions(self.group_rank), device=own.device)
         ### END SOLUTION
         return self.tokens(own) + self.positions(numbers)
 

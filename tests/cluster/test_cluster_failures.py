@@ -128,7 +128,7 @@ def test_a_rank_that_dies_is_the_cause_and_its_peers_hear_echoes(cluster, how):
 def test_a_rank_that_dies_between_two_calls_is_replaced(cluster):
     pids = list(cluster.run(lambda me: os.getpid()))
     os.kill(pids[1], signal.SIGKILL)
-    wait_until(lambda: not cluster._team.is_whole, "the death is seen")
+    wait_until(lambda: not cluster._team.is_complete, "the death is seen")
     assert works_again(cluster)
     assert not any(psutil.pid_exists(pid) for pid in pids), "its peers were replaced with it"
 

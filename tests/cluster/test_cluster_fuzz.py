@@ -42,12 +42,12 @@ def test_after_any_body_a_right_call_is_right(ranks, seed):
     for _ in range(NUM_BODIES):
         body = random_body(draw, NUM_RANKS)
         try:
-            said = "\n".join(ranks.call(perform, (body,), show=False).left)
+            said = "\n".join(ranks.call(perform, (body,), show=False).leaks)
         except RankError as error:
             said = str(error)
         assert "had not finished" not in said, (body, said)
         run = ranks.call(right, show=False)
-        assert (list(run), run.left) == (expected(NUM_RANKS), ()), (body, said)
+        assert (list(run), run.leaks) == (expected(NUM_RANKS), ()), (body, said)
 
 
 @pytest.mark.parametrize("seed", seeds(NUM_CELL_SEEDS, 2))
@@ -59,11 +59,11 @@ def test_after_any_body_in_cells_a_right_call_is_right_and_variables_are_there_o
             cluster.push(body=body, kept=5)
             try:
                 run = cluster.cell("from wrong_bodies import perform\nperform(me, body)", show=False)
-                said = "\n".join(run.left)
+                said = "\n".join(run.leaks)
             except RankError as error:
                 said = str(error)
             assert "had not finished" not in said, (body, said)
             if "variables of your %%ranks cells" not in said:
                 assert list(cluster.pull("kept")) == [5] * NUM_RANKS, (body, said)
             run = cluster.call(right, show=False)
-            assert (list(run), run.left) == (expected(NUM_RANKS), ()), (body, said)
+            assert (list(run), run.leaks) == (expected(NUM_RANKS), ()), (body, said)

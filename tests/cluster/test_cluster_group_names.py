@@ -36,7 +36,7 @@ def counts_as_torch_2_14_does(me):
 @pytest.fixture
 def ranks():
     with Cluster(3, timeout_s=20) as cluster:
-        assert cluster.run(counts_as_torch_2_14_does).left == ()
+        assert cluster.run(counts_as_torch_2_14_does).leaks == ()
         yield cluster
 
 
@@ -55,16 +55,16 @@ def group_of_all(me):
 def test_groups_of_members_alone_leave_the_next_call_its_groups(ranks):
     for _ in range(2):
         run = ranks.run(pair_alone)
-        assert run.left == ()
+        assert run.leaks == ()
         assert run[0][1] == run[2][1] == run[1][1] + 1, "counted on the members alone"
         after = ranks.run(group_of_all)
-        assert (list(after), after.left) == ([3.0] * 3, ())
+        assert (list(after), after.leaks) == ([3.0] * 3, ())
     assert [pid for pid, _ in ranks.run(pair_alone)] == [pid for pid, _ in run]
 
 
 def test_a_cell_on_some_ranks_leaves_the_others_in_step(ranks):
     source = "import torch.distributed as dist\n_ = dist.new_group([0, 2], use_local_synchronization=True)"
-    assert ranks.cell(source, only=[0, 2], show=False).left == ()
+    assert ranks.cell(source, only=[0, 2], show=False).leaks == ()
     assert list(ranks.run(group_of_all)) == [3.0] * 3
 
 
@@ -75,7 +75,7 @@ def test_who_does_not_call_new_group_is_still_told(ranks):
             dist.new_group([0, 2])
 
     ranks.run(pair_alone)
-    assert "ranks 0, 2 called new_group and rank 1 did not" in ranks.call(some_only, show=False).left[0]
+    assert "ranks 0, 2 called new_group and rank 1 did not" in ranks.call(some_only, show=False).leaks[0]
 
 
 def test_a_group_that_has_two_names_is_told(ranks):
@@ -102,7 +102,7 @@ def test_a_call_that_makes_its_own_default_group_leaves_the_next_its_numbers():
     with Cluster(3, timeout_s=20, process_group=False) as cluster:
         for _ in range(2):
             run = cluster.run(own_group)
-            assert run.left == ()
+            assert run.leaks == ()
             assert [name for _, name in run] == ["0"] * 3
 
 

@@ -11,9 +11,9 @@ import torch.distributed as dist
 
 from course_lib.cluster import Cluster, RankError, RankFailed, RankTimeout
 from course_lib.cluster.base.failure import Frame
-from course_lib.cluster.failures.deadlock import hopeless
+from course_lib.cluster.failures.deadlock import deadlocked_ranks
 from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
-from course_lib.cluster.failures.report import died, failed_story, standing_line
+from course_lib.cluster.failures.report import died, failed_story, status_line
 from course_lib.cluster.hooks.pending_ops import PendingOp
 
 pytestmark = [
@@ -415,7 +415,7 @@ def receiving(rank, peer):
     ],
 )
 def test_hope_spreads_from_ranks_that_run(look, stuck):
-    assert sorted(hopeless(dict(enumerate(look)))) == stuck
+    assert sorted(deadlocked_ranks(dict(enumerate(look)))) == stuck
 
 
 def test_a_rank_in_backward_is_not_taken_for_waiting_while_it_computes():
@@ -424,11 +424,11 @@ def test_a_rank_in_backward_is_not_taken_for_waiting_while_it_computes():
     accounts = Accounts({"0": 1}, {"0": (0, 1)}, recent=(operation,))
     busy = RankStatus(0, operation, graph, 1, accounts=accounts)
     other = receiving(1, 0)
-    assert hopeless({0: busy, 1: other}) == {}
-    assert "waits in a receive" in standing_line(other)
+    assert deadlocked_ranks({0: busy, 1: other}) == {}
+    assert "waits in a receive" in status_line(other)
 
 
 def test_without_a_receive_under_way_none_is_told():
     torch_frame = Frame("/x/site-packages/torch/distributed/rendezvous.py", 1, "rendezvous")
     standing = RankStatus(0, None, (Frame("/tmp/ipykernel_1/2.py", 4, "step"), torch_frame))
-    assert standing_line(standing) == "runs on, at cell, line 4, in step"
+    assert status_line(standing) == "runs on, at cell, line 4, in step"

@@ -44,7 +44,7 @@ def pids(cluster) -> list[int]:
 def is_right(cluster) -> bool:
     run = cluster.call(right, show=False)
     text = {rank: f"said {rank}\n" for rank in range(cluster.world_size)}
-    return (list(run), run.text, run.left) == (expected(cluster.world_size), text, ())
+    return (list(run), run.text, run.leaks) == (expected(cluster.world_size), text, ())
 
 
 @pytest.mark.parametrize("name", KEPT)
@@ -59,8 +59,8 @@ def test_what_can_be_put_back_is_and_the_ranks_stay(ranks, name):
 def test_what_cannot_be_put_back_costs_the_ranks_and_is_said(ranks, name):
     before = pids(ranks)
     run = ranks.call(perform, ([name], {1}, False), show=False)
-    assert run.left[0].startswith("rank 1 left ")
-    assert run.left[-1] == "The ranks were replaced, so that the next call finds none of it."
+    assert run.leaks[0].startswith("rank 1 left ")
+    assert run.leaks[-1] == "The ranks were replaced, so that the next call finds none of it."
     assert is_right(ranks)
     assert not set(before) & set(pids(ranks))
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_put_back_costs_the_ranks_and_is_said(ranks, name):
 def test_a_name_is_told_where_it_was_changed(ranks):
     names = ["Tensor.sum", "torch.add", "builtins.print", "torch.full gone", "sys.modules gone"]
     run = ranks.call(perform, (names, {0, 1}, False), show=False)
-    assert run.left == (
+    assert run.leaks == (
         "ranks 0, 1 left builtins.print replaced by its own",
         "ranks 0, 1 left torch.Tensor.sum, torch.add replaced by its own and sys.modules['json'], torch.full taken "
         "away",
@@ -96,7 +96,7 @@ def puts_back_by_hand(me):
 @pytest.mark.parametrize("function", [compiles, puts_back_by_hand])
 def test_what_a_library_puts_there_itself_and_what_was_put_back_are_not_told(function):
     with Cluster(2, timeout_s=60) as cluster:
-        assert cluster.call(function, show=False).left == ()
+        assert cluster.call(function, show=False).leaks == ()
 
 
 @pytest.mark.parametrize("name", ["Tensor.sum", "inference mode"])
@@ -142,7 +142,7 @@ def test_after_any_hostile_body_a_right_call_is_right(seed):
                 cluster.push(kept=number)
             names, who, fails = random_acts(draw)
             try:
-                said = str(cluster.call(perform, (names, who, fails), show=False).left)
+                said = str(cluster.call(perform, (names, who, fails), show=False).leaks)
             except RankError as error:
                 said = str(error)
             assert is_right(cluster), (number, names, who, fails, said)

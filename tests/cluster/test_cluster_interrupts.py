@@ -17,7 +17,7 @@ import pytest
 from course_lib.cluster import Cluster, RankInterrupted
 from course_lib.cluster.api.supervisor import Supervisor
 from course_lib.cluster.base import temp_dirs as folders
-from course_lib.cluster.process.defer_interrupt import held_back
+from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 
 TRIALS = Path(__file__).resolve().parents[1] / "support" / "interrupt_trials.py"
 COUNT = int(os.environ.get("COURSE_INTERRUPTS", "15"))
@@ -144,8 +144,8 @@ def test_an_interrupt_is_held_back_until_the_block_is_over():
     before, done = signal.getsignal(signal.SIGINT), []
 
     def work() -> None:
-        with held_back():
-            with held_back():
+        with deferred_interrupts():
+            with deferred_interrupts():
                 interrupt_me()
                 done.append("inner")
             done.append("outer")
@@ -159,11 +159,11 @@ def test_an_interrupt_is_held_back_until_the_block_is_over():
 def test_an_interrupt_goes_through_where_the_block_hangs(monkeypatch):
     from course_lib.cluster.process import defer_interrupt as hold
 
-    monkeypatch.setattr(hold, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(hold, "_MAX_DEFER_S", 0.0)
     done = []
 
     def work() -> None:
-        with held_back():
+        with deferred_interrupts():
             interrupt_me()
             done.append("never")
 
@@ -175,7 +175,7 @@ def test_an_interrupt_goes_through_where_the_block_hangs(monkeypatch):
 def test_an_ignored_interrupt_stays_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with held_back():
+        with deferred_interrupts():
             interrupt_me()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:

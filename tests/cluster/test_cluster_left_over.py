@@ -47,7 +47,7 @@ def right(me):
 def is_right(cluster) -> bool:
     n = cluster.world_size
     run = cluster.run(right)
-    return run.left == () and list(run) == [
+    return run.leaks == () and list(run) == [
         ([n * (n - 1) / 2] * 3, [float((rank - 1) % n)] * 3, True) for rank in range(n)
     ]
 
@@ -135,7 +135,7 @@ def test_what_is_left_is_named_and_the_next_call_is_right(ranks, capsys, functio
     out = capsys.readouterr().out
     assert "Left over from this call:\n" in out
     assert out.rstrip().endswith("The ranks were replaced, so that the next call finds none of it.")
-    assert re.search(line.replace("{here}", "test_cluster_left_over.py"), "\n".join(run.left)), run.left
+    assert re.search(line.replace("{here}", "test_cluster_left_over.py"), "\n".join(run.leaks)), run.leaks
     assert is_right(ranks)
     assert not set(before) & set(pids(ranks))
 
@@ -231,7 +231,7 @@ def tells_many(me):
 )
 def test_what_leaves_nothing_is_not_accused_and_keeps_its_ranks(ranks, function):
     before = pids(ranks)
-    assert ranks.run(function).left == ()
+    assert ranks.run(function).leaks == ()
     assert is_right(ranks)
     assert pids(ranks) == before
 
@@ -277,11 +277,11 @@ def test_cells_lose_open_works_and_keep_their_variables():
     with Cluster(2, timeout_s=20) as cluster:
         cluster.cell("kept = rank + 5", show=False)
         run = cluster.cell("work = dist.irecv(torch.zeros(1), 1 - rank)", show=False)
-        assert run.left[0] == "ranks 0, 1 started irecv #1 on line 1 (cell) and never waited for it"
-        assert run.left[-1] == "The ranks have met anew, with their variables, so that the next call finds none of it."
+        assert run.leaks[0] == "ranks 0, 1 started irecv #1 on line 1 (cell) and never waited for it"
+        assert run.leaks[-1] == "The ranks have met anew, with their variables, so that the next call finds none of it."
         assert list(cluster.pull("kept")) == [5, 6]
         run = cluster.cell("if rank == 0: work = dist.all_reduce(torch.ones(1), async_op=True)", show=False)
-        assert "rank 0 started all_reduce #1 on line 1 (cell), which never ended" in run.left
+        assert "rank 0 started all_reduce #1 on line 1 (cell), which never ended" in run.leaks
         assert is_right(cluster)
         assert list(cluster.pull("kept")) == [5, 6]
 
@@ -301,7 +301,7 @@ def test_groups_of_cells_last():
     with Cluster(3, timeout_s=20) as cluster:
         cluster.cell("pair = dist.new_group([0, 2])", show=False)
         run = cluster.cell("x = torch.ones(1)\nif rank != 1: dist.all_reduce(x, group=pair)\nx.item()", show=False)
-        assert (list(run), run.left) == (["2.0", "1.0", "2.0"], ())
+        assert (list(run), run.leaks) == (["2.0", "1.0", "2.0"], ())
 
 
 # -- ending ranks -----------------------------------------------------------------------------------------------

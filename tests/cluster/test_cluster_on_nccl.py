@@ -16,8 +16,8 @@ import torch.distributed as dist
 
 from course_lib.cluster import launch
 from course_lib.cluster.base import process_group as group
-from course_lib.cluster.base.backends import RankSeat
-from course_lib.cluster.base.process_group import GroupPlace
+from course_lib.cluster.base.backends import RankDevice
+from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures import flight_recorder as flight
 from course_lib.cluster.failures import rank_status as evidence
@@ -41,9 +41,9 @@ def as_it_was():
     os.chdir(before.cwd)
 
 
-def env_after(context: Context, seat: RankSeat, monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> dict[str, str]:
+def env_after(context: Context, seat: RankDevice, monkeypatch: pytest.MonkeyPatch, rank: int = 1) -> dict[str, str]:
     monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 29, 7))
-    apply(context, GroupPlace(rank, 2, seat, Path("/nowhere"), 1, False, True))
+    apply(context, RankConfig(rank, 2, seat, Path("/nowhere"), 1, False, True))
     return dict(os.environ)
 
 
@@ -51,15 +51,15 @@ def env_after(context: Context, seat: RankSeat, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_new_context_keeps_what_ranks_on_one_gpu_need(as_it_was: Context, monkeypatch: pytest.MonkeyPatch):
-    env = env_after(as_it_was, RankSeat("cuda:0", "nccl-shared"), monkeypatch)
+    env = env_after(as_it_was, RankDevice("cuda:0", "nccl-shared"), monkeypatch)
     assert env["NCCL_HOSTID"] == "course-rank-1"
-    assert "NCCL_HOSTID" not in env_after(as_it_was, RankSeat("cuda:1", "nccl"), monkeypatch)
+    assert "NCCL_HOSTID" not in env_after(as_it_was, RankDevice("cuda:1", "nccl"), monkeypatch)
 
 
 def test_nccl_warns_of_no_first_message_and_gloo_hears_nothing(as_it_was: Context, monkeypatch: pytest.MonkeyPatch):
     name = "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING"
-    assert env_after(as_it_was, RankSeat("cuda:1", "nccl"), monkeypatch)[name] == "false"
-    assert name not in env_after(as_it_was, RankSeat("cpu", "gloo"), monkeypatch)
+    assert env_after(as_it_was, RankDevice("cuda:1", "nccl"), monkeypatch)[name] == "false"
+    assert name not in env_after(as_it_was, RankDevice("cpu", "gloo"), monkeypatch)
 
 
 # --- The flight recorder ----------------------------------------------------------------------------------------------
@@ -155,10 +155,10 @@ def of_nccl_alone(began_ns, before, *, nccl=False):
 
 def test_a_rank_tells_where_it_stands_by_nccls_recorder_where_gloos_is_empty(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(evidence, "entries_since", of_nccl_alone)
-    standing = evidence.Witness(0, OpTracker())._standing()
+    standing = evidence.StatusThread(0, OpTracker())._status()
     assert (standing.operation, standing.is_on_nccl) == (OPERATION, True)
     monkeypatch.setattr(evidence, "entries_since", lambda *_, nccl=False: [] if nccl else [OPERATION])
-    assert not evidence.Witness(0, OpTracker())._standing().is_on_nccl
+    assert not evidence.StatusThread(0, OpTracker())._status().is_on_nccl
 
 
 def test_a_black_box_hears_nccls_collectives(monkeypatch: pytest.MonkeyPatch):

@@ -57,7 +57,7 @@ WAYS = pytest.mark.parametrize("start", [in_a_session, by_two_forks])
 def test_a_process_in_a_session_of_its_own_is_ended_after_the_call_and_told(ranks, start):
     run = ranks.call(start, show=False)
     line = "left a process in a session of its own (sleep 1000), which was ended"
-    assert run.left == (f"ranks 0, 1 {line}",)
+    assert run.leaks == (f"ranks 0, 1 {line}",)
     wait_until(lambda: have_ended(run), "it has ended")
     assert list(ranks.run(lambda me: me.rank)) == [0, 1]
 
@@ -69,7 +69,7 @@ def test_of_a_cell_it_ends_with_the_ranks(start, ends):
     cluster.push(start=start)
     started = [int(text) for text in cluster.cell("start(me)", show=False)]
     assert not have_ended(started[:1])
-    cluster.close() if ends == "close" else cluster._keeper.drop()
+    cluster.close() if ends == "close" else cluster._lifecycle.drop()
     wait_until(lambda: have_ended(started), "they have ended")
     cluster.close()
 
@@ -117,7 +117,7 @@ def makes_memory(me):
 def test_shared_memory_is_removed_after_the_call_and_told(ranks):
     run = ranks.call(makes_memory, show=False)
     said = "left shared memory in /dev/shm ({}, 1,000 bytes), which was removed"
-    assert set(run.left) == {f"rank {rank} {said.format(name)}" for rank, name in enumerate(run)}
+    assert set(run.leaks) == {f"rank {rank} {said.format(name)}" for rank, name in enumerate(run)}
     assert not any(Path("/dev/shm", name).exists() for name in run)
 
 
@@ -127,7 +127,7 @@ def test_shared_memory_that_a_function_removes_is_not_told(ranks):
         memory.close()
         memory.unlink()
 
-    assert ranks.run(makes_and_removes).left == ()
+    assert ranks.run(makes_and_removes).leaks == ()
 
 
 def test_shared_memory_of_cells_and_of_ranks_that_died_is_removed_with_them(ranks):

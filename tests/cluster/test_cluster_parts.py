@@ -15,10 +15,10 @@ from waiting import wait_until
 
 from course_lib.cluster import launch, shared_cluster
 from course_lib.cluster.api import magic, shared
-from course_lib.cluster.base.backends import BACKENDS, RankSeat, seats, shared_nccl_env
+from course_lib.cluster.base.backends import BACKENDS, RankDevice, rank_devices, shared_nccl_env
 from course_lib.cluster.base.failure import Frame, describe
 from course_lib.cluster.failures.rank_status import Operation, RankStatus, parse_stacks
-from course_lib.cluster.failures.report import place_of, standing_line, stuck_story
+from course_lib.cluster.failures.report import location_of, status_line, stuck_story
 from course_lib.lessons.kernel_sockets import listen_at_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")
@@ -38,18 +38,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarni
     ],
 )
 def test_seats_fit_the_machine(num_gpus, world_size, backend, expected):
-    assert list(seats(world_size, backend=backend, num_gpus=num_gpus)) == [RankSeat(*seat) for seat in expected]
+    assert list(rank_devices(world_size, backend=backend, num_gpus=num_gpus)) == [RankDevice(*seat) for seat in expected]
 
 
 def test_seats_that_this_machine_cannot_give_are_refused_with_the_nearest_that_it_can():
     with pytest.raises(ValueError, match=r"4 ranks, 2 GPUs here. Use at most 2 ranks, or backend='auto'"):
-        seats(4, backend="nccl", num_gpus=2)
+        rank_devices(4, backend="nccl", num_gpus=2)
     with pytest.raises(ValueError, match=r"0 GPUs here. Use backend='auto'"):
-        seats(2, backend="nccl", num_gpus=0)
+        rank_devices(2, backend="nccl", num_gpus=0)
     with pytest.raises(ValueError, match="there is none: use 'auto'"):
-        seats(2, backend="nccl-shared", num_gpus=0)
+        rank_devices(2, backend="nccl-shared", num_gpus=0)
     with pytest.raises(ValueError, match=f"not one of {', '.join(BACKENDS)}"):
-        seats(2, backend="mpi", num_gpus=0)
+        rank_devices(2, backend="mpi", num_gpus=0)
 
 
 def test_each_nccl_has_its_own_way_to_share_a_gpu():
@@ -301,13 +301,13 @@ TORCH_FRAME = Frame("/x/site-packages/torch/distributed/distributed_c10d.py", 10
 
 def test_lines_about_ranks_read_as_sentences():
     cell = Frame("/tmp/ipykernel_12/345.py", 8, "step")
-    assert standing_line(standing(0, frames=[cell, TORCH_FRAME])) == (
+    assert status_line(standing(0, frames=[cell, TORCH_FRAME])) == (
         "waits in all_reduce #1 (float32, 3 x 4), at cell, line 8, in step"
     )
-    assert standing_line(standing(0, frames=[cell])).startswith("has not finished all_reduce #1")
-    assert standing_line(standing(0, done=True, frames=[cell])) == "runs on, at cell, line 8, in step"
-    assert place_of(Frame("<cell of ranks 3>", 2, "<module>")) == "cell, line 2"
-    assert place_of(Frame("/home/me/train.py", 2, "main")) == "train.py, line 2, in main"
+    assert status_line(standing(0, frames=[cell])).startswith("has not finished all_reduce #1")
+    assert status_line(standing(0, done=True, frames=[cell])) == "runs on, at cell, line 8, in step"
+    assert location_of(Frame("<cell of ranks 3>", 2, "<module>")) == "cell, line 2"
+    assert location_of(Frame("/home/me/train.py", 2, "main")) == "train.py, line 2, in main"
 
 
 def test_the_story_says_who_never_came_and_what_differs():
@@ -360,9 +360,9 @@ def test_a_folder_of_seats_that_somebody_keeps_from_us_is_told_once(monkeypatch,
 
     kept = whereabouts.seats.Survey(whereabouts.seats.Others(), "/shared/seats", **kept)
     monkeypatch.setattr(whereabouts.seats, "survey", lambda: kept)
-    monkeypatch.setattr(whereabouts, "_said", set())
+    monkeypatch.setattr(whereabouts, "_warned", set())
     with pytest.warns(match=words):
-        whereabouts.take_places(1, on_cpu=True, num_threads=1)
+        whereabouts.choose_devices(1, on_cpu=True, num_threads=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whereabouts.take_places(1, on_cpu=True, num_threads=1)
+        whereabouts.choose_devices(1, on_cpu=True, num_threads=1)

@@ -43,10 +43,10 @@ def divide_rounding_upward(me, mode) -> float:
 def test_a_rounding_mode_ends_with_its_call(ranks):
     first = ranks.run(divide_rounding_upward, UPWARD)
     assert list(first) == [math.nextafter(1 / 30, 1)] * 2
-    assert "left the processor's rounding at upward" in str(first.left), first.left
+    assert "left the processor's rounding at upward" in str(first.leaks), first.leaks
     second = ranks.run(divide)
     assert list(second) == [1 / 30] * 2
-    assert second.left == ()
+    assert second.leaks == ()
 
 
 def test_threads_that_were_started_in_a_mode_do_not_keep_it(ranks):

@@ -95,7 +95,7 @@ def test_a_change_is_said_and_put_back_on_the_same_ranks(ranks, sentence):
     before, pids = list(ranks.run(state)), list(ranks.run(lambda me: os.getpid()))
     change = CHANGES[sentence]
     run = ranks.call(lambda me: change() and None if me.rank else None, show=False)
-    assert run.left == (f"rank 1 left {sentence}",)
+    assert run.leaks == (f"rank 1 left {sentence}",)
     assert list(ranks.run(state)) == before
     assert list(ranks.run(lambda me: os.getpid())) == pids
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_put_back_costs_the_ranks(ranks):
         builtins.kept.__enter__()
 
     run = ranks.run(enter)
-    assert "ranks 0, 1 left inference mode on" in run.left
+    assert "ranks 0, 1 left inference mode on" in run.leaks
     assert ranks.run(state)[0][1] is False
     assert not set(pids) & set(ranks.run(lambda me: os.getpid()))
 
@@ -138,7 +138,7 @@ def test_random_numbers_begin_anew_in_each_run_and_nothing_is_said(ranks):
     first = ranks.run(draws)
     again = ranks.run(draws)
     assert list(first) == list(again)
-    assert (first.left, again.left) == ((), ())
+    assert (first.leaks, again.leaks) == ((), ())
     ranks.run(lambda me: [seed(1) and None for seed in (torch.manual_seed, numpy.random.seed, random.seed)])
     assert list(ranks.run(draws)) == list(first)
 
@@ -158,7 +158,7 @@ def test_cells_keep_what_they_set_and_runs_do_not_see_it():
         cluster.cell("torch.set_default_dtype(torch.float64); torch.manual_seed(3); a = torch.rand(1)", show=False)
         assert list(cluster.run(state)) == plain
         run = cluster.cell("str(torch.rand(1).dtype), torch.rand(1).item()", show=False)
-        assert run.left == ()
+        assert run.leaks == ()
         generator = torch.Generator().manual_seed(3)
         numbers = [torch.rand(1, generator=generator, dtype=torch.float64).item() for _ in range(3)]
         assert run[0] == repr(("torch.float64", numbers[2]))
@@ -169,7 +169,7 @@ def test_a_new_environment_of_the_notebook_is_no_change_of_the_function(ranks, m
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OF_THE_NOTEBOOK", "1")
     run = ranks.run(lambda me: (os.environ["OF_THE_NOTEBOOK"], os.getcwd()))
-    assert (run[0], run.left) == (("1", str(tmp_path)), ())
+    assert (run[0], run.leaks) == (("1", str(tmp_path)), ())
     assert ranks.run(lambda me: os.environ["OF_THE_NOTEBOOK"])[1] == "1"
 
 
@@ -179,8 +179,8 @@ def test_a_store_for_env_leaves_no_variable():
         dist.barrier()
 
     with Cluster(2, process_group=False, timeout_s=20) as cluster:
-        assert cluster.run(script).left == ()
-        assert cluster.run(script).left == ()
+        assert cluster.run(script).leaks == ()
+        assert cluster.run(script).leaks == ()
 
 
 def test_what_cannot_be_put_back_costs_the_variables_of_cells_too():
@@ -194,7 +194,7 @@ def test_what_cannot_be_put_back_costs_the_variables_of_cells_too():
             builtins.kept.__enter__()
 
         run = cluster.run(enter)
-        assert "variables of your %%ranks cells with them" in run.left[-1]
+        assert "variables of your %%ranks cells with them" in run.leaks[-1]
         assert cluster.run(state)[0][1] is False
 
 

@@ -20,9 +20,9 @@ from shaped_runs import booked, held, spans_s
 from waiting import HANG_LIMIT_S, wait_until
 
 from course_lib.cluster import Cluster, Links, Rank, RankFailed, pace
-from course_lib.cluster.base.backends import RankSeat
+from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.flat_collectives import flat_collective
-from course_lib.cluster.base.process_group import GroupPlace
+from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.hooks import comm_hooks
 from course_lib.cluster.links import emulated_compute as pacing
 from course_lib.cluster.links.emulated_compute import Slowdown, paced_s
@@ -758,7 +758,7 @@ def test_on_a_slowed_rank_its_slowdown_hears_every_call_first(cluster2):
 
 
 def test_what_a_rank_computes_in_the_function_is_stretched_and_between_two_calls_nothing(clock, tmp_path):
-    place = GroupPlace(1, 2, RankSeat("cpu", "gloo"), tmp_path, 1, False, False)
+    place = RankConfig(1, 2, RankDevice("cpu", "gloo"), tmp_path, 1, False, False)
     switch = ShapeSwitch(place)
     switch.use(shape_of(None, {1: 10.0}, world_size=2, device="cpu"))
     try:

@@ -14,7 +14,7 @@ import pytest
 
 from course_lib.cluster import Cluster, RankTimeout
 from course_lib.cluster.base.failure import Frame
-from course_lib.cluster.failures.cpu_deadline import HeldUp, Patience, read_threads
+from course_lib.cluster.failures.cpu_deadline import CpuDeadline, UncountedTime, read_threads
 from course_lib.cluster.failures.rank_status import RankStatus
 from course_lib.cluster.failures.report import stuck_story
 
@@ -28,110 +28,110 @@ class Machine:
         self.now_s, self.threads = 100.0, dict.fromkeys(threads, (5.0, 7.0))
 
     def pass_time(self, seconds: float, **took: tuple[float, float]) -> None:
-        """``a=(ran_s, in_line_s)`` for the first thread, ``b=`` for the second."""
+        """``a=(ran_s, queued_s)`` for the first thread, ``b=`` for the second."""
         self.now_s += seconds
         for thread, (ran, in_line) in ((A if name == "a" else B, took[name]) for name in took):
             before = self.threads.get(thread, (0.0, 0.0))
             self.threads[thread] = before[0] + ran, before[1] + in_line
 
-    def patience(self, limit_s: float) -> Patience:
-        patience = Patience(limit_s, lambda: [1, 2], read=lambda pids: dict(self.threads), clock=lambda: self.now_s)
-        patience.mark()
-        return patience
+    def deadline(self, limit_s: float) -> CpuDeadline:
+        deadline = CpuDeadline(limit_s, lambda: [1, 2], read=lambda pids: dict(self.threads), clock=lambda: self.now_s)
+        deadline.mark()
+        return deadline
 
 
 def test_threads_that_run_sleep_or_wait_for_a_peer_use_up_their_time():
     machine = Machine(A, B)
-    patience = machine.patience(2.0)
+    deadline = machine.deadline(2.0)
     machine.pass_time(1.0, a=(1.0, 0.0), b=(0.0, 0.0))
-    patience.tick()
-    assert patience.counted_s == pytest.approx(1.0)
-    assert patience.left_s == pytest.approx(1.0)
-    assert not patience.is_over()
+    deadline.tick()
+    assert deadline.counted_s == pytest.approx(1.0)
+    assert deadline.left_s == pytest.approx(1.0)
+    assert not deadline.is_over()
     machine.pass_time(1.0)
-    assert patience.is_over()
-    assert patience.held_up.in_words() == ""
+    assert deadline.is_over()
+    assert deadline.uncounted.in_words() == ""
 
 
 def test_a_thread_that_stands_in_line_has_its_time_all_the_same():
     machine = Machine(A, B)
-    patience = machine.patience(1.0)
+    deadline = machine.deadline(1.0)
     machine.pass_time(1.0, a=(0.25, 0.75), b=(0.0, 0.0))
-    assert not patience.is_over(), "asked before the end is said"
-    assert patience.left_s == pytest.approx(0.75)
+    assert not deadline.is_over(), "asked before the end is said"
+    assert deadline.left_s == pytest.approx(0.75)
     machine.pass_time(1.0, a=(0.75, 0.25))
-    assert patience.is_over()
-    assert patience.held_up == HeldUp(2.0, 1.0, 0.0)
-    assert patience.held_up.in_words() == "2.0 s on the clock: the ranks stood in line for a core for 1.0 s"
+    assert deadline.is_over()
+    assert deadline.uncounted == UncountedTime(2.0, 1.0, 0.0)
+    assert deadline.uncounted.in_words() == "2.0 s on the clock: the ranks stood in line for a core for 1.0 s"
 
 
 def test_loops_side_by_side_are_given_what_one_of_them_waited_and_not_the_sum():
     machine = Machine(A, B)
-    patience = machine.patience(9.0)
+    deadline = machine.deadline(9.0)
     machine.pass_time(1.0, a=(0.6, 0.4), b=(0.5, 0.5))
-    patience.tick()
-    assert patience.counted_s == pytest.approx(0.5)
+    deadline.tick()
+    assert deadline.counted_s == pytest.approx(0.5)
 
 
 def test_ranks_that_wait_in_turn_are_given_what_all_of_them_waited():
     machine = Machine(A, B)
-    patience = machine.patience(9.0)
+    deadline = machine.deadline(9.0)
     machine.pass_time(1.0, a=(0.1, 0.4), b=(0.1, 0.3))  # while one stands in line, the other waits for it
-    patience.tick()
-    assert patience.counted_s == pytest.approx(0.3)
+    deadline.tick()
+    assert deadline.counted_s == pytest.approx(0.3)
 
 
 def test_two_loops_on_a_machine_full_of_others_still_meet_their_limit():
     machine = Machine(A, B)
-    patience = machine.patience(1.0)
+    deadline = machine.deadline(1.0)
     for _ in range(8):
         machine.pass_time(1.0, a=(0.25, 0.75), b=(0.25, 0.75))
-        if patience.is_over():
+        if deadline.is_over():
             break
-    assert patience.held_up.clock_s == pytest.approx(4.0), "a quarter of each second is theirs"
+    assert deadline.uncounted.clock_s == pytest.approx(4.0), "a quarter of each second is theirs"
 
 
 def test_nobody_gets_more_than_ten_times_the_limit():
     machine = Machine(A)
-    patience = machine.patience(1.0)
+    deadline = machine.deadline(1.0)
     machine.pass_time(9.5, a=(0.0, 9.5))
-    assert not patience.is_over()
-    assert patience.left_s == pytest.approx(0.5)
+    assert not deadline.is_over()
+    assert deadline.left_s == pytest.approx(0.5)
     machine.pass_time(0.5, a=(0.0, 0.5))
-    assert patience.is_over()
+    assert deadline.is_over()
 
 
 def test_a_thread_begun_in_between_counts_from_its_beginning():
     machine = Machine(A)
-    patience = machine.patience(9.0)
+    deadline = machine.deadline(9.0)
     machine.pass_time(1.0, b=(0.2, 0.8))
-    patience.tick()
-    assert patience.counted_s == pytest.approx(0.2)
+    deadline.tick()
+    assert deadline.counted_s == pytest.approx(0.2)
 
 
 def test_an_import_that_is_under_way_does_not_count():
     machine = Machine(A)
-    patience = machine.patience(1.0)
+    deadline = machine.deadline(1.0)
     machine.pass_time(3.0, a=(2.0, 0.5))
-    patience.tick(importing=True)
-    assert patience.counted_s == pytest.approx(0.0)
-    assert patience.held_up.in_words() == "3.0 s on the clock: they were importing for 3.0 s"
+    deadline.tick(importing=True)
+    assert deadline.counted_s == pytest.approx(0.0)
+    assert deadline.uncounted.in_words() == "3.0 s on the clock: they were importing for 3.0 s"
 
 
 def test_a_system_that_says_nothing_leaves_the_clock():
     now_s = itertools.count(0.0, 0.6)
-    patience = Patience(1.0, lambda: [1], read=lambda pids: {}, clock=lambda: next(now_s))
-    patience.mark()
-    assert patience.is_over()
+    deadline = CpuDeadline(1.0, lambda: [1], read=lambda pids: {}, clock=lambda: next(now_s))
+    deadline.mark()
+    assert deadline.is_over()
     assert read_threads([2**22 + 1]) == {}, "no process has this number"
 
 
 def test_a_story_says_what_was_not_counted():
-    standings = {0: RankStatus(0, None, (), 0)}
-    story = stuck_story(standings, 1, timeout_s=1.0, held_up=HeldUp(2.6, 1.6, 0.0))
+    statuses = {0: RankStatus(0, None, (), 0)}
+    story = stuck_story(statuses, 1, timeout_s=1.0, uncounted=UncountedTime(2.6, 1.6, 0.0))
     head = "Rank 0 of 1 had not finished after timeout_s = 1 s "
     assert story.splitlines()[0] == head + "(2.6 s on the clock: the ranks stood in line for a core for 1.6 s)."
-    story = stuck_story(standings, 1, timeout_s=1.0, held_up=HeldUp(1.01, 0.01, 0.0))
+    story = stuck_story(statuses, 1, timeout_s=1.0, uncounted=UncountedTime(1.01, 0.01, 0.0))
     assert "on the clock" not in story, "nothing to speak of"
 
 

@@ -39,7 +39,7 @@ def room(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("COURSE_SEATS", str(tmp_path / "seats"))
     monkeypatch.setattr(seats, "_here", seats._Process())
-    monkeypatch.setattr(whereabouts, "_said", set())
+    monkeypatch.setattr(whereabouts, "_warned", set())
     folder, held = Folder(tmp_path / "seats"), []
 
     def add(*uuids, text=None):
@@ -394,13 +394,13 @@ def test_a_new_cluster_says_once_where_it_is(room, monkeypatch, capsys):
     monkeypatch.setattr(this_machine, "look", machine_with)
     monkeypatch.setattr(whereabouts, "in_a_notebook", lambda: True)
     this_machine._cached_machine.cache_clear()
-    assert whereabouts.take_places(2, on_cpu=False, num_threads=1) == (4, 1)
-    assert whereabouts.take_places(2, on_cpu=False, num_threads=1) == (4, 1)
+    assert whereabouts.choose_devices(2, on_cpu=False, num_threads=1) == (4, 1)
+    assert whereabouts.choose_devices(2, on_cpu=False, num_threads=1) == (4, 1)
     said = "2 ranks on GPUs 1 and 2 (NVIDIA A100-SXM4-80GB); no other notebook of this course uses them.\n"
     assert capsys.readouterr().out == said
-    assert whereabouts.take_places(9, on_cpu=False, num_threads=1) == (4, 1)
+    assert whereabouts.choose_devices(9, on_cpu=False, num_threads=1) == (4, 1)
     assert "9 ranks share GPUs 1, 2, 3 and 0 (" in capsys.readouterr().out
-    assert whereabouts.take_places(4, on_cpu=True, num_threads=1) == (0, 1)
+    assert whereabouts.choose_devices(4, on_cpu=True, num_threads=1) == (0, 1)
     assert re.search(r"cores?; 1 other notebook of this course is open here", capsys.readouterr().out)
 
 
@@ -409,14 +409,14 @@ def test_threads_that_are_held_back_are_said(room, monkeypatch):
     monkeypatch.setattr(this_machine, "look", lambda: replace(machine_with(""), cores=8))
     this_machine._cached_machine.cache_clear()
     with pytest.warns(CrowdedWarning, match="gets 2 of the 6 threads asked for: with 1 other notebook .* 8 cores"):
-        assert whereabouts.take_places(2, on_cpu=False, num_threads=6) == (0, 2)
+        assert whereabouts.choose_devices(2, on_cpu=False, num_threads=6) == (0, 2)
 
 
 def test_a_script_on_a_quiet_machine_is_told_nothing(room, monkeypatch, capsys):
     monkeypatch.setattr(this_machine, "look", lambda: machine_with(""))
     monkeypatch.setattr(whereabouts, "in_a_notebook", lambda: True)
     this_machine._cached_machine.cache_clear()
-    whereabouts.take_places(1, on_cpu=False, num_threads=1)
+    whereabouts.choose_devices(1, on_cpu=False, num_threads=1)
     assert capsys.readouterr().out == ""
     assert "also here" not in machine_with("").summary()
     room()

@@ -100,8 +100,8 @@ def test_bad_input_is_told_with_the_rule(call, sentence):
 
 def test_a_place_along_several_axes_counts_the_last_of_them_fastest():
     cube = Mesh.of(pp=2, dp_replicate=2, dp_shard=3)
-    assert [cube.place(rank, "dp_replicate", "dp_shard") for rank in range(12)] == 2 * list(range(6))
-    assert [cube.place(rank, "dp_shard", "dp_replicate") for rank in range(6)] == [0, 2, 4, 1, 3, 5]
-    assert cube.place(11, "tp") == 0  # an axis that it does not have has one place
+    assert [cube.group_rank(rank, "dp_replicate", "dp_shard") for rank in range(12)] == 2 * list(range(6))
+    assert [cube.group_rank(rank, "dp_shard", "dp_replicate") for rank in range(6)] == [0, 2, 4, 1, 3, 5]
+    assert cube.group_rank(11, "tp") == 0  # an axis that it does not have has one place
     with pytest.raises(ValueError, match="rank=12 is not in a mesh of 12 ranks"):
-        cube.place(12, "pp")
+        cube.group_rank(12, "pp")

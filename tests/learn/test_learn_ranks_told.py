@@ -90,12 +90,12 @@ def test_of_ranks_that_wait_in_vain_beside_one_that_runs_only_these_are_said_nev
     inside = (Frame("/lib/torch/distributed/distributed_c10d.py", 7, "all_reduce"),)
     group = Accounts(groups={"0": (0, 1)}, counts={"0": 1})
     waits = RankStatus(0, pending, inside, 1, is_in_wait=True, accounts=group)
-    standings = {
+    statuses = {
         0: waits,
         1: RankStatus(1, None, (), 0, state="returned", accounts=Accounts(groups={"0": (0, 1)})),
         2: RankStatus(2, None, (Frame("<cell 1>", 3, "f"),), 0, accounts=Accounts()),
     }
-    assert stuck_story(standings, 3, timeout_s=None).startswith("Rank 0 of 3 can never finish")
+    assert stuck_story(statuses, 3, timeout_s=None).startswith("Rank 0 of 3 can never finish")
 
 
 @pytest.mark.parametrize("name", ["06.tied", "08.gates", "04.gradients", "07.halves", "08.mlp"])
@@ -121,7 +121,7 @@ def test_lines_of_the_judges_are_left_out_of_a_report_of_ranks():
     in_trial = Failure(0, "raised", (Cause("TypeError", "no len()", (of_the_judges(4),)),), 0.0)
     in_cell = Failure(1, "raised", (Cause("KeyError", "lost", (of_the_judges(4), cell_line(9))),), 1.0)
     waits = RankStatus(2, None, (cell_line(3), of_the_judges(30)))
-    error = RankFailed("", failures={0: in_trial, 1: in_cell}, standings={2: waits})
+    error = RankFailed("", failures={0: in_trial, 1: in_cell}, statuses={2: waits})
     told = of_ranks(error, 3, 5.0, lambda me: 1)
     assert str(told) == "TypeError: no len() (rank 0)", "no line: it is a judge's"
     assert "step.py" not in told.story

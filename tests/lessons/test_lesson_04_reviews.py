@@ -47,9 +47,9 @@ def sampler_of_the_course(num_items, rank, world_size, epoch, seed):
 
 
 def detector_of_the_course(me, model):
-    from course_lib.parallel.data import DriftDetector
+    from course_lib.parallel.data import DivergenceDetector
 
-    drift = DriftDetector(me, model).check(0)
+    drift = DivergenceDetector(me, model).check(0)
     return [] if drift is None else list(drift.parameters)
 
 
@@ -121,7 +121,7 @@ def leaves_out_the_last_rank_beyond_three(me, model):
         ("04.overlap", holds_a_list_of_flats, "not yet", "more numbers lie in memory"),
         ("04.overlap", forgets_finish, "not yet", "`start_early` is to return a function"),
         ("04.sampler", sampler_of_the_course, "forbidden", "DistributedSampler"),
-        ("04.drift", detector_of_the_course, "forbidden", "DriftDetector"),
+        ("04.drift", detector_of_the_course, "forbidden", "DivergenceDetector"),
         ("04.drift", hashes_in_float32, "not yet", "float32"),
         ("04.drift", zeroes_the_weights, "not yet", "changed what it was given"),
         ("04.accumulate", four_pieces_whatever_comes, "not yet", "the change of the weights"),

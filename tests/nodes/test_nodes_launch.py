@@ -113,7 +113,7 @@ def check_measured(network: str) -> None:
     with Nodes(2, ranks_per_node=2, link=Link(0, BYTES_PER_S), network=network) as nodes:
         job = nodes.torchrun(measure, sizes).wait(WAIT_S)
         total = nodes.sent_bytes()
-        has_namespaces = nodes.surroundings.has_namespaces
+        has_namespaces = nodes.capabilities.has_namespaces
     results = job.results  # also after the nodes are gone
     assert [(r["me"].rank, r["me"].local_rank, r["me"].node, r["group"]) for r in results] == [
         (0, 0, 0, 0), (1, 1, 0, 0), (2, 0, 1, 1), (3, 1, 1, 1),
@@ -239,7 +239,7 @@ OWNER = """
     from course_lib.nodes import Nodes
     nodes = Nodes(1, ranks_per_node=1)
     job = nodes.torchrun(sys.argv[1], sys.argv[2]).wait_for("world 1", rank=0)
-    print(nodes._keeper.folder, flush=True)
+    print(nodes._supervisor.folder, flush=True)
     job.wait(1000)
 """
 
@@ -256,7 +256,7 @@ def test_an_owner_that_is_killed_or_interrupted_takes_all_with_it(program, tmp_p
         assert folder.is_dir()
         assert folder != Path(".")
         family = psutil.Process(owner.pid).children(recursive=True)
-        assert len(family) >= 3  # the warden, the agent, the rank
+        assert len(family) >= 3  # the supervisor, the agent, the rank
         owner.send_signal(number)
         owner.communicate(timeout=60)
         _, alive = psutil.wait_procs(family, timeout=HANG_LIMIT_S)
@@ -268,13 +268,13 @@ def test_an_owner_that_is_killed_or_interrupted_takes_all_with_it(program, tmp_p
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not end children with their parent")
-def test_a_warden_that_is_killed_takes_all_with_it(program):
+def test_a_supervisor_that_is_killed_takes_all_with_it(program):
     nodes = Nodes(2, ranks_per_node=1)
     job = nodes.torchrun(program("import time\nprint('here')\ntime.sleep(1000)\n"))
-    warden = psutil.Process(nodes._keeper._process.pid)
-    wait_until(lambda: len(warden.children(recursive=True)) >= 2, "its agents have begun")
-    family = warden.children(recursive=True)
-    warden.kill()
+    supervisor = psutil.Process(nodes._supervisor._process.pid)
+    wait_until(lambda: len(supervisor.children(recursive=True)) >= 2, "its agents have begun")
+    family = supervisor.children(recursive=True)
+    supervisor.kill()
     _, alive = psutil.wait_procs(family, timeout=HANG_LIMIT_S)
     assert not alive
     with pytest.raises(RuntimeError, match="the process that keeps the nodes has ended; make new Nodes"):
@@ -285,7 +285,7 @@ def test_a_warden_that_is_killed_takes_all_with_it(program):
 def test_networks_that_are_refused_after_the_trial_leave_loopback_and_the_reason(monkeypatch):
     ask = SupervisorClient.ask
     refused = {"refused": "'ip link add' was refused"}
-    monkeypatch.setattr(nodes_module, "look", lambda network: Capabilities(True, has_tbf=True))
+    monkeypatch.setattr(nodes_module, "find_capabilities", lambda network: Capabilities(True, has_tbf=True))
     monkeypatch.setattr(
         SupervisorClient, "ask", lambda self, do, **what: refused if do == "open" else ask(self, do, **what)
     )
@@ -295,13 +295,13 @@ def test_networks_that_are_refused_after_the_trial_leave_loopback_and_the_reason
 
 
 def test_the_answer_to_a_question_whose_asker_was_interrupted_is_not_taken_for_the_next():
-    keeper = SupervisorClient()
-    keeper._line.sendall(b'{"do": "count", "number_of_question": -1}\n')
-    assert keeper.ask("alive")["nodes"] == []
-    assert keeper.news(0.0) == []
-    keeper.close()
-    keeper.close()
-    assert keeper.is_closed
+    client = SupervisorClient()
+    client._line.sendall(b'{"do": "count", "number_of_question": -1}\n')
+    assert client.ask("alive")["nodes"] == []
+    assert client.news(0.0) == []
+    client.close()
+    client.close()
+    assert client.is_closed
 
 
 def test_a_fork_of_the_owner_ends_nothing():

@@ -14,7 +14,7 @@ from course_lib.cluster.base.failure import describe
 from course_lib.layouts.link import Link
 from course_lib.nodes import Nodes, arguments, events, failures, link_bytes, ports, records, reports
 from course_lib.nodes.command import AgentCommand
-from course_lib.nodes.launch import place_of
+from course_lib.nodes.launch import path_of
 from course_lib.nodes.outcome import JobOutcome
 from course_lib.nodes.records import AttemptStart
 from course_lib.nodes.supervisor import namespaces
@@ -25,12 +25,12 @@ LOOPBACK = Capabilities(False, reason="loopback was asked for")
 SHAPED = Capabilities(True, has_netem=True, has_tbf=True)
 
 
-def plan(folder: Path = Path("/nowhere"), surroundings: Capabilities = LOOPBACK, **changes) -> AgentCommand:
+def plan(folder: Path = Path("/nowhere"), capabilities: Capabilities = LOOPBACK, **changes) -> AgentCommand:
     settings = {
         "num_nodes": 2, "min_nodes": 2, "ranks_per_node": 2, "max_restarts": 0, "port": 4321, "name": "job0",
         "program": ("train.py", "--steps", "4"), "env": {}, "rendezvous_s": 30.0,
     }  # fmt: skip
-    return AgentCommand(surroundings=surroundings, folder=folder, **{**settings, **changes})
+    return AgentCommand(capabilities=capabilities, folder=folder, **{**settings, **changes})
 
 
 # -- the port ---------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def test_the_command_is_torchruns_own_and_torchrun_reads_it():
 
 
 def test_fewer_nodes_than_all_become_a_range_and_a_store_apart_is_nobodys():
-    words = plan(min_nodes=1, host=-1, surroundings=SHAPED)
+    words = plan(min_nodes=1, host=-1, capabilities=SHAPED)
     assert "--nnodes=1:2" in words.options(0)
     assert "--rdzv-endpoint=10.77.0.100:4321" in words.options(1)
     assert not any("is_host=true" in option for node in (0, 1) for option in words.options(node))
@@ -87,8 +87,8 @@ def test_the_command_to_type_names_the_program_and_not_what_stands_around_it():
 
 
 def test_addresses_sort_as_the_nodes_do():
-    for surroundings in (LOOPBACK, SHAPED):
-        addresses = [surroundings.address(node) for node in range(arguments.MOST_NODES)]
+    for capabilities in (LOOPBACK, SHAPED):
+        addresses = [capabilities.address(node) for node in range(arguments.MOST_NODES)]
         assert addresses == sorted(addresses)
         assert len(set(addresses)) == len(addresses)
 
@@ -96,7 +96,7 @@ def test_addresses_sort_as_the_nodes_do():
 def test_the_environment_is_for_one_network_and_for_no_other_job(monkeypatch):
     monkeypatch.setenv("RANK", "7")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "another")
-    env = plan(surroundings=SHAPED, env={"STEPS": "4"}).environment(1)
+    env = plan(capabilities=SHAPED, env={"STEPS": "4"}).environment(1)
     assert env["GLOO_SOCKET_IFNAME"] == env["COURSE_LINK"] == "eth0"
     assert (env["COURSE_NODE"], env["OMP_NUM_THREADS"], env["STEPS"]) == ("1", "1", "4")
     assert not {"RANK", "TORCHELASTIC_RUN_ID"} & env.keys()
@@ -126,7 +126,7 @@ def test_what_tc_is_told(latency_s, bytes_per_s, has_netem, words):
 
 
 @pytest.mark.parametrize(
-    ("surroundings", "link", "words"),
+    ("capabilities", "link", "words"),
     [
         (LOOPBACK, Link(), "on 127.0.0.1 and 127.0.0.2 (no namespaces here: loopback was asked for); nothing slows"),
         (LOOPBACK, Link(1e-3), "messages between nodes are slowed by the course"),
@@ -138,8 +138,8 @@ def test_what_tc_is_told(latency_s, bytes_per_s, has_netem, words):
         (Capabilities(True), Link(0, 1e6), "no rate (this kernel has no tbf)"),
     ],
 )  # fmt: skip
-def test_it_says_what_it_found_and_what_it_lacks(surroundings, link, words):
-    assert words in surroundings.in_words(2, link)
+def test_it_says_what_it_found_and_what_it_lacks(capabilities, link, words):
+    assert words in capabilities.in_words(2, link)
 
 
 def test_loopback_can_be_asked_for_by_the_environment(monkeypatch):
@@ -182,8 +182,8 @@ def test_bytes_of_a_link_are_the_kernels_and_none_on_loopback(monkeypatch, tmp_p
         (lambda: arguments.check_restarts(0, 0, 2), "min_nodes=0 does not work"),
         (lambda: arguments.check_seconds(timeout_s=0), "timeout_s=0 must be a number of seconds above 0"),
         (lambda: arguments.check_seconds(timeout_s="5"), "timeout_s='5' must be"),
-        (lambda: arguments.check_place("rank", 4, 4), "rank=4 is not there: ranks are 0 to 3, the nearest is 3"),
-        (lambda: arguments.check_place("node", True, 2), "node=True is not there"),
+        (lambda: arguments.check_index("rank", 4, 4), "rank=4 is not there: ranks are 0 to 3, the nearest is 3"),
+        (lambda: arguments.check_index("node", True, 2), "node=True is not there"),
         (lambda: arguments.check_env({"STEPS": 4}), r"env\['STEPS'\]=4 must be a text.*'4'"),
         (lambda: arguments.check_env(["STEPS"]), "must say which variable"),
         (lambda: arguments.program_file(7), "7 can not be run on nodes"),
@@ -208,11 +208,11 @@ def test_a_missing_program_is_told_with_what_is_there(tmp_path, monkeypatch):
 _pids = itertools.count(10**7)
 
 
-def began(rank: int, node: int, meeting: str, at: float, *, world_size: int = 4, restarts: int = 0) -> AttemptStart:
-    return AttemptStart(at, rank, world_size, rank % 2, node, node, restarts, next(_pids), meeting)
+def began(rank: int, node: int, rendezvous: str, at: float, *, world_size: int = 4, restarts: int = 0) -> AttemptStart:
+    return AttemptStart(at, rank, world_size, rank % 2, node, node, restarts, next(_pids), rendezvous)
 
 
-def meeting(name: str, at: float, nodes: tuple[int, ...] = (0, 1), restarts: tuple[int, ...] = (0, 0)):
+def rendezvous(name: str, at: float, nodes: tuple[int, ...] = (0, 1), restarts: tuple[int, ...] = (0, 0)):
     size = 2 * len(nodes)
     return [
         began(2 * place + local, node, name, at + local, world_size=size, restarts=restarts[place])
@@ -234,11 +234,11 @@ def test_a_rank_notes_what_torchrun_tells_it(tmp_path):
 
 def test_events_tell_of_meetings_that_were_whole_and_of_who_came_and_went():
     began_ = [
-        *meeting("a/4", 10),
-        *meeting("b/4", 20, restarts=(0, 1)),
-        *meeting("c/2", 30, nodes=(0,), restarts=(1,)),
-        *meeting("d/4", 40, restarts=(1, 0)),
-        *meeting("e/4", 50)[:3],
+        *rendezvous("a/4", 10),
+        *rendezvous("b/4", 20, restarts=(0, 1)),
+        *rendezvous("c/2", 30, nodes=(0,), restarts=(1,)),
+        *rendezvous("d/4", 40, restarts=(1, 0)),
+        *rendezvous("e/4", 50)[:3],
     ]
     told = events.of_rounds(records.rounds(began_), 10.0)
     assert [event.what for event in told] == ["met", "restarted", "left", "restarted", "joined", "restarted"]
@@ -263,14 +263,14 @@ def made_outcome(
     import json
     from dataclasses import asdict
 
-    ranks = meeting("10.77.0.101:5/4", 10)
+    ranks = rendezvous("10.77.0.101:5/4", 10)
     for name in ("began", "failure", "stacks", "node0", "node1"):
         (folder / name).mkdir()
     for one in ranks:
         (folder / "began" / f"{one.rank}.json").write_text(json.dumps(asdict(one)))
     for place, (rank, caught) in enumerate(raised.items()):
         body = pickle.dumps((20.0 + place, describe(caught, rank=rank)))
-        place_of(folder, "failure", ranks[rank]).write_bytes(body)
+        path_of(folder, "failure", ranks[rank]).write_bytes(body)
     for node, text in agents.items():
         filled = re.sub(r"\{pid(\d)\}", lambda found: str(ranks[int(found[1])].pid), text)
         (folder / f"node{node}" / "agent.log").write_text(filled)
@@ -330,7 +330,7 @@ def test_who_hangs_is_told_with_the_line_where_it_stands(tmp_path):
         (1, 'File "/x/site-packages/a.py", line 1 in b'),
     ):
         text = f'Current thread:\n  File "/x/site-packages/torch/d.py", line 5 in wait\n  {line}\n'
-        place_of(tmp_path, "stacks", ranks[rank]).write_text(text)
+        path_of(tmp_path, "stacks", ranks[rank]).write_text(text)
     told = reports.not_ended(outcome, 15, num_ranks=4)
     assert "still ran after 15 s" in told
     assert 'rank 0 (node 0) stood in "/home/me/train.py", line 12 in step' in told

@@ -97,7 +97,7 @@ def largest_difference(me, name):
 )
 def test_compiled_it_is_the_same_model(cluster2, name):
     run = metered(cluster2, largest_difference, name)
-    assert run.left == ()
+    assert run.leaks == ()
     for difference, graphs in run:
         assert difference < 1e-12
         assert graphs > 0

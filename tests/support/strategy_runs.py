@@ -17,7 +17,7 @@ from course_lib.learn.exercises.lesson_07 import right_runs
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel import collectives
 from course_lib.parallel.context import context_loss, split_context
-from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_drift
+from course_lib.parallel.data import DistributedDataParallel, SyncBatchNorm, find_divergence
 from course_lib.parallel.experts import (
     ExpertParallel,
     MixtureOfExperts,
@@ -107,7 +107,7 @@ def drift(me: Rank) -> Any:
     model = nn.Linear(3, 2).to(me.device)
     with torch.no_grad():
         model.bias += me.rank
-    return str(find_drift(me, model))
+    return str(find_divergence(me, model))
 
 
 def model_parallel(me: Rank) -> Any:

@@ -30,7 +30,7 @@ class BegunOp(NamedTuple):
 
     operation: str
     ranks: tuple[int, ...]  # of a message, from and to
-    place: int
+    group_rank: int
     series: tuple[object, ...]  # calls of one series are matched in their order
     root: int
     parts_bytes: tuple[float, ...]
@@ -143,12 +143,12 @@ class _Play:
             self.next[rank] += 1
 
     def _start(self, rank: int, number: int, call: BegunOp) -> None:
-        side = (*call.series, call.place) if call.operation == "send" else call.series
+        side = (*call.series, call.group_rank) if call.operation == "send" else call.series
         self.numbers[rank][side] += 1
         key = (call.operation == "send", *call.series, self.numbers[rank][side])
         one = self.underway.setdefault(key, _Underway(call))
-        one.entered_s[call.place], one.parts_bytes[call.place] = self.now_s[rank], call.parts_bytes
-        self.mine[rank][number] = (one, call.place)
+        one.entered_s[call.group_rank], one.parts_bytes[call.group_rank] = self.now_s[rank], call.parts_bytes
+        self.mine[rank][number] = (one, call.group_rank)
         if len(one.entered_s) == len(call.ranks):
             heapq.heappush(self.ready, (max(one.entered_s.values()), next(self.count), one))
 

@@ -12,7 +12,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from course_lib.cluster.process.serialization import NotSendable, Parcel, pack
+from course_lib.cluster.process.serialization import NotSendable, Payload, pack
 from course_lib.devices import machine
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "CrowdedWarning",
     "check_call",
     "checked_env",
+    "checked_int",
     "checked_ranks",
     "checked_timeout",
     "on_or_off",
@@ -28,7 +29,6 @@ __all__ = [
     "refuse_inside_a_rank",
     "text",
     "warn_if_crowded",
-    "whole",
 ]
 
 MOST_RANKS = 512  # processes on one machine; more than any has devices
@@ -41,7 +41,7 @@ class CrowdedWarning(UserWarning):
     """More ranks than cores: everything runs, and timings say little."""
 
 
-def whole(value: Any, name: str, *, most: int) -> int:
+def checked_int(value: Any, name: str, *, most: int) -> int:
     """``value`` as a whole number of at least 1 and at most ``most``."""
     try:
         number = operator.index(value) if not isinstance(value, bool) else 0
@@ -172,7 +172,7 @@ def warn_if_crowded(world_size: int) -> None:
         warnings.warn(text, CrowdedWarning, stacklevel=4)  # whoever makes the Cluster
 
 
-def pack_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], folder: Path) -> Parcel:
+def pack_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], folder: Path) -> Payload:
     """The call as one parcel. Raises ``NotSendable`` that names the argument which cannot travel."""
     try:
         return pack((function, args, kwargs), folder=folder, what="the call")

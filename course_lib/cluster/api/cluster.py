@@ -13,24 +13,24 @@ from course_lib.cluster.api.arguments import (
     MOST_THREADS,
     check_call,
     checked_env,
+    checked_int,
     checked_ranks,
     checked_timeout,
     on_or_off,
     pack_call,
     refuse_inside_a_rank,
     text,
-    whole,
 )
-from course_lib.cluster.api.placement import take_places
+from course_lib.cluster.api.placement import choose_devices
 from course_lib.cluster.api.supervisor import CallOutcome
 from course_lib.cluster.api.team import Team
 from course_lib.cluster.api.team_lifecycle import TeamLifecycle
-from course_lib.cluster.base.backends import seats
-from course_lib.cluster.base.rendezvous_store import meeting_point
+from course_lib.cluster.base.backends import rank_devices
+from course_lib.cluster.base.rendezvous_store import open_rendezvous_store
 from course_lib.cluster.failures.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
 from course_lib.cluster.failures.report import interrupted_story
-from course_lib.cluster.failures.run import Run, in_rank_order, left_in_words, say
-from course_lib.cluster.leaks.compare import LeftOver
+from course_lib.cluster.failures.run import Run, in_rank_order, leaks_in_words, say
+from course_lib.cluster.leaks.compare import LeakReport
 from course_lib.cluster.links.links import Links, shape_of
 from course_lib.cluster.process import processes
 from course_lib.cluster.process.serialization import NotSendable, pack, unpack_all
@@ -80,18 +80,20 @@ class Cluster:
         slow: Mapping[int, float] | None = None,
     ) -> None:
         refuse_inside_a_rank()
-        self.world_size = whole(world_size, "world_size", most=MOST_RANKS)
+        self.world_size = checked_int(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
         on_cpu = links is not None and backend in ("auto", "gloo")
-        num_threads = whole(num_threads, "num_threads", most=MOST_THREADS)
-        num_gpus, num_threads = take_places(self.world_size, on_cpu=on_cpu, num_threads=num_threads)
+        num_threads = checked_int(num_threads, "num_threads", most=MOST_THREADS)
+        num_gpus, num_threads = choose_devices(self.world_size, on_cpu=on_cpu, num_threads=num_threads)
         self._settings = {
             "num_threads": num_threads,
             "debug": on_or_off(debug, "debug"),
             "process_group": on_or_off(process_group, "process_group"),
             "env": checked_env(env),
         }
-        self._keeper = TeamLifecycle(seats(self.world_size, backend=backend, num_gpus=num_gpus), self._settings)
+        self._lifecycle = TeamLifecycle(
+            rank_devices(self.world_size, backend=backend, num_gpus=num_gpus), self._settings
+        )
         self._shape = self._shape_of(links, slow)
         self._lock = threading.RLock()
         self._is_closed = False
@@ -121,12 +123,12 @@ class Cluster:
         limit_s = self.timeout_s if timeout_s is _UNSET else checked_timeout(timeout_s)
         with self._lock, contextlib.ExitStack() as stack:
             team = self._ready_team()
-            parcel = pack_call(function, tuple(args), dict(kwargs or {}), team.folder)
-            stack.callback(parcel.discard)
+            payload = pack_call(function, tuple(args), dict(kwargs or {}), team.folder)
+            stack.callback(payload.discard)
             has_group = self._settings["process_group"]  # else it makes its own, by this store
-            _store, env = (None, None) if has_group else meeting_point(self.world_size)
+            _store, env = (None, None) if has_group else open_rendezvous_store(self.world_size)
             return self._ask(
-                range(self.world_size), "run", parcel, team.new_context(), env, timeout_s=limit_s, show=show
+                range(self.world_size), "run", payload, team.new_context(), env, timeout_s=limit_s, show=show
             )
 
     def cell(
@@ -157,9 +159,9 @@ class Cluster:
             team.keeps_variables = True
             for name, value in variables.items():  # one by one, so that an error names its variable
                 pack(value, folder=team.folder, what=f"variable {name!r}").discard()
-            parcel = pack(variables, folder=team.folder, what="the variables")
-            stack.callback(parcel.discard)
-            self._ask(range(self.world_size), "push", parcel, team.new_context(), timeout_s=self.timeout_s)
+            payload = pack(variables, folder=team.folder, what="the variables")
+            stack.callback(payload.discard)
+            self._ask(range(self.world_size), "push", payload, team.new_context(), timeout_s=self.timeout_s)
 
     def pull(self, name: str) -> Run:
         """The value of a variable of the cells, from every rank."""
@@ -173,24 +175,24 @@ class Cluster:
 
         Links are shaped on the CPU: where the ranks are on GPUs, others stand in, without their variables.
         """
-        before = self._shape, self._keeper
-        self._keeper = self._keeper.on_cpu() if links is not None else self._keeper
+        before = self._shape, self._lifecycle
+        self._lifecycle = self._lifecycle.on_cpu() if links is not None else self._lifecycle
         try:
             self._shape = self._shape_of(links, slow)
             yield self
         finally:
-            self._shape, self._keeper = before
+            self._shape, self._lifecycle = before
 
     def renew(self) -> None:
         """End the ranks with all that they hold, variables of cells too; the next call starts new ones."""
         with self._lock:
-            self._keeper.drop()
+            self._lifecycle.drop()
 
     def close(self) -> None:
         """End the ranks. Safe to repeat."""
         with self._lock:
             self._is_closed = True
-            self._keeper.close()
+            self._lifecycle.close()
 
     @property
     def has_variables(self) -> bool:
@@ -209,21 +211,21 @@ class Cluster:
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "up" if self._team else "not started yet"
-        ranks = self._keeper.seats
-        devices = ", ".join(sorted({seat.device for seat in ranks}))
+        ranks = self._lifecycle.rank_devices
+        devices = ", ".join(sorted({rank_device.device for rank_device in ranks}))
         return f"Cluster({self.world_size}) on {devices} by {ranks[0].backend}: {state}"
 
     @property
     def _team(self) -> Team | None:
-        return self._keeper.team
+        return self._lifecycle.team
 
     def _shape_of(self, links: Links | None, slow: Mapping[int, float] | None) -> Any:
-        return shape_of(links, slow, world_size=self.world_size, device=self._keeper.seats[0].device)
+        return shape_of(links, slow, world_size=self.world_size, device=self._lifecycle.rank_devices[0].device)
 
     def _ready_team(self) -> Team:
         if self._is_closed:
             raise RuntimeError(f"this Cluster({self.world_size}) is closed; make a new one to go on")
-        team = self._keeper.ready()
+        team = self._lifecycle.ready()
         team.shape = self._shape
         return team
 
@@ -234,35 +236,35 @@ class Cluster:
         try:
             outcome = team.ask(ranks, kind, *details, timeout_s=timeout_s)
             time_s = time.perf_counter() - began_s
-            failed = bool(outcome.failures or outcome.standings)
-            left = LeftOver() if failed else team.left_over(outcome)
-            team.in_order = left.is_clean and not failed
-            results = unpack_all(outcome.parcels)
+            failed = bool(outcome.failures or outcome.statuses)
+            leaks = LeakReport() if failed else team.leak_report(outcome)
+            team.in_order = leaks.is_clean and not failed
+            results = unpack_all(outcome.payloads)
         except KeyboardInterrupt:
             raise RankInterrupted(self._interrupted()) from None
         except NotSendable:  # the ranks did their work; only this process cannot read the result
-            if not left.is_clean:
-                self._settle(team, keep=not left.needs_new_ranks)
+            if not leaks.is_clean:
+                self._settle(team, keep=not leaks.needs_new_ranks)
             raise
         except BaseException:
-            self._keeper.drop()
+            self._lifecycle.drop()
             raise
-        lines = left.lines if left.is_clean else self._put_in_order(team, left)
+        lines = leaks.lines if leaks.is_clean else self._clean_up(team, leaks)
         if show:
-            say(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in left_in_words(lines)))
-        run = Run(results, outcome.text, time_s, self.world_size, left=lines)
+            say(in_rank_order(outcome.text) + "".join(f"{line}\n" for line in leaks_in_words(lines)))
+        run = Run(results, outcome.text, time_s, self.world_size, leaks=lines)
         if failed:
             error = self._error(team, outcome, run, timeout_s)
             raise error from (error.failure.exception if error.failure else None)
         return run
 
-    def _put_in_order(self, team: Team, left: LeftOver) -> tuple[str, ...]:
+    def _clean_up(self, team: Team, leaks: LeakReport) -> tuple[str, ...]:
         """Free the ranks of what a call has left, and say what became of them."""
         with_variables = team.keeps_variables
-        lost = self._settle(team, keep=not left.needs_new_ranks).strip()
-        if lost or not left.lines:
-            return (*left.lines, lost) if lost else ()
-        return (*left.lines, _MET_ANEW if with_variables else _REPLACED)
+        lost = self._settle(team, keep=not leaks.needs_new_ranks).strip()
+        if lost or not leaks.lines:
+            return (*leaks.lines, lost) if lost else ()
+        return (*leaks.lines, _MET_ANEW if with_variables else _REPLACED)
 
     def _error(self, team: Team, outcome: CallOutcome, run: Run, timeout_s: float | None) -> RankError:
         """Bring the ranks back into order, and tell what happened."""
@@ -273,24 +275,24 @@ class Cluster:
     def _settle(self, team: Team, *, keep: bool = True) -> str:
         """After a failure: keep the ranks where their cells have variables and they can be freed, else end them."""
         if not team.keeps_variables:
-            self._keeper.drop()
+            self._lifecycle.drop()
             return ""
         try:
             kept = keep and team.recover()
         except BaseException:
-            self._keeper.drop()
+            self._lifecycle.drop()
             raise
         if kept:
             team.in_order = True
             return ""
-        self._keeper.drop()
+        self._lifecycle.drop()
         return f"\n\n{_ENDED}"
 
     def _interrupted(self) -> str:
         team = self._team
         assert team is not None
         try:
-            return interrupted_story(team.look(), self.world_size) + self._settle(team)
+            return interrupted_story(team.probe(), self.world_size) + self._settle(team)
         except BaseException:  # a second interrupt, while this one is dealt with
-            self._keeper.drop()
+            self._lifecycle.drop()
             raise

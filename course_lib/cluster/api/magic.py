@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.api.shared import shared_cluster
-from course_lib.cluster.failures.run import in_rank_order, left_in_words, say
+from course_lib.cluster.failures.run import in_rank_order, leaks_in_words, say
 
 __all__ = ["cell_cluster", "register"]
 
@@ -45,7 +45,7 @@ def ranks(line: str, source: str) -> None:
     limit: dict[str, Any] = {} if options.timeout is None else {"timeout_s": options.timeout}
     run = cell_cluster(options.n).cell(source, only=options.only, show=False, **limit)
     shown = {rank: run.text[rank] + (f"{value}\n" if value is not None else "") for rank, value in run.results.items()}
-    say(in_rank_order(shown) + "".join(f"{line}\n" for line in left_in_words(run.left)))
+    say(in_rank_order(shown) + "".join(f"{line}\n" for line in leaks_in_words(run.leaks)))
 
 
 def push(line: str, namespace: dict[str, Any]) -> None:

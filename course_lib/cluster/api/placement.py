@@ -8,12 +8,12 @@ import warnings
 from course_lib.cluster.api.arguments import CrowdedWarning, warn_if_crowded
 from course_lib.devices import Machine, seated, seats
 
-__all__ = ["in_a_notebook", "take_places"]
+__all__ = ["choose_devices", "in_a_notebook"]
 
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
-def take_places(world_size: int, *, on_cpu: bool, num_threads: int) -> tuple[int, int]:
+def choose_devices(world_size: int, *, on_cpu: bool, num_threads: int) -> tuple[int, int]:
     """How many GPUs there are for the ranks, and how many threads each rank gets of the ``num_threads`` asked for.
 
     Takes this process's seat (``devices/seats.py``). In a notebook it says where the ranks are and who else is there,
@@ -27,9 +27,9 @@ def take_places(world_size: int, *, on_cpu: bool, num_threads: int) -> tuple[int
     if text and in_a_notebook() and _is_new(",".join(gpu.uuid for gpu in gpus)):
         print(text)
     if threads < num_threads and _is_new("threads"):
-        _tell(_threads_text(num_threads, threads, here, seen))
+        _warn(_threads_text(num_threads, threads, here, seen))
     if seen.warning and _is_new(seen.warning):
-        _tell(seen.warning)
+        _warn(seen.warning)
     warn_if_crowded(world_size)
     return (0 if on_cpu else len(here.devices)), threads
 
@@ -46,7 +46,7 @@ def _threads_text(asked: int, got: int, here: Machine, seen: seats.Survey) -> st
     )
 
 
-def _tell(text: str) -> None:
+def _warn(text: str) -> None:
     if in_a_notebook():
         print(text)
     else:
@@ -55,6 +55,6 @@ def _tell(text: str) -> None:
 
 def _is_new(what: str) -> bool:
     """True the first time."""
-    is_new = what not in _said
-    _said.add(what)
+    is_new = what not in _warned
+    _warned.add(what)
     return is_new

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from course_lib.cluster.api.arguments import MOST_RANKS, whole
+from course_lib.cluster.api.arguments import MOST_RANKS, checked_int
 from course_lib.cluster.api.cluster import Cluster
 
 __all__ = ["shared_cluster"]
@@ -19,7 +19,7 @@ def shared_cluster(world_size: int, **settings: Any) -> Cluster:
 
     ``settings`` (see ``Cluster``) count when it is made; asking for others later closes it and makes a new one.
     """
-    world_size = whole(world_size, "world_size", most=MOST_RANKS)
+    world_size = checked_int(world_size, "world_size", most=MOST_RANKS)
     with _lock:
         cluster = _clusters.get(world_size)
         if cluster is None or cluster.is_closed or (settings and settings != cluster.made_with):

@@ -10,19 +10,19 @@ from typing import Any
 
 from course_lib.cluster.api.supervisor import CallOutcome, Supervisor
 from course_lib.cluster.base import temp_dirs as folders
-from course_lib.cluster.base.backends import RankSeat
+from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.os_errors import processes_in_words
-from course_lib.cluster.base.process_group import GroupPlace
+from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.failures.errors import RankFailed, first_failure
 from course_lib.cluster.failures.rank_status import RankStatus
 from course_lib.cluster.failures.report import failed_story, stuck_story
 from course_lib.cluster.leaks import shared_memory
-from course_lib.cluster.leaks.collect import Remains
-from course_lib.cluster.leaks.compare import LeftOver, compare
+from course_lib.cluster.leaks.collect import RankLeaks
+from course_lib.cluster.leaks.compare import LeakReport, compare
 from course_lib.cluster.links.links import Shape
 from course_lib.cluster.process import processes
 from course_lib.cluster.process.caller_context import Context, context_here
-from course_lib.cluster.process.defer_interrupt import held_back
+from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 
 __all__ = ["Team"]
 
@@ -35,12 +35,12 @@ _GOODBYE_S = 1.0  # for ranks to close by themselves before they are ended
 class Team:
     """Ranks of one cluster that live at the same time. A failure mostly ends a team; the cluster makes a new one."""
 
-    def __init__(self, seats: Sequence[RankSeat], settings: dict[str, Any]) -> None:
+    def __init__(self, rank_devices: Sequence[RankDevice], settings: dict[str, Any]) -> None:
         self.folder = folders.make()
         self.shape: Shape | None = None  # of links and ranks, from the next call on
         self.keeps_variables = False  # whether cells have left variables worth saving
         self.in_order = True  # whether the last call was seen through to its end
-        self._seats, self._settings = seats, settings
+        self._rank_devices, self._settings = rank_devices, settings
         self._is_up = False
         self._owner_pid = os.getpid()
         self._generation = 0
@@ -51,23 +51,23 @@ class Team:
 
     def start(self) -> None:
         """Start the ranks, and wait until they have met. Whoever calls this ends the team where it fails."""
-        everyone = range(len(self._seats))
-        for rank, seat in enumerate(self._seats):
-            place = GroupPlace(rank, len(everyone), seat, self.folder, **self._settings)
-            with held_back():
-                self._processes.append(processes.start(place, self._context))
+        everyone = range(len(self._rank_devices))
+        for rank, rank_device in enumerate(self._rank_devices):
+            config = RankConfig(rank, len(everyone), rank_device, self.folder, **self._settings)
+            with deferred_interrupts():
+                self._processes.append(processes.start(config, self._context))
         self._expect_start(self._supervisor.collect(everyone, timeout_s=_START_TIMEOUT_S))
         self._is_up = True
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every rank has started and its process is there, and their folder; either may have gone since."""
         alive = self._is_up and bool(self._processes) and all(rank.is_alive for rank in self._processes)
         return alive and self.folder.exists()
 
     def ask(self, ranks: Sequence[int], kind: str, *details: Any, timeout_s: float | None) -> CallOutcome:
         """Send a request to ``ranks`` and collect the answers."""
-        with held_back():  # half a request would spoil the line
+        with deferred_interrupts():  # half a request would spoil the line
             self._asked, self._supervisor.outcome = ranks, CallOutcome()  # of this call nobody has answered
             for rank in ranks:
                 with contextlib.suppress(OSError):  # it has died; the supervisor finds that out and says so
@@ -82,45 +82,45 @@ class Team:
         self._context = context
         return context
 
-    def look(self, returned: Iterable[int] | None = None) -> dict[int, RankStatus]:
+    def probe(self, returned: Iterable[int] | None = None) -> dict[int, RankStatus]:
         """Where ranks stand: those that have ``returned``, or all that were asked."""
-        done = set(self._supervisor.outcome.parcels)
-        return self._supervisor.look(self._asked if returned is None else returned, returned=done)
+        done = set(self._supervisor.outcome.payloads)
+        return self._supervisor.probe(self._asked if returned is None else returned, returned=done)
 
-    def left_over(self, outcome: CallOutcome) -> LeftOver:
+    def leak_report(self, outcome: CallOutcome) -> LeakReport:
         """What a call that went well has left on its ranks, when what ends by itself has had a moment to do so."""
-        left = compare(outcome.remains)
-        if left.may_settle:
-            left = self._settled(outcome, left)
-        if left.is_clean and not self._agree_on_names(outcome.remains):
-            return dataclasses.replace(left, is_clean=False, needs_new_ranks=True)
-        return left
+        report = compare(outcome.leaks)
+        if report.may_settle:
+            report = self._settled(outcome, report)
+        if report.is_clean and not self._agree_on_names(outcome.leaks):
+            return dataclasses.replace(report, is_clean=False, needs_new_ranks=True)
+        return report
 
-    def _settled(self, outcome: CallOutcome, left: LeftOver) -> LeftOver:
-        later = self.ask(sorted(outcome.remains), "settle", timeout_s=_SETTLE_TIMEOUT_S)
+    def _settled(self, outcome: CallOutcome, report: LeakReport) -> LeakReport:
+        later = self.ask(sorted(outcome.leaks), "settle", timeout_s=_SETTLE_TIMEOUT_S)
         outcome.text |= {rank: outcome.text.get(rank, "") + text for rank, text in later.text.items()}
-        if later.failures or later.standings:
-            return left
-        again = compare(later.remains)
-        return dataclasses.replace(again, lines=again.lines + left.put_back)
+        if later.failures or later.statuses:
+            return report
+        again = compare(later.leaks)
+        return dataclasses.replace(again, lines=again.lines + report.restored)
 
-    def _agree_on_names(self, remains: Mapping[int, Remains]) -> bool:
+    def _agree_on_names(self, leaks: Mapping[int, RankLeaks]) -> bool:
         """Where members alone have made groups, have all ranks number their next one alike; False where they cannot."""
-        numbers = {left.next_number for left in remains.values()}
+        numbers = {of_rank.next_number for of_rank in leaks.values()}
         everyone = range(len(self._processes))
-        if not any(numbers) or (len(numbers) == 1 and len(remains) == len(everyone)):
+        if not any(numbers) or (len(numbers) == 1 and len(leaks) == len(everyone)):
             return True
-        told = self.ask(everyone, "name_groups_from", max(numbers), timeout_s=_SETTLE_TIMEOUT_S)
-        return len(told.parcels) == len(everyone)
+        answer = self.ask(everyone, "name_groups_from", max(numbers), timeout_s=_SETTLE_TIMEOUT_S)
+        return len(answer.payloads) == len(everyone)
 
     def story(self, outcome: CallOutcome, *, timeout_s: float | None) -> str:
         """What happened in a call that did not go well."""
         first, num_ranks = first_failure(outcome.failures), len(self._processes)
         if first is None:
-            limit_s = None if outcome.hopeless else timeout_s
-            return stuck_story(outcome.standings, num_ranks, timeout_s=limit_s, held_up=outcome.held_up)
-        outcome.standings = self.look(outcome.parcels) | outcome.standings
-        others: dict[int, Any] = {**outcome.standings, **outcome.failures}
+            limit_s = None if outcome.is_deadlock else timeout_s
+            return stuck_story(outcome.statuses, num_ranks, timeout_s=limit_s, uncounted=outcome.uncounted)
+        outcome.statuses = self.probe(outcome.payloads) | outcome.statuses
+        others: dict[int, Any] = {**outcome.statuses, **outcome.failures}
         del others[first.rank]
         return failed_story(first, others, num_ranks)
 
@@ -138,16 +138,16 @@ class Team:
             self._processes[rank].interrupt()
         self._generation += 1
         self._send_reset(set(everyone) - stuck)
-        patience = self._supervisor.patience(_RELEASE_S, everyone)
-        patience.mark()
-        while stuck and not patience.is_over():  # each that leaves may free the next one of the ring
-            back = self._supervisor.next_answers(stuck, timeout_s=patience.left_s)
+        deadline = self._supervisor.deadline(_RELEASE_S, everyone)
+        deadline.mark()
+        while stuck and not deadline.is_over():  # each that leaves may free the next one of the ring
+            back = self._supervisor.next_answers(stuck, timeout_s=deadline.left_s)
             self._send_reset(back)
             stuck -= back
-        if stuck or not self.is_whole:
+        if stuck or not self.is_complete:
             return False
         met = self._supervisor.collect(everyone, timeout_s=5 * _RELEASE_S)
-        return len(met.parcels) == len(everyone) and all(left.is_whole for left in met.remains.values())
+        return len(met.payloads) == len(everyone) and all(of_rank.is_restored for of_rank in met.leaks.values())
 
     def end(self, *, gently: bool = False) -> None:
         """End every rank of this team, and remove its folder. Nothing else on the machine is touched.
@@ -172,7 +172,7 @@ class Team:
 
     def _send_reset(self, ranks: Iterable[int]) -> None:
         for rank in ranks:
-            with contextlib.suppress(OSError), held_back():
+            with contextlib.suppress(OSError), deferred_interrupts():
                 self._processes[rank].work.send(("reset", self._generation))
 
     def _expect_start(self, outcome: CallOutcome) -> None:
@@ -184,7 +184,7 @@ class Team:
                 limit = processes_in_words()
                 story += f"\n\nIt may be for want of processes: {limit}." if limit else ""
             raise RankFailed("The ranks could not start: " + story, failures=outcome.failures)
-        if outcome.standings:
-            held_up = outcome.held_up
-            story = stuck_story(outcome.standings, num_ranks, timeout_s=_START_TIMEOUT_S, held_up=held_up)
+        if outcome.statuses:
+            uncounted = outcome.uncounted
+            story = stuck_story(outcome.statuses, num_ranks, timeout_s=_START_TIMEOUT_S, uncounted=uncounted)
             raise RankFailed("The ranks could not start: " + story)

@@ -9,9 +9,9 @@ from multiprocessing.util import Finalize
 from typing import Any
 
 from course_lib.cluster.api.team import Team
-from course_lib.cluster.base.backends import RankSeat, seats
-from course_lib.cluster.base.os_errors import check_processes, told
-from course_lib.cluster.process.defer_interrupt import held_back
+from course_lib.cluster.base.backends import RankDevice, rank_devices
+from course_lib.cluster.base.os_errors import check_processes, explained
+from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 
 __all__ = ["TeamLifecycle"]
 
@@ -24,10 +24,10 @@ _LOST = (
 class TeamLifecycle:
     """Holds the team of one cluster. When this object goes, and when Python ends, the ranks end."""
 
-    def __init__(self, of_ranks: Sequence[RankSeat], settings: dict[str, Any]) -> None:
+    def __init__(self, of_ranks: Sequence[RankDevice], settings: dict[str, Any]) -> None:
         self.team: Team | None = None
-        self.seats, self._settings = of_ranks, settings
-        self._stand_ins: TeamLifecycle | None = None
+        self.rank_devices, self._settings = of_ranks, settings
+        self._on_cpu: TeamLifecycle | None = None
         self._end_team: weakref.finalize | None = None
         self._at_exit: Finalize | None = None
         self._owner_pid = os.getpid()
@@ -36,7 +36,7 @@ class TeamLifecycle:
         """A team that is up and in order. Says so where variables of cells went with an earlier one."""
         self._refuse_in_a_fork()
         lost = False
-        if self.team is not None and not (self.team.is_whole and self.team.in_order):
+        if self.team is not None and not (self.team.is_complete and self.team.in_order):
             lost = self.team.keeps_variables  # a rank died between two calls, or a call was cut off at its end
             self.drop()
         if self.team is None:
@@ -48,7 +48,7 @@ class TeamLifecycle:
 
     def drop(self, *, gently: bool = False) -> None:
         """End the team, if there is one. Safe to repeat, and to interrupt."""
-        with held_back():
+        with deferred_interrupts():
             team, end_team = self.team, self._end_team
             self.team = self._end_team = None
             if team is not None:
@@ -60,27 +60,27 @@ class TeamLifecycle:
 
     def on_cpu(self) -> TeamLifecycle:
         """Itself where its ranks sit on the CPU, else that of as many ranks there; they are up when first needed."""
-        if self.seats[0].device == "cpu":
+        if self.rank_devices[0].device == "cpu":
             return self
-        self._stand_ins = self._stand_ins or TeamLifecycle(seats(len(self.seats), num_gpus=0), self._settings)
-        return self._stand_ins
+        self._on_cpu = self._on_cpu or TeamLifecycle(rank_devices(len(self.rank_devices), num_gpus=0), self._settings)
+        return self._on_cpu
 
     def close(self) -> None:
         """End the team, and that of the stand-ins."""
         self.drop(gently=True)
-        if self._stand_ins is not None:
-            self._stand_ins.drop(gently=True)
+        if self._on_cpu is not None:
+            self._on_cpu.drop(gently=True)
 
     def _start(self) -> None:
-        check_processes(len(self.seats))
-        with told(), held_back():
-            self.team = team = Team(self.seats, self._settings)
+        check_processes(len(self.rank_devices))
+        with explained(), deferred_interrupts():
+            self.team = team = Team(self.rank_devices, self._settings)
             self._end_team = weakref.finalize(self, team.end)
             # As Python ends, multiprocessing waits for its children, and may do so before weakref's finalizers run:
             # which is first depends on which was used first. Its own finalizers always run before that wait.
             self._at_exit = Finalize(None, self._end_team, exitpriority=10)
         try:
-            with told():
+            with explained():
                 team.start()
         except BaseException:
             self.drop()

@@ -19,20 +19,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BACKENDS", "RankSeat", "seats", "shared_nccl_env"]
+__all__ = ["BACKENDS", "RankDevice", "rank_devices", "shared_nccl_env"]
 
 BACKENDS = ("auto", "gloo", "nccl", "nccl-shared")
 
 
 @dataclass(frozen=True)
-class RankSeat:
+class RankDevice:
     """Where one rank sits: its device ("cpu", "cuda:1") and its back end ("gloo", "nccl" or "nccl-shared")."""
 
     device: str
     backend: str
 
 
-def seats(world_size: int, *, backend: str = "auto", num_gpus: int) -> tuple[RankSeat, ...]:
+def rank_devices(world_size: int, *, backend: str = "auto", num_gpus: int) -> tuple[RankDevice, ...]:
     """One seat per rank.
 
     Raises ``ValueError`` for an unknown back end, or one that this machine cannot give to so many ranks.
@@ -47,10 +47,10 @@ def seats(world_size: int, *, backend: str = "auto", num_gpus: int) -> tuple[Ran
     if backend == "nccl-shared" and num_gpus == 0:
         raise ValueError("backend='nccl-shared' puts several ranks on one GPU, and there is none: use 'auto'")
     if num_gpus == 0:
-        return tuple(RankSeat("cpu", "gloo") for _ in range(world_size))
+        return tuple(RankDevice("cpu", "gloo") for _ in range(world_size))
     if backend == "auto":
         backend = "nccl" if num_gpus >= world_size else "gloo"
-    return tuple(RankSeat(f"cuda:{rank % num_gpus}", backend) for rank in range(world_size))
+    return tuple(RankDevice(f"cuda:{rank % num_gpus}", backend) for rank in range(world_size))
 
 
 def shared_nccl_env(rank: int, nccl_version: tuple[int, ...]) -> dict[str, str]:

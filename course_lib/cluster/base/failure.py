@@ -124,14 +124,14 @@ def _frames(trace: TracebackType | None) -> tuple[Frame, ...]:
     summary = traceback.extract_tb(trace)
     frames = [Frame(f.filename, f.lineno or 0, f.name, f.line or "") for f in summary]
     frames = [frame for frame in frames if not _is_machinery(frame.filename)]
-    own = [place for place, frame in enumerate(frames) if is_user_code(frame.filename)]
-    theirs = [place for place in own if not _is_exercise(frames[place].filename)]
+    own = [index for index, frame in enumerate(frames) if is_user_code(frame.filename)]
+    theirs = [index for index in own if not _is_exercise(frames[index].filename)]
     if theirs:  # a judge of an exercise called it; inside torch.distributed it is always the same way
         frames = [
             frame
-            for place, frame in enumerate(frames)
+            for index, frame in enumerate(frames)
             if not _is_exercise(frame.filename)
-            and not (place > theirs[-1] and "/torch/distributed/" in frame.filename.replace("\\", "/"))
+            and not (index > theirs[-1] and "/torch/distributed/" in frame.filename.replace("\\", "/"))
         ]
     return tuple(frames)
 

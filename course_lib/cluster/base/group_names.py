@@ -21,12 +21,12 @@ class GroupNames:
 
     def __init__(self) -> None:
         self.made: dict[str, tuple[int, ...]] = {}  # groups asked of new_group, by name, oldest first
-        self.num_apart = 0  # groups that have moved the number on their members alone
+        self.num_local_groups = 0  # groups that have moved the number on their members alone
 
     @property
     def num_made(self) -> int:
         """Times that a ``new_group`` of all was called, in the life of the default group, which counts as one."""
-        return max(0, _number() - self.num_apart - 1)
+        return max(0, _number() - self.num_local_groups - 1)
 
     @property
     def next(self) -> int:
@@ -37,20 +37,20 @@ class GroupNames:
         """Name the next group by this number, for which the ranks have come together."""
         world = _world()
         if world is not None and 0 < world.group_count < number:  # 0: there is no default group
-            self.num_apart += number - world.group_count
+            self.num_local_groups += number - world.group_count
             world.group_count = number
 
-    def heard(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def hooked(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """``new_group`` asks for a name first."""
 
         @functools.wraps(plain)
         def name_of(ranks: Any, use_hashed_name: bool, *args: Any, **kwargs: Any) -> Any:
             before = _number()
             if before == 0:  # a default group begins, and all numbers anew
-                self.num_apart = 0
+                self.num_local_groups = 0
             name = plain(ranks, use_hashed_name, *args, **kwargs)
             if use_hashed_name:
-                self.num_apart += _number() - before  # 0 up to torch 2.13
+                self.num_local_groups += _number() - before  # 0 up to torch 2.13
             self.made.pop(str(name), None)
             self.made[str(name)] = tuple(ranks)
             return name

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["check_processes", "processes_in_words", "told"]
+__all__ = ["check_processes", "explained", "processes_in_words"]
 
 _ELSEWHERE = "set TMPDIR to {} before Python starts"
 
 
 @contextlib.contextmanager
-def told(folder: Path | None = None) -> Iterator[None]:
+def explained(folder: Path | None = None) -> Iterator[None]:
     """Add to an ``OSError`` of this block what is short, where, and what to do. ``folder``: where the block writes."""
     try:
         yield

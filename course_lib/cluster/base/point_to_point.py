@@ -75,17 +75,17 @@ class Started:
     ) -> None:
         # NCCL hands out one piece of work for all messages that were started together; gloo, one for each.
         shared = works if len(works) == len(messages) else [*works] * len(messages)
-        self._on_their_way = dict(enumerate(zip(messages, buffers, shared, strict=True)))
+        self._in_flight = dict(enumerate(zip(messages, buffers, shared, strict=True)))
 
     def __call__(self) -> None:
-        for place in list(self._on_their_way):
-            self.wait_for(place)
+        for index in list(self._in_flight):
+            self.wait_for(index)
 
-    def wait_for(self, place: int) -> None:
+    def wait_for(self, index: int) -> None:
         """Wait until the message at this place of the list is sent or has arrived. Safe to repeat."""
-        if place not in self._on_their_way:
+        if index not in self._in_flight:
             return
-        message, buffer, work = self._on_their_way.pop(place)
+        message, buffer, work = self._in_flight.pop(index)
         work.wait()
         if message.is_recv and buffer is not message.tensor:
             message.tensor.copy_(buffer)

@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from course_lib.cluster.base.backends import RankSeat
+from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.rank import Rank
 
-__all__ = ["GroupPlace", "join", "leave"]
+__all__ = ["RankConfig", "join", "leave"]
 
 _COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
 
 
 @dataclass(frozen=True)
-class GroupPlace:
+class RankConfig:
     """Everything a new rank is told once."""
 
     rank: int
     world_size: int
-    seat: RankSeat
+    rank_device: RankDevice
     folder: Path  # private to the cluster; removed with it
     num_threads: int
     debug: bool
@@ -33,28 +33,28 @@ class GroupPlace:
     env: dict[str, str] = field(default_factory=dict)
 
 
-def join(place: GroupPlace, *, generation: int) -> Rank:
+def join(config: RankConfig, *, generation: int) -> Rank:
     """Meet the other ranks in process group number ``generation`` of this cluster, and say who we are."""
     import torch
     import torch.distributed as dist
 
-    torch.set_num_threads(place.num_threads)
-    if place.debug:
+    torch.set_num_threads(config.num_threads)
+    if config.debug:
         dist.set_debug_level_from_env()
-    device = torch.device(place.seat.device)
+    device = torch.device(config.rank_device.device)
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    backend = "nccl" if place.seat.backend == "nccl-shared" else place.seat.backend
-    if place.process_group:
+    backend = "nccl" if config.rank_device.backend == "nccl-shared" else config.rank_device.backend
+    if config.process_group:
         dist.init_process_group(
             backend,
-            store=dist.FileStore(str(place.folder / f"store-{generation}"), place.world_size),
-            rank=place.rank,
-            world_size=place.world_size,
+            store=dist.FileStore(str(config.folder / f"store-{generation}"), config.world_size),
+            rank=config.rank,
+            world_size=config.world_size,
             timeout=_COLLECTIVE_TIMEOUT,
-            device_id=device if place.seat.backend == "nccl" else None,
+            device_id=device if config.rank_device.backend == "nccl" else None,
         )
-    return Rank(place.rank, place.world_size, device, backend, local_rank=place.rank)
+    return Rank(config.rank, config.world_size, device, backend, local_rank=config.rank)
 
 
 def leave(*, has_failed: bool = False) -> None:

@@ -6,10 +6,10 @@ import socket
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["meeting_point"]
+__all__ = ["open_rendezvous_store"]
 
 
-def meeting_point(world_size: int) -> tuple[Any, dict[str, str]]:
+def open_rendezvous_store(world_size: int) -> tuple[Any, dict[str, str]]:
     """A fresh TCP store on loopback, held by the caller, and the environment that leads ``env://`` to it.
 
     The caller hosts it, as torchrun's agent does, so that no rank has to guess a free port. Keep the store as long

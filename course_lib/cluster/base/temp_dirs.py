@@ -81,10 +81,10 @@ def _remove_if_left(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _end_server(told: bytes) -> None:
+def _end_server(answer: bytes) -> None:
     """End the fork server that a folder names: its notebook has gone, and nobody else can reach it."""
     with contextlib.suppress(ValueError, TypeError, psutil.Error):
-        pid, began_s = json.loads(told)
+        pid, began_s = json.loads(answer)
         server = psutil.Process(int(pid))
         if server.create_time() == began_s and server.uids().real == os.getuid():  # not another by the same number
             server.kill()

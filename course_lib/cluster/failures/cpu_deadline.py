@@ -21,32 +21,32 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["HeldUp", "Patience"]
+__all__ = ["CpuDeadline", "UncountedTime"]
 
 Reading = Mapping[tuple[int, int], tuple[float, float]]
 """By process and thread: seconds that it ran, and that it stood in line."""
 
 MOST_TIMES = 10  # of its limit may pass on the clock
-_WORTH_TELLING = 0.05  # of the limit
+_MIN_SHARE = 0.05  # of the limit
 
 
 @dataclass(frozen=True)
-class HeldUp:
+class UncountedTime:
     """Where the time of a call went: seconds on the clock, and those of them that were not counted."""
 
     clock_s: float = 0.0
-    in_line_s: float = 0.0
+    queued_s: float = 0.0
     importing_s: float = 0.0
 
     def in_words(self) -> str:
         """What was not counted, as "2.6 s on the clock: the ranks stood in line for a core for 1.6 s"; or nothing."""
-        told = _WORTH_TELLING * (self.clock_s - self.in_line_s - self.importing_s)
-        why = [f"the ranks stood in line for a core for {self.in_line_s:.1f} s"] * (self.in_line_s > told)
-        why += [f"they were importing for {self.importing_s:.1f} s"] * (self.importing_s > told)
+        least_s = _MIN_SHARE * (self.clock_s - self.queued_s - self.importing_s)
+        why = [f"the ranks stood in line for a core for {self.queued_s:.1f} s"] * (self.queued_s > least_s)
+        why += [f"they were importing for {self.importing_s:.1f} s"] * (self.importing_s > least_s)
         return f"{self.clock_s:.1f} s on the clock: {' and '.join(why)}" if why else ""
 
 
-class Patience:
+class CpuDeadline:
     """A limit of ``limit_s`` seconds for the threads of some processes, from now on.
 
     The processes are read first when :meth:`mark` says so, or at the first :meth:`tick`: reading costs some 10 us a
@@ -66,7 +66,7 @@ class Patience:
         self._began_s = clock()
         self._marked_s = self._began_s
         self._marks: Reading | None = None
-        self._in_line_s = self._importing_s = 0.0
+        self._queued_s = self._importing_s = 0.0
 
     @property
     def is_marked(self) -> bool:
@@ -75,7 +75,7 @@ class Patience:
     @property
     def counted_s(self) -> float:
         """Seconds that count, by the last reading."""
-        return self._clock() - self._began_s - self._in_line_s - self._importing_s
+        return self._clock() - self._began_s - self._queued_s - self._importing_s
 
     @property
     def left_s(self) -> float:
@@ -84,8 +84,8 @@ class Patience:
         return max(0.0, min(self._limit_s - self.counted_s, most_s))
 
     @property
-    def held_up(self) -> HeldUp:
-        return HeldUp(self._clock() - self._began_s, self._in_line_s, self._importing_s)
+    def uncounted(self) -> UncountedTime:
+        return UncountedTime(self._clock() - self._began_s, self._queued_s, self._importing_s)
 
     def mark(self) -> None:
         """Read the threads; what holds them up is measured from here."""
@@ -102,7 +102,7 @@ class Patience:
         if importing:
             self._importing_s += passed_s
         elif before is not None and self._marks is not None:
-            self._in_line_s += _held_up_s(before, self._marks, passed_s)
+            self._queued_s += _uncounted_s(before, self._marks, passed_s)
 
     def is_over(self) -> bool:
         """Whether the time is up; the threads are asked before that is said."""
@@ -112,14 +112,14 @@ class Patience:
         return self.left_s <= 0
 
 
-def _held_up_s(before: Reading, after: Reading, passed_s: float) -> float:
+def _uncounted_s(before: Reading, after: Reading, passed_s: float) -> float:
     """Seconds of ``passed_s`` that are not counted. A thread that is new here was begun since ``before``."""
     ran_s = longest_s = together_s = 0.0
-    for thread, (ran, in_line) in after.items():
-        ran_before, in_line_before = before.get(thread, (0.0, 0.0))
+    for thread, (ran, queued) in after.items():
+        ran_before, queued_before = before.get(thread, (0.0, 0.0))
         ran_s += ran - ran_before
-        longest_s = max(longest_s, in_line - in_line_before)
-        together_s += in_line - in_line_before
+        longest_s = max(longest_s, queued - queued_before)
+        together_s += queued - queued_before
     return min(passed_s, max(longest_s, min(together_s, passed_s - ran_s)))
 
 
@@ -131,6 +131,6 @@ def read_threads(pids: Sequence[int]) -> Reading:
             for thread in os.listdir(f"/proc/{pid}/task"):
                 with contextlib.suppress(OSError, ValueError, IndexError):
                     with open(f"/proc/{pid}/task/{thread}/schedstat", "rb", buffering=0) as file:
-                        ran_ns, in_line_ns = file.read(100).split()[:2]
-                    found[pid, int(thread)] = int(ran_ns) / 1e9, int(in_line_ns) / 1e9
+                        ran_ns, queued_ns = file.read(100).split()[:2]
+                    found[pid, int(thread)] = int(ran_ns) / 1e9, int(queued_ns) / 1e9
     return found

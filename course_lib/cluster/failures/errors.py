@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from course_lib.cluster.base.failure import Failure
-    from course_lib.cluster.failures.cpu_deadline import HeldUp
+    from course_lib.cluster.failures.cpu_deadline import UncountedTime
     from course_lib.cluster.failures.rank_status import RankStatus
     from course_lib.cluster.failures.run import Run
 
 __all__ = ["RankError", "RankFailed", "RankInterrupted", "RankTimeout"]
 
 
-class _Told:
+class _ShownAsText:
     """Shows its story in a notebook, in place of the library's own stack, which would only bury it."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
 
 
-class RankError(_Told, RuntimeError):
+class RankError(_ShownAsText, RuntimeError):
     """Ranks did not finish. ``failures`` by rank, ``failure`` is the cause, ``run`` holds what was finished.
 
-    ``standings`` by rank: where those stood that did not fail, when the call was ended. ``is_hopeless``: it ended
-    because nobody could have finished, and not at the deadline. ``held_up``: what of the time was not counted.
+    ``statuses`` by rank: where those stood that did not fail, when the call was ended. ``is_deadlock``: it ended
+    because nobody could have finished, and not at the deadline. ``uncounted``: what of the time was not counted.
     """
 
     def __init__(
@@ -33,15 +33,15 @@ class RankError(_Told, RuntimeError):
         *,
         failures: dict[int, Failure] | None = None,
         run: Run | None = None,
-        standings: dict[int, RankStatus] | None = None,
-        is_hopeless: bool = False,
-        held_up: HeldUp | None = None,
+        statuses: dict[int, RankStatus] | None = None,
+        is_deadlock: bool = False,
+        uncounted: UncountedTime | None = None,
     ) -> None:
         super().__init__(story)
         self.failures = failures or {}
         self.run = run
-        self.standings = standings or {}
-        self.is_hopeless, self.held_up = is_hopeless, held_up
+        self.statuses = statuses or {}
+        self.is_deadlock, self.uncounted = is_deadlock, uncounted
 
     @property
     def failure(self) -> Failure | None:
@@ -62,7 +62,7 @@ class RankTimeout(RankError):
     """Ranks were still busy or waiting at the deadline, or could never have finished."""
 
 
-class RankInterrupted(_Told, KeyboardInterrupt):
+class RankInterrupted(_ShownAsText, KeyboardInterrupt):
     """The learner interrupted; the ranks have been stopped."""
 
 

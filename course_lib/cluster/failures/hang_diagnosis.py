@@ -6,111 +6,111 @@ from collections.abc import Mapping
 
 from course_lib.base.text import rank_list
 from course_lib.cluster.base.failure import file_of
-from course_lib.cluster.failures.deadlock import Wait, differing, hopeless
+from course_lib.cluster.failures.deadlock import Wait, deadlocked_ranks, differing
 from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
 from course_lib.cluster.hooks.pending_ops import PendingOp
 
 __all__ = ["numbered", "on_line", "reasons"]
 
 
-def reasons(standings: Mapping[int, RankStatus]) -> list[str]:
+def reasons(statuses: Mapping[int, RankStatus]) -> list[str]:
     """What keeps ranks from going on; empty where they might."""
-    waits = dict(sorted(hopeless(standings).items()))  # sentences in rank order, whoever was asked first
-    found = _let_go(standings, waits)
-    found += _who_never_came(standings)
-    found += [_other_end(standings[rank], standings) for rank, wait in waits.items() if wait.missing]
-    found += [_meeting(standings[rank], wait, standings) for rank, wait in waits.items() if standings[rank].meeting]
+    waits = dict(sorted(deadlocked_ranks(statuses).items()))  # sentences in rank order, whoever was asked first
+    found = _dropped(statuses, waits)
+    found += _missing_ranks(statuses)
+    found += [_other_end(statuses[rank], statuses) for rank, wait in waits.items() if wait.missing]
+    found += [_rendezvous(statuses[rank], wait, statuses) for rank, wait in waits.items() if statuses[rank].rendezvous]
     found += _circle(waits)
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 
-def _who_never_came(standings: Mapping[int, RankStatus]) -> list[str]:
+def _missing_ranks(statuses: Mapping[int, RankStatus]) -> list[str]:
     """For each group that ranks wait in: who has not made the call; or how their calls differ."""
     pending: dict[str, Operation] = {}
-    for standing in standings.values():
-        operation = standing.pending
+    for status in statuses.values():
+        operation = status.pending
         if operation is not None and not operation.is_message:
             known = pending.setdefault(operation.group, operation)
             pending[operation.group] = max(known, operation, key=lambda one: one.number)
-    return [_missing(wanted, standings) for wanted in pending.values()]
+    return [_missing(wanted, statuses) for wanted in pending.values()]
 
 
-def _missing(wanted: Operation, standings: Mapping[int, RankStatus]) -> str:
-    members = _members(wanted.group, standings)
+def _missing(wanted: Operation, statuses: Mapping[int, RankStatus]) -> str:
+    members = _members(wanted.group, statuses)
     absent = [
         rank
         for rank in members
-        if rank in standings and (count := _count(standings[rank], wanted.group)) is not None and count < wanted.number
+        if rank in statuses and (count := _count(statuses[rank], wanted.group)) is not None and count < wanted.number
     ]
     if absent:
         return f"{rank_list(absent).capitalize()} never called {numbered(wanted, members)}."
-    difference = differing(wanted, members, standings)
+    difference = differing(wanted, members, statuses)
     if difference is None:
         return ""
     what, values = difference
     return f"Call #{wanted.number} does not have the same {what} on every rank: {', '.join(values)}."
 
 
-def _count(standing: RankStatus, group: str) -> int | None:
-    if standing.accounts is not None:
-        return standing.accounts.counts.get(group, 0)
-    return standing.num_collectives if group == "0" else None
+def _count(status: RankStatus, group: str) -> int | None:
+    if status.accounts is not None:
+        return status.accounts.counts.get(group, 0)
+    return status.num_collectives if group == "0" else None
 
 
-def _members(group: str, standings: Mapping[int, RankStatus]) -> tuple[int, ...]:
-    for standing in standings.values():
-        known = (standing.accounts or Accounts()).groups.get(group)
+def _members(group: str, statuses: Mapping[int, RankStatus]) -> tuple[int, ...]:
+    for status in statuses.values():
+        known = (status.accounts or Accounts()).groups.get(group)
         if known:
             return known
-    return tuple(standings)
+    return tuple(statuses)
 
 
-def _other_end(standing: RankStatus, standings: Mapping[int, RankStatus]) -> str:
+def _other_end(status: RankStatus, statuses: Mapping[int, RankStatus]) -> str:
     """Rank 1 returned and never sent to rank 0."""
-    message = standing.message
+    message = status.message
     if message is None:
         return ""
     if message.peer is None:
-        return f"No rank can send to rank {standing.rank} any more."
-    other = standings.get(message.peer)
+        return f"No rank can send to rank {status.rank} any more."
+    other = statuses.get(message.peer)
     if other is None or other.state not in ("returned", "absent"):
         return ""
     deed = "sent this message to" if message.name == "irecv" else "received this message from"
     if other.state == "absent":
-        return f"Rank {message.peer} does not take part, and so never {deed} rank {standing.rank}."
-    return f"Rank {message.peer} returned and never {deed} rank {standing.rank}."
+        return f"Rank {message.peer} does not take part, and so never {deed} rank {status.rank}."
+    return f"Rank {message.peer} returned and never {deed} rank {status.rank}."
 
 
-def _meeting(standing: RankStatus, wait: Wait, standings: Mapping[int, RankStatus]) -> str:
+def _rendezvous(status: RankStatus, wait: Wait, statuses: Mapping[int, RankStatus]) -> str:
     if not wait.missing:
-        return f"Rank {standing.rank} makes a group by new_group that is another one elsewhere: all must make the same."
+        return f"Rank {status.rank} makes a group by new_group that is another one elsewhere: all must make the same."
     absent = sorted(wait.missing)
-    if standing.meeting == "new_group" and all(standings[rank].meeting == "new_group" for rank in absent):
-        apart = {rank: _num_apart(standings[rank]) for rank in sorted((standing.rank, *absent))}
-        if len(set(apart.values())) > 1:  # from torch 2.14 on
-            more = [rank for rank, number in apart.items() if number == max(apart.values())]
+    if status.rendezvous == "new_group" and all(statuses[rank].rendezvous == "new_group" for rank in absent):
+        numbers = {rank: _num_local_groups(statuses[rank]) for rank in sorted((status.rank, *absent))}
+        if len(set(numbers.values())) > 1:  # from torch 2.14 on
+            more = [rank for rank, number in numbers.items() if number == max(numbers.values())]
             return (
                 f"{rank_list(more).capitalize()} asked for a group with use_local_synchronization=True, which PyTorch "
                 "counts on its members alone; groups are named by that count, so this one has two names."
             )
         who, them = ("stands", "it") if len(absent) == 1 else ("stand", "them")
         return f"{rank_list(absent).capitalize()} {who} in an earlier new_group than those that wait for {them}."
-    return f"{rank_list(absent).capitalize()} never called {standing.meeting}."
+    return f"{rank_list(absent).capitalize()} never called {status.rendezvous}."
 
 
-def _num_apart(standing: RankStatus) -> int:
-    return 0 if standing.accounts is None else standing.accounts.num_apart
+def _num_local_groups(status: RankStatus) -> int:
+    return 0 if status.accounts is None else status.accounts.num_local_groups
 
 
-def _let_go(standings: Mapping[int, RankStatus], waits: Mapping[int, Wait]) -> list[str]:
+def _dropped(statuses: Mapping[int, RankStatus], waits: Mapping[int, Wait]) -> list[str]:
     """Messages whose ``Work`` was forgotten, where somebody waits who will not be answered for it."""
     if not any(wait.is_spoiled for wait in waits.values()):
         return []
     return [
         f"Rank {rank} started {message.name} #{message.number}{on_line(message)} and let go of it without wait(): "
         + ("the message was not sent." if message.name == "isend" else "what was sent to it blocks the connection.")
-        for rank, standing in sorted(standings.items())
-        for message in (standing.accounts or Accounts()).let_go
+        for rank, status in sorted(statuses.items())
+        for message in (status.accounts or Accounts()).dropped
     ]
 
 

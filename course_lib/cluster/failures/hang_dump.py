@@ -24,7 +24,7 @@ from course_lib.cluster.failures.flight_recorder import dump_of, entries_since
 
 __all__ = ["black_box"]
 
-_LOOKS_PER_S = 10.0
+_POLLS_PER_S = 10.0
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def black_box(me: Rank, folder: str | Path, *, quiet_s: float = 2.0, frames: boo
     if not quiet_s > 0:
         raise ValueError(f"quiet_s is {quiet_s}, and it must be more than 0 seconds, such as 2.0.")
     is_over = threading.Event()
-    thread = threading.Thread(target=_look_after, args=(me.rank, folder, quiet_s, is_over, frames), daemon=True)
+    thread = threading.Thread(target=_watch_group, args=(me.rank, folder, quiet_s, is_over, frames), daemon=True)
     thread.start()
     try:
         yield
@@ -52,14 +52,14 @@ def black_box(me: Rank, folder: str | Path, *, quiet_s: float = 2.0, frames: boo
         thread.join()
 
 
-def _look_after(rank: int, folder: Path, quiet_s: float, is_over: threading.Event, frames: bool = True) -> None:
+def _watch_group(rank: int, folder: Path, quiet_s: float, is_over: threading.Event, frames: bool = True) -> None:
     """The thread: count the looks in which nothing new was seen."""
     seen, num_quiet = _progress(), 0
-    while not is_over.wait(1 / _LOOKS_PER_S):
+    while not is_over.wait(1 / _POLLS_PER_S):
         now = _progress()
         num_quiet = num_quiet + 1 if now == seen else 0
         seen = now
-        if num_quiet >= quiet_s * _LOOKS_PER_S:
+        if num_quiet >= quiet_s * _POLLS_PER_S:
             (folder / f"stack_{rank}.txt").write_text(_stack(), encoding="utf-8")
             (folder / f"rank_{rank}").write_bytes(pickle.dumps(_dump(with_frames=frames)))
             return

@@ -23,14 +23,14 @@ from course_lib.cluster.failures.flight_recorder import RECORDER_SIZE, Operation
 from course_lib.cluster.hooks.op_tracker import OpTracker
 from course_lib.cluster.hooks.pending_ops import Channel, PendingOp
 
-__all__ = ["RECORDER_SIZE", "Accounts", "Operation", "RankStatus", "Witness", "parse_stacks"]
+__all__ = ["RECORDER_SIZE", "Accounts", "Operation", "RankStatus", "StatusThread", "parse_stacks"]
 
 
 # Our ``Work.wait`` stands there; it is not the place where a rank waits.
 _AROUND_WAIT = "/cluster/hooks/comm_hooks.py"
 _NUM_RECENT = 16  # operations that are told: enough to compare what ranks have called
 # Functions of torch.distributed that wait for other ranks without a ``Work``.
-_MEETINGS = ("monitored_barrier", "new_group", "_new_group_with_tag", "init_process_group")
+_RENDEZVOUS = ("monitored_barrier", "new_group", "_new_group_with_tag", "init_process_group")
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Accounts:
     counts: Mapping[str, int] = field(default_factory=dict)  # collectives, by group
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # the ranks of each
     made: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # asked of new_group, by name, oldest first
-    num_apart: int = 0  # groups that members alone have made, and that have moved the number in the names
+    num_local_groups: int = 0  # groups that members alone have made, and that have moved the number in the names
     sent: Mapping[Channel, int] = field(default_factory=dict)
     posted: Mapping[Channel, int] = field(default_factory=dict)  # receives
     received: Mapping[Channel, int] = field(default_factory=dict)  # receives that are over
     posted_any: Mapping[tuple[str, int], int] = field(default_factory=dict)  # from anyone, by group and tag
-    let_go: tuple[PendingOp, ...] = ()  # messages whose ``Work`` was forgotten
+    dropped: tuple[PendingOp, ...] = ()  # messages whose ``Work`` was forgotten
     recent: tuple[Operation, ...] = ()  # the newest collectives
 
 
@@ -75,12 +75,12 @@ class RankStatus:
         return self.is_in_wait or "/torch/distributed/" in inner or inner.endswith("/torch/autograd/graph.py")
 
     @property
-    def meeting(self) -> str:
+    def rendezvous(self) -> str:
         """The function of torch.distributed in which it waits for other ranks without a ``Work``; mostly empty."""
         if self.is_in_wait or not self.is_blocked:
             return ""
         names = [frame.function for frame in self.frames if "/torch/distributed/" in frame.filename.replace("\\", "/")]
-        found = [name for name in names if name in _MEETINGS]
+        found = [name for name in names if name in _RENDEZVOUS]
         return found[0].replace("_new_group_with_tag", "new_group") if found else ""
 
     @property
@@ -94,12 +94,12 @@ class RankStatus:
         return own[-1] if own else None
 
 
-class Witness:
+class StatusThread:
     """In the rank: knows when the present call began, and answers questions from a thread of its own."""
 
-    def __init__(self, rank: int, ledger: OpTracker) -> None:
+    def __init__(self, rank: int, tracker: OpTracker) -> None:
         self._rank, self._main_thread = rank, threading.main_thread().ident or 0
-        self._ledger, self._began_ns = ledger, time.time_ns()
+        self._tracker, self._began_ns = tracker, time.time_ns()
 
     def mark_call(self) -> None:
         """A call begins now: forget the collectives before it."""
@@ -110,18 +110,18 @@ class Witness:
         while True:
             try:
                 question = watch.recv()
-                watch.send((question, self._standing()))
+                watch.send((question, self._status()))
             except (EOFError, OSError):
                 os.killpg(os.getpgrp(), signal.SIGKILL)  # this rank leads its own group: its children go too
 
-    def _standing(self) -> RankStatus:
-        is_in_wait, waited = self._ledger.waits_for(self._main_thread)
-        operations = entries_since(self._began_ns, self._ledger.before)
-        counts = self._ledger.counts()
+    def _status(self) -> RankStatus:
+        is_in_wait, waited = self._tracker.waits_for(self._main_thread)
+        operations = entries_since(self._began_ns, self._tracker.before)
+        counts = self._tracker.counts()
         for operation in operations:  # of a group that has gone since, too
             counts[operation.group] = max(counts.get(operation.group, 0), operation.number)
         message = waited if waited is not None and waited.is_message else None
-        on_nccl = [] if operations else entries_since(self._began_ns, self._ledger.before, nccl=True)
+        on_nccl = [] if operations else entries_since(self._began_ns, self._tracker.before, nccl=True)
         return RankStatus(
             self._rank,
             None if message is not None else _present(operations or on_nccl, waited),
@@ -135,17 +135,17 @@ class Witness:
         )
 
     def _accounts(self, operations: list[Operation], counts: dict[str, int]) -> Accounts:
-        page = self._ledger.page
+        page = self._tracker.page
         return Accounts(
             counts=counts,
             groups={name: ranks_of(group) for name, group in groups_here()},
-            made=dict(self._ledger.names.made),
-            num_apart=self._ledger.names.num_apart,
+            made=dict(self._tracker.names.made),
+            num_local_groups=self._tracker.names.num_local_groups,
             sent=dict(page.sent),
             posted=dict(page.posted),
             received=dict(page.received),
             posted_any=dict(page.posted_any),
-            let_go=self._ledger.let_go(),
+            dropped=self._tracker.dropped(),
             recent=tuple(operations[-_NUM_RECENT:]),
         )
 

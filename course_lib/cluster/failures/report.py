@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from course_lib.base.text import rank_list
 from course_lib.cluster.base.failure import Failure, Frame, file_of
-from course_lib.cluster.failures.cpu_deadline import HeldUp
-from course_lib.cluster.failures.deadlock import hopeless
+from course_lib.cluster.failures.cpu_deadline import UncountedTime
+from course_lib.cluster.failures.deadlock import deadlocked_ranks
 from course_lib.cluster.failures.hang_diagnosis import numbered, reasons
 from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
 from course_lib.cluster.hooks.pending_ops import PendingOp
@@ -19,12 +19,12 @@ __all__ = [
     "died",
     "failed_story",
     "interrupted_story",
-    "place_of",
-    "standing_line",
+    "location_of",
+    "status_line",
     "stuck_story",
 ]
 
-_NOT_HELD_UP = HeldUp()
+_ALL_COUNTED = UncountedTime()
 _NO_ROOM = "came for a receive"
 _LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
 
@@ -43,28 +43,28 @@ def failed_story(first: Failure, others: Mapping[int, Failure | RankStatus], wor
 
 
 def stuck_story(
-    standings: Mapping[int, RankStatus],
+    statuses: Mapping[int, RankStatus],
     world_size: int,
     *,
     timeout_s: float | None,
-    held_up: HeldUp = _NOT_HELD_UP,
+    uncounted: UncountedTime = _ALL_COUNTED,
 ) -> str:
     """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: no hope.
 
-    ``held_up``: what of the time on the clock was not counted.
+    ``uncounted``: what of the time on the clock was not counted.
     """
-    unfinished = [s.rank for s in standings.values() if s.state not in ("returned", "absent")]
+    unfinished = [s.rank for s in statuses.values() if s.state not in ("returned", "absent")]
     names = rank_list(unfinished).capitalize()
     if timeout_s is None:
-        lost = list(hopeless(standings)) or unfinished  # others may still have run
+        lost = list(deadlocked_ranks(statuses)) or unfinished  # others may still have run
         calls = "the call that it waits in" if len(lost) == 1 else "the calls that they wait in"
         head = f"{rank_list(lost).capitalize()} of {world_size} can never finish: {calls} will not be answered."
     else:
-        more = f" ({held_up.in_words()})" if held_up.in_words() else ""
+        more = f" ({uncounted.in_words()})" if uncounted.in_words() else ""
         head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s{more}."
     lines = [head, ""]
-    lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
-    why = reasons(standings)
+    lines += [f"  rank {rank}  {status_line(statuses[rank])}" for rank in sorted(statuses)]
+    why = reasons(statuses)
     if why:
         lines += ["", *why]
     elif timeout_s is not None:
@@ -72,43 +72,43 @@ def stuck_story(
     return "\n".join(lines)
 
 
-def interrupted_story(standings: Mapping[int, RankStatus], world_size: int) -> str:
+def interrupted_story(statuses: Mapping[int, RankStatus], world_size: int) -> str:
     """Where the ranks were when the learner interrupted."""
     lines = [f"interrupted; the {world_size} ranks have been stopped. They stood here:", ""]
-    lines += [f"  rank {rank}  {standing_line(standings[rank])}" for rank in sorted(standings)]
+    lines += [f"  rank {rank}  {status_line(statuses[rank])}" for rank in sorted(statuses)]
     return "\n".join(lines)
 
 
-def standing_line(standing: RankStatus) -> str:
+def status_line(status: RankStatus) -> str:
     """Where one rank stands, in a line: "waits in all_reduce #4 (float32, 3 x 4), cell, line 8, in step"."""
-    at = f", at {place_of(standing.where)}" if standing.where else ""
-    if standing.state == "absent":
+    at = f", at {location_of(status.where)}" if status.where else ""
+    if status.state == "absent":
         return "does not take part in this call"
-    if standing.state == "returned":
-        last = standing.operation
-        return "had returned" + (f", after {numbered(last, _members(standing, last))}" if last else _without(standing))
-    if standing.state == "stopped":
+    if status.state == "returned":
+        last = status.operation
+        return "had returned" + (f", after {numbered(last, _members(status, last))}" if last else _without(status))
+    if status.state == "stopped":
         return f"is stopped by a signal (SIGSTOP): its process does not run{at}"
-    if standing.state == "silent":
+    if status.state == "silent":
         return f"does not answer: something holds Python's lock{at}"
-    if standing.message is not None:
-        return f"waits in {_end_of(standing.message)}{at}"
-    if standing.meeting:
-        return f"waits in {standing.meeting}{at}"
-    pending = standing.pending
+    if status.message is not None:
+        return f"waits in {_end_of(status.message)}{at}"
+    if status.rendezvous:
+        return f"waits in {status.rendezvous}{at}"
+    pending = status.pending
     if pending is None:
-        return f"waits in torch.distributed{at}" if standing.is_in_wait else f"runs on{at}"
-    verb = "waits in" if standing.is_blocked else "has not finished"
-    return f"{verb} {numbered(pending, _members(standing, pending))}{_payload(pending)}{at}"
+        return f"waits in torch.distributed{at}" if status.is_in_wait else f"runs on{at}"
+    verb = "waits in" if status.is_blocked else "has not finished"
+    return f"{verb} {numbered(pending, _members(status, pending))}{_payload(pending)}{at}"
 
 
-def _without(standing: RankStatus) -> str:
-    has_sent = standing.accounts is not None and (standing.accounts.sent or standing.accounts.posted)
+def _without(status: RankStatus) -> str:
+    has_sent = status.accounts is not None and (status.accounts.sent or status.accounts.posted)
     return "" if has_sent else " without a collective"
 
 
-def _members(standing: RankStatus, operation: Operation) -> tuple[int, ...]:
-    return (standing.accounts or Accounts()).groups.get(operation.group, ())
+def _members(status: RankStatus, operation: Operation) -> tuple[int, ...]:
+    return (status.accounts or Accounts()).groups.get(operation.group, ())
 
 
 def _end_of(message: PendingOp) -> str:
@@ -118,7 +118,7 @@ def _end_of(message: PendingOp) -> str:
     return f"{what} ({message.dtype}, {' x '.join(map(str, message.shape)) or 'one number'})"
 
 
-def place_of(frame: Frame | None) -> str:
+def location_of(frame: Frame | None) -> str:
     """A line of code as a person says it: "cell, line 8, in step"; a cell's number would change with each run."""
     if frame is None:
         return "an unknown line"
@@ -150,10 +150,10 @@ def _unlike_tensors(first: Failure, others: Mapping[int, Failure | RankStatus]) 
 
     Then the message was a piece of a collective, and its size one of gloo's own. Empty where that is not so.
     """
-    standings = [other for other in others.values() if isinstance(other, RankStatus)]
+    statuses = [other for other in others.values() if isinstance(other, RankStatus)]
     calls = {numbered(s.operation, _members(s, s.operation)) + _payload(s.operation): s.rank
-             for s in standings if s.operation is not None and not s.operation.is_message}  # fmt: skip
-    messages = any(s.message or (s.accounts and (s.accounts.sent or s.accounts.posted)) for s in standings)
+             for s in statuses if s.operation is not None and not s.operation.is_message}  # fmt: skip
+    messages = any(s.message or (s.accounts and (s.accounts.sent or s.accounts.posted)) for s in statuses)
     if first.kind != "died" or _NO_ROOM not in first.message or messages or not calls:
         return ""
     call, rank = next(iter(calls.items()))
@@ -196,29 +196,29 @@ def _trace(failure: Failure) -> list[str]:
 
 def _step(frame: Frame) -> tuple[str, ...]:
     source = frame.line or linecache.getline(frame.filename, frame.line_number).strip()
-    return (f"  {place_of(frame)}", *([f"      {source}"] if source else []))
+    return (f"  {location_of(frame)}", *([f"      {source}"] if source else []))
 
 
 def _folded(steps: list[tuple[str, ...]]) -> list[str]:
     """The steps, with a function that calls itself again and again told once."""
     lines: list[str] = []
-    place = 0
-    while place < len(steps):
-        length, times = _repetition(steps, place)
-        for step in steps[place : place + length]:
+    start = 0
+    while start < len(steps):
+        length, times = _repetition(steps, start)
+        for step in steps[start : start + length]:
             lines += step
         if times > 1:
             what = "this line" if length == 1 else f"these {length} lines"
             lines.append(f"  ... and {what} {times - 1:,} more time{'s' * (times > 2)}")
-        place += length * times
+        start += length * times
     return lines
 
 
-def _repetition(steps: list[tuple[str, ...]], place: int) -> tuple[int, int]:
+def _repetition(steps: list[tuple[str, ...]], start: int) -> tuple[int, int]:
     """How long the pattern is that begins here, and how often it comes; (1, 1) for none worth telling."""
     for length in (1, 2, 3, 4):
-        pattern, times = steps[place : place + length], 1
-        while steps[place + times * length : place + (times + 1) * length] == pattern:
+        pattern, times = steps[start : start + length], 1
+        while steps[start + times * length : start + (times + 1) * length] == pattern:
             times += 1
         if times > 2:
             return length, times
@@ -248,8 +248,8 @@ def _alike(said: Mapping[int, str]) -> list[str]:
 
 def _other(state: Failure | RankStatus, first: Failure) -> str:
     if isinstance(state, RankStatus):
-        return standing_line(state)
-    where = f" at {place_of(state.where)}" if state.where else ""
+        return status_line(state)
+    where = f" at {location_of(state.where)}" if state.where else ""
     if state.is_echo:
         return f"heard its connection close{where} (an echo of rank {first.rank})"
     if state.kind == "interrupted":

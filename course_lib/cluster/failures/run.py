@@ -17,7 +17,7 @@ class Run(Sequence[Any]):
     """The outcome of one function on every rank: ``run[2]`` is what rank 2 returned, ``run.text[2]`` what it printed.
 
     ``ranks`` says which ranks took part (all, unless some were left out on purpose). ``communication``,
-    ``memory`` and ``timeline`` hold what the meters recorded, where a meter was on. ``left`` says what the function
+    ``memory`` and ``timeline`` hold what the meters recorded, where a meter was on. ``leaks`` says what the function
     left on the ranks: work that nobody waited for, or a switch that it did not put back.
     """
 
@@ -28,7 +28,7 @@ class Run(Sequence[Any]):
     communication: Any = None
     memory: Any = None
     timeline: Any = None
-    left: tuple[str, ...] = ()
+    leaks: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class Run(Sequence[Any]):
     def __repr__(self) -> str:
         lines = [f"Run on {len(self)} rank{'s' * (len(self) != 1)}"]
         lines += [f"  rank {rank}: {_short(self.results[rank])}" for rank in self.ranks]
-        return "\n".join([*lines, *left_in_words(self.left)])
+        return "\n".join([*lines, *leaks_in_words(self.leaks)])
 
     def _repr_html_(self) -> str:
         has_text = any(self.text.values())
@@ -65,8 +65,8 @@ class Run(Sequence[Any]):
                 cells += f"<td style='text-align:left'><pre>{_escaped(self.text.get(rank, '').rstrip())}</pre></td>"
             rows.append(f"<tr>{cells}</tr>")
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        left = "\n".join(left_in_words(self.left))
-        return table + (f"<pre>{_escaped(left)}</pre>" if left else "")
+        leaks = "\n".join(leaks_in_words(self.leaks))
+        return table + (f"<pre>{_escaped(leaks)}</pre>" if leaks else "")
 
 
 def in_rank_order(text: dict[int, str]) -> str:
@@ -84,9 +84,9 @@ def say(text: str) -> None:
         print(text.encode(encoding, "backslashreplace").decode(encoding), end="")
 
 
-def left_in_words(left: tuple[str, ...]) -> list[str]:
+def leaks_in_words(leaks: tuple[str, ...]) -> list[str]:
     """The lines that tell what a call has left; none where it left nothing."""
-    return ["Left over from this call:", *(f"  {line}" for line in left)] if left else []
+    return ["Left over from this call:", *(f"  {line}" for line in leaks)] if leaks else []
 
 
 def _short(value: Any, limit: int = 200) -> str:
@@ -114,14 +114,14 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
     elif shown is list.__repr__ or (shown is tuple.__repr__ and len(value) != 1):
         brackets = "[]" if shown is list.__repr__ else "()"
         yield brackets[0]
-        for place, item in enumerate(value):
-            yield ", " if place else ""
+        for index, item in enumerate(value):
+            yield ", " if index else ""
             yield from _pieces(item, limit)
         yield brackets[1]
     elif shown is dict.__repr__:
         yield "{"
-        for place, (key, item) in enumerate(value.items()):
-            yield ", " if place else ""
+        for index, (key, item) in enumerate(value.items()):
+            yield ", " if index else ""
             yield from _pieces(key, limit)
             yield ": "
             yield from _pieces(item, limit)

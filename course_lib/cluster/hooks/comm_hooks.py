@@ -30,7 +30,7 @@ __all__ = [
     "subscribe_waits",
     "unsubscribe",
     "unsubscribe_waits",
-    "wait_unheard",
+    "wait_unhooked",
 ]
 
 # Called as subscriber(operator name, its arguments by name, proceed), and returns what proceed() returns.
@@ -94,7 +94,7 @@ def _kernel(name: str) -> Callable[..., Any]:
     operator = getattr(torch.ops.c10d, name).default
     argument_names = [argument.name for argument in operator._schema.arguments]
 
-    def hear(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+    def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
         device_key = torch._C.DispatchKey.CUDA if keyset.has(torch._C.DispatchKey.CUDA) else torch._C.DispatchKey.CPU
         named = {**dict(zip(argument_names, args, strict=False)), **kwargs}
 
@@ -105,7 +105,7 @@ def _kernel(name: str) -> Callable[..., Any]:
             proceed = _nested(subscriber, name, named, proceed)
         return proceed()
 
-    return hear
+    return kernel
 
 
 def _nested(
@@ -126,7 +126,7 @@ def subscribe_waits(subscriber: WaitSubscriber) -> None:
         _wait_subscribers = (*_wait_subscribers, subscriber)
         if _plain_wait is None:
             _plain_wait = Work.wait
-            Work.wait = _heard(Work.wait)  # type: ignore[method-assign]
+            Work.wait = _hooked(Work.wait)  # type: ignore[method-assign]
 
 
 def unsubscribe_waits(subscriber: WaitSubscriber) -> None:
@@ -142,12 +142,12 @@ def unsubscribe_waits(subscriber: WaitSubscriber) -> None:
             _plain_wait = None
 
 
-def wait_unheard(work: Any) -> Any:
+def wait_unhooked(work: Any) -> Any:
     """PyTorch's own wait, for those who wait in place of another."""
     return (_plain_wait or type(work).wait)(work)
 
 
-def _heard(plain: Callable[..., Any]) -> Callable[..., Any]:
+def _hooked(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
         return _wait(_wait_subscribers, plain, work, args, kwargs)

@@ -49,7 +49,7 @@ class OpTracker:
 
     # -- listening -----------------------------------------------------------------------------------------------
 
-    def listen(self) -> None:
+    def install(self) -> None:
         """From now on, for the life of the process."""
         import torch.distributed.distributed_c10d as c10d
         from torch._C._distributed_c10d import ProcessGroup, Work
@@ -61,22 +61,22 @@ class OpTracker:
         for method in (*MESSAGES, *COLLECTIVES):
             plain = getattr(ProcessGroup, method, None)  # a torch of another age lacks some
             if plain is not None:
-                setattr(ProcessGroup, method, self._heard(method, plain))
-        c10d._process_group_name = self.names.heard(c10d._process_group_name)
+                setattr(ProcessGroup, method, self._hooked(method, plain))
+        c10d._process_group_name = self.names.hooked(c10d._process_group_name)
         comm_hooks.subscribe_waits(self)
-        Work.is_completed = self._heard_look(Work.is_completed)  # type: ignore[method-assign]
-        Work.get_future = self._heard_future(Work.get_future)  # type: ignore[method-assign]
+        Work.is_completed = self._hooked_is_completed(Work.is_completed)  # type: ignore[method-assign]
+        Work.get_future = self._hooked_get_future(Work.get_future)  # type: ignore[method-assign]
         _mark, _here = self._mark_done, self
         trace_rules.add("course_lib.cluster")  # a compiler does not look into what has effects
 
-    def _heard(self, method: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _hooked(self, method: str, plain: Callable[..., Any]) -> Callable[..., Any]:
         begin = self._begin_message if method in MESSAGES else self._begin_collective
 
         @functools.wraps(plain)
         def call(group: Any, *args: Any, **kwargs: Any) -> Any:
             need_peer(method, group, args)
             work = plain(group, *args, **kwargs)
-            if work is not None and self._hears(group):
+            if work is not None and self._is_tracked(group):
                 begin(method, group, args, work)
             return work
 
@@ -98,7 +98,7 @@ class OpTracker:
             self.page.failed.append(started)
         self._finish(work, started)
 
-    def _heard_look(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _hooked_is_completed(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Whoever has seen that a ``Work`` is done need not wait for it."""
 
         @functools.wraps(plain)
@@ -110,7 +110,7 @@ class OpTracker:
 
         return is_completed
 
-    def _heard_future(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def _hooked_get_future(self, plain: Callable[..., Any]) -> Callable[..., Any]:
         """Whoever takes the future of a ``Work`` waits by that, which nobody hears."""
 
         @functools.wraps(plain)
@@ -122,7 +122,7 @@ class OpTracker:
 
         return get_future
 
-    def _hears(self, group: Any) -> bool:
+    def _is_tracked(self, group: Any) -> bool:
         known = self._is_gloo.get(group)
         if known is None:
             import torch.distributed as dist
@@ -147,11 +147,11 @@ class OpTracker:
         if method == "send":
             channel = (group_name, me, entry.peer, tag)
             page.sent[channel] += 1
-            entry.place = page.sent[channel]
+            entry.seq = page.sent[channel]
         else:
             channel = (group_name, entry.peer, me, tag)
             page.posted[channel] += 1
-            entry.place = page.posted[channel]
+            entry.seq = page.posted[channel]
 
     def _begin_collective(self, method: str, group: Any, args: tuple[Any, ...], work: Any) -> None:
         self.page.is_used = True
@@ -161,13 +161,13 @@ class OpTracker:
     def _entry(self, name: str, number: int, group: Any, work: Any) -> OpRecord:
         entry = OpRecord(name, number, weakref.ref(group), group.group_name, user_frame())
         key = id(work)
-        entry.work = weakref.ref(work, lambda _: self._let_go(key, entry))
+        entry.work = weakref.ref(work, lambda _: self._on_dropped(key, entry))
         if len(self._open) >= _SWEEP_AT:
             self._sweep()
         self._open[key] = entry
         return entry
 
-    def _let_go(self, key: int, entry: OpRecord) -> None:
+    def _on_dropped(self, key: int, entry: OpRecord) -> None:
         """The caller has forgotten a ``Work``: its id may be given to another, so the entry moves to its own."""
         if self._open.get(key) is entry:
             del self._open[key]
@@ -179,7 +179,7 @@ class OpTracker:
         del self._open[id(work)]
         if entry.name == "irecv":
             page, group = self.page, entry.group()
-            if entry.place == 0:
+            if entry.seq == 0:
                 page.posted_any[entry.group_name, entry.tag] -= 1
                 if entry.has_failed or group is None:
                     return
@@ -224,18 +224,18 @@ class OpTracker:
         """Whether a thread is inside ``Work.wait``, and for what."""
         stack = list(self._waiting.get(thread, ()))
         known = [entry for entry in stack if entry is not None]
-        return bool(stack), known[-1].told() if known else None
+        return bool(stack), known[-1].snapshot() if known else None
 
-    def let_go(self) -> tuple[PendingOp, ...]:
+    def dropped(self) -> tuple[PendingOp, ...]:
         """Messages whose ``Work`` was forgotten before anybody had waited."""
-        return tuple(entry.told() for entry in self._entries() if entry.is_message and entry.work() is None)
+        return tuple(entry.snapshot() for entry in self._entries() if entry.is_message and entry.work() is None)
 
     def unwaited(self) -> tuple[PendingOp, ...]:
         """Everything begun in this call that nobody has waited for, over or not, but for what has a future."""
-        return tuple(entry.told() for entry in self._entries() if not entry.has_future)
+        return tuple(entry.snapshot() for entry in self._entries() if not entry.has_future)
 
     def open_messages(self) -> tuple[PendingOp, ...]:
-        return tuple(entry.told() for entry in self._entries() if entry.is_message and not entry.is_done())
+        return tuple(entry.snapshot() for entry in self._entries() if entry.is_message and not entry.is_done())
 
     def is_settled(self, counts: dict[str, int]) -> bool:
         """Whether nothing is open, and nothing was begun but by Python."""
@@ -248,12 +248,12 @@ class OpTracker:
         """Those that are surely under way, those that were let go, and whether only the flight recorder knows all."""
         entries = [entry for entry in self._entries() if not entry.is_message]
         by_cpp = any(count > self.page.started[name] for name, count in self.counts().items())
-        let_go = [entry for entry in entries if entry.is_done() is None]
-        is_unsure = self._has_swept or by_cpp or bool(let_go)
-        return [entry for entry in entries if entry.is_done() is False], let_go, is_unsure
+        dropped = [entry for entry in entries if entry.is_done() is None]
+        is_unsure = self._has_swept or by_cpp or bool(dropped)
+        return [entry for entry in entries if entry.is_done() is False], dropped, is_unsure
 
     def failed(self) -> tuple[PendingOp, ...]:
-        return tuple(entry.told() for entry in self.page.failed)
+        return tuple(entry.snapshot() for entry in self.page.failed)
 
     def _entries(self) -> Iterator[OpRecord]:
         return iter(list(self._open.values()))

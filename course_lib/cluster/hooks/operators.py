@@ -45,7 +45,7 @@ class CommCall:
     operation: str
     group: Any  # the ProcessGroup
     ranks: tuple[int, ...]  # of the group, as numbers in the whole job, by place
-    place: int  # of this rank
+    group_rank: int  # of this rank
     size_bytes: int  # of this rank's input
     output_bytes: int  # of a scatter's output, which non-roots know too
     root: int  # the place that an operation starts from or ends at
@@ -72,7 +72,7 @@ def read(name: str, arguments: dict[str, Any]) -> CommCall | None:
         operation=operation,
         group=group,
         ranks=tuple(dist.get_process_group_ranks(group)),
-        place=group.rank(),
+        group_rank=group.rank(),
         size_bytes=_size_bytes(arguments.get(input_name)),
         output_bytes=_size_bytes(arguments.get("output_tensors")) if operation == "scatter" else 0,
         root=arguments.get("root_rank", 0),

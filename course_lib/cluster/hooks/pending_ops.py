@@ -65,7 +65,7 @@ class PendingOp:
     is_message: bool = False
     peer: int | None = None  # the other end of a message; None for "from anyone"
     tag: int = 0
-    place: int = 0  # of a message: the how-many-th of its channel; 0 from anyone
+    seq: int = 0  # of a message: the how-many-th of its channel; 0 from anyone
     shape: tuple[int, ...] = ()
     dtype: str = ""
 
@@ -82,7 +82,7 @@ class OpRecord:
     work: Any = None  # weak reference
     peer: int | None = None
     tag: int = 0
-    place: int = 0
+    seq: int = 0
     shape: tuple[int, ...] = ()
     dtype: str = ""
     is_message: bool = False
@@ -94,17 +94,17 @@ class OpRecord:
         work = self.work()
         if work is None:
             return None
-        look = type(work).is_completed
-        while hasattr(look, "__wrapped__"):  # not as a learner looks, which is heard
-            look = look.__wrapped__
-        return bool(look(work))
+        is_completed = type(work).is_completed
+        while hasattr(is_completed, "__wrapped__"):  # not as a learner looks, which is heard
+            is_completed = is_completed.__wrapped__
+        return bool(is_completed(work))
 
-    def told(self) -> PendingOp:
+    def snapshot(self) -> PendingOp:
         filename, line_number, function = self.frame
         where = Frame(filename, line_number, function) if filename else None
         return PendingOp(
             self.name, self.number, self.group_name, ranks_of(self.group()), where,
-            self.is_message, self.peer, self.tag, self.place, self.shape, self.dtype,
+            self.is_message, self.peer, self.tag, self.seq, self.shape, self.dtype,
         )  # fmt: skip
 
 

@@ -16,16 +16,16 @@ from course_lib.cluster.failures.flight_recorder import entries_since
 from course_lib.cluster.hooks.op_tracker import OpTracker
 from course_lib.cluster.hooks.pending_ops import Channel, PendingOp
 
-__all__ = ["LeakCollector", "Remains"]
+__all__ = ["LeakCollector", "RankLeaks"]
 
 
 @dataclass(frozen=True)
-class Remains:
-    """``Remains()`` is nothing at all."""
+class RankLeaks:
+    """``RankLeaks()`` is nothing at all."""
 
     is_member: bool = True  # still in the process group that the cluster has made
-    is_whole: bool = True  # False: something in the process could not be put back
-    put_back: tuple[str, ...] = ()  # "left gradients switched off"
+    is_restored: bool = True  # False: something in the process could not be put back
+    restored: tuple[str, ...] = ()  # "left gradients switched off"
     messages: tuple[PendingOp, ...] = ()  # that nobody has waited for
     collectives: tuple[PendingOp, ...] = ()  # under way
     failed: tuple[PendingOp, ...] = ()  # raised in a wait, and the function went on
@@ -40,15 +40,15 @@ class Remains:
     @property
     def is_nothing(self) -> bool:
         """Nothing that this rank alone could tell; ranks that say the same have left nothing."""
-        left = (self.put_back, self.messages, self.collectives, self.failed, self.threads)
-        return self.is_member and self.is_whole and not any(left)
+        left = (self.restored, self.messages, self.collectives, self.failed, self.threads)
+        return self.is_member and self.is_restored and not any(left)
 
 
 class LeakCollector:
     """In the rank: looks around after each call."""
 
-    def __init__(self, ledger: OpTracker) -> None:
-        self._ledger = ledger
+    def __init__(self, tracker: OpTracker) -> None:
+        self._tracker = tracker
         self._began_ns = time.time_ns()
         self._world: Any = None  # weak reference to the group that the cluster has made
         self._threads: set[int] = set()  # by their ids
@@ -61,40 +61,40 @@ class LeakCollector:
 
     def begin(self) -> None:
         """A call begins."""
-        self._ledger.open_page()
+        self._tracker.open_page()
         self._began_ns = time.time_ns()
 
-    def gather_any(self, **how: Any) -> Remains | None:
+    def gather_any(self, **how: Any) -> RankLeaks | None:
         """``gather``, with None for nothing at all: the usual answer then travels light."""
-        remains = self.gather(**how)
-        return None if remains == _NOTHING else remains
+        leaks = self.gather(**how)
+        return None if leaks == _NOTHING else leaks
 
     def gather(
-        self, *, own_group: bool, with_threads: bool, put_back: tuple[str, ...] = (), is_whole: bool = True
-    ) -> Remains:
+        self, *, own_group: bool, with_threads: bool, restored: tuple[str, ...] = (), is_restored: bool = True
+    ) -> RankLeaks:
         """What is left. ``own_group``: the function makes its process group itself, so none has to be there."""
-        ledger = self._ledger
+        tracker = self._tracker
         groups = groups_here()
-        page, counts = ledger.page, {name: count for name, count in ledger.counts(groups).items() if count}
-        remains = Remains(
-            is_whole=is_whole,
-            put_back=put_back,
+        page, counts = tracker.page, {name: count for name, count in tracker.counts(groups).items() if count}
+        leaks = RankLeaks(
+            is_restored=is_restored,
+            restored=restored,
             is_member=own_group or self._is_member(),
             threads=tuple(self._users_threads()) if with_threads else (),
             groups={name: ranks_of(group) for name, group in groups if group is not _default_group()},
-            num_made=ledger.names.num_made,
-            next_number=ledger.names.next if ledger.names.num_apart else 0,
+            num_made=tracker.names.num_made,
+            next_number=tracker.names.next if tracker.names.num_local_groups else 0,
         )
         if not counts and not page.is_used:
-            return remains
-        if ledger.is_settled(counts):  # whatever was begun has been waited for
-            remains = replace(remains, counts=counts)
-            return replace(remains, sent=dict(page.sent), received=dict(page.received)) if page.numbers else remains
+            return leaks
+        if tracker.is_settled(counts):  # whatever was begun has been waited for
+            leaks = replace(leaks, counts=counts)
+            return replace(leaks, sent=dict(page.sent), received=dict(page.received)) if page.numbers else leaks
         return replace(
-            remains,
-            messages=ledger.open_messages(),
+            leaks,
+            messages=tracker.open_messages(),
             collectives=self._collectives(),
-            failed=ledger.failed(),
+            failed=tracker.failed(),
             counts=counts,
             sent=dict(page.sent),
             received=dict(page.received),
@@ -117,12 +117,12 @@ class LeakCollector:
 
     def _collectives(self) -> tuple[PendingOp, ...]:
         """By our own account; the flight recorder is asked only for what we cannot know, since it takes 2 ms."""
-        entries, let_go, is_unsure = self._ledger.open_collectives()
-        found = {(entry.group_name, entry.number): entry.told() for entry in entries}
+        entries, dropped, is_unsure = self._tracker.open_collectives()
+        found = {(entry.group_name, entry.number): entry.snapshot() for entry in entries}
         if is_unsure:
-            lines = {(entry.group_name, entry.number): entry.told().where for entry in let_go}
+            lines = {(entry.group_name, entry.number): entry.snapshot().where for entry in dropped}
             ranks = {name: ranks_of(group) for name, group in groups_here()}
-            for operation in entries_since(self._began_ns, self._ledger.before):
+            for operation in entries_since(self._began_ns, self._tracker.before):
                 key = (operation.group, operation.number)
                 if not operation.is_done and not operation.is_message and key not in found:
                     found[key] = PendingOp(operation.name, *key[::-1], ranks.get(operation.group, ()), lines.get(key))
@@ -136,7 +136,7 @@ class LeakCollector:
         return [thread.name for thread in new if thread.is_alive() and _is_users(thread)]
 
 
-_NOTHING = Remains()
+_NOTHING = RankLeaks()
 
 
 def _is_users(thread: threading.Thread) -> bool:

@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["listen", "remove_left", "remove_noted"]
+__all__ = ["install", "remove_left", "remove_noted"]
 
 _FOLDER = Path("/dev/shm")
 _FILE = "shared-memory-{}"
 _made: list[str] = []  # by the present call, or since the last look
 
 
-def listen(folder: Path, rank: int) -> None:
+def install(folder: Path, rank: int) -> None:
     """Note each name from now on, in this process and in its forks."""
     if sys.platform != "linux":
         return
@@ -44,14 +44,14 @@ def _noting(shm_open: Callable[..., int], notes: int) -> Callable[..., int]:
 
 def remove_left() -> tuple[str, ...]:
     """Remove what is still there; a line for each."""
-    said = []
+    lines = []
     while _made:
-        path = _place(_made.pop(0))
+        path = _path(_made.pop(0))
         with contextlib.suppress(OSError):
             size_bytes = path.stat().st_size
             path.unlink()
-            said.append(f"left shared memory in /dev/shm ({path.name}, {size_bytes:,} bytes), which was removed")
-    return tuple(said)
+            lines.append(f"left shared memory in /dev/shm ({path.name}, {size_bytes:,} bytes), which was removed")
+    return tuple(lines)
 
 
 def remove_noted(folder: Path) -> None:
@@ -61,8 +61,8 @@ def remove_noted(folder: Path) -> None:
             for name in notes.read_text(errors="replace").split("\n"):
                 if name.strip("/"):
                     with contextlib.suppress(OSError):
-                        _place(name).unlink()
+                        _path(name).unlink()
 
 
-def _place(name: str) -> Any:
+def _path(name: str) -> Any:
     return _FOLDER / Path(name).name

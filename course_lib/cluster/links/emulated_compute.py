@@ -56,12 +56,12 @@ class Slowdown:
         from course_lib.cluster.hooks import comm_hooks
 
         self.begin()
-        comm_hooks.subscribe(self._hear, first=True)
+        comm_hooks.subscribe(self._on_call, first=True)
 
     def close(self) -> None:
         from course_lib.cluster.hooks import comm_hooks
 
-        comm_hooks.unsubscribe(self._hear)
+        comm_hooks.unsubscribe(self._on_call)
 
     def begin(self) -> None:
         """What this thread has computed until now was not part of the work."""
@@ -75,7 +75,7 @@ class Slowdown:
             with _counted():
                 time.sleep(computed_s * (self._factor - 1))
 
-    def _hear(self, _name: str, _arguments: dict[str, Any], proceed: Callable[[], Any]) -> Any:
+    def _on_call(self, _name: str, _arguments: dict[str, Any], proceed: Callable[[], Any]) -> Any:
         self.catch_up()
         result = proceed()
         self.begin()

@@ -53,12 +53,12 @@ class ShapedLinks:
         self.unmet: set[_FromAnyone] = set()  # kept here, since the C++ side keeps no Python object alive
 
     def open(self) -> None:
-        comm_hooks.subscribe(self._hear)
+        comm_hooks.subscribe(self._on_call)
         comm_hooks.subscribe_waits(self)
 
     def close(self) -> None:
         comm_hooks.unsubscribe_waits(self)
-        comm_hooks.unsubscribe(self._hear)
+        comm_hooks.unsubscribe(self._on_call)
         self._waiters.shutdown(wait=False)
 
     def raise_failure(self) -> None:
@@ -73,7 +73,7 @@ class ShapedLinks:
         if error is None:
             self.raise_failure()
 
-    def _hear(self, name: str, arguments: dict[str, Any], proceed: Callable[[], Any]) -> Any:
+    def _on_call(self, name: str, arguments: dict[str, Any], proceed: Callable[[], Any]) -> Any:
         asked = operators.read(name, arguments)
         if asked is None or len(asked.ranks) == 1 or any(t.is_cuda for t in operators.tensors_in(arguments)):
             return proceed()
@@ -93,13 +93,13 @@ class ShapedLinks:
         """Write the call into the timetable, under a key that its other ranks compute alike."""
         if asked.operation in ("send", "recv"):
             assert asked.peer is not None
-            ends = (asked.place, asked.peer) if asked.operation == "send" else (asked.peer, asked.place)
+            ends = (asked.group_rank, asked.peer) if asked.operation == "send" else (asked.peer, asked.group_rank)
             series: tuple[object, ...] = (asked.group.group_name, asked.ranks, *ends, asked.tag)
-            ranks, place = tuple(asked.ranks[end] for end in ends), int(asked.operation == "recv")
-            booking = Booking(series, "send", ranks, place)
+            ranks, group_rank = tuple(asked.ranks[end] for end in ends), int(asked.operation == "recv")
+            booking = Booking(series, "send", ranks, group_rank)
         else:
             series = (asked.group.group_name, asked.ranks)
-            booking = Booking(series, asked.operation, asked.ranks, asked.place, asked.root)
+            booking = Booking(series, asked.operation, asked.ranks, asked.group_rank, asked.root)
         with self._lock:
             self._counts[series] += 1
             booking = replace(booking, key=(*series, self._counts[series]))
@@ -119,7 +119,7 @@ class ShapedLinks:
         try:
             future = real.get_future()
         except RuntimeError:  # gloo's messages, and its reduce-scatter, tell only those who wait
-            waiting = self._waiters.submit(comm_hooks.wait_unheard, real)
+            waiting = self._waiters.submit(comm_hooks.wait_unhooked, real)
             waiting.add_done_callback(lambda _: self.release(gate, booking, None))
             return self._work(gate, lambda: [waiting.result()][:0])
         future.add_done_callback(lambda _: self.release(gate, booking, None))
@@ -172,13 +172,13 @@ def _parts_bytes(asked: CommCall, booking: Booking) -> list[float]:
     n = len(booking.ranks)
     if asked.operation == "all_to_all":
         return [float(part) for part in asked.split_bytes or [asked.size_bytes / n] * n]
-    whole = asked.output_bytes if asked.operation == "scatter" else asked.size_bytes
-    return [float(whole)] * n
+    part_bytes = asked.output_bytes if asked.operation == "scatter" else asked.size_bytes
+    return [float(part_bytes)] * n
 
 
 @dataclass(order=True)
 class _Appointment:
-    moment_s: float
+    time_s: float
     number: int
     do: Callable[[], Any]
 
@@ -193,9 +193,9 @@ class _Timer:
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def at(self, moment_s: float, do: Callable[[], Any]) -> None:
+    def at(self, time_s: float, do: Callable[[], Any]) -> None:
         with self._changed:
-            heapq.heappush(self._heap, _Appointment(moment_s, next(self._numbers), do))
+            heapq.heappush(self._heap, _Appointment(time_s, next(self._numbers), do))
             self._changed.notify()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="shaped-links-timer", daemon=True)
@@ -204,8 +204,8 @@ class _Timer:
     def _keep(self) -> None:
         while True:
             with self._changed:
-                while not self._heap or self._heap[0].moment_s > self._clock():
-                    left_s = self._heap[0].moment_s - self._clock() if self._heap else None
+                while not self._heap or self._heap[0].time_s > self._clock():
+                    left_s = self._heap[0].time_s - self._clock() if self._heap else None
                     self._changed.wait(left_s)
                 appointment = heapq.heappop(self._heap)
             appointment.do()

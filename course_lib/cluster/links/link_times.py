@@ -81,11 +81,11 @@ def joint_times(
     is_chain = operation != "all_to_all"  # each round sends on what the one before brought
     for messages in _rounds(operation, len(entered_s), parts_bytes, root):
         arrived_s = [ports.carry(message, ready_s[message[0]]) for message in messages]
-        for (sender, receiver, _), moment_s in zip(messages, arrived_s, strict=True):
-            end_s[sender] = max(end_s[sender], moment_s)
-            end_s[receiver] = max(end_s[receiver], moment_s)
+        for (sender, receiver, _), time_s in zip(messages, arrived_s, strict=True):
+            end_s[sender] = max(end_s[sender], time_s)
+            end_s[receiver] = max(end_s[receiver], time_s)
             if is_chain:
-                ready_s[receiver] = max(ready_s[receiver], moment_s)
+                ready_s[receiver] = max(ready_s[receiver], time_s)
     return end_s
 
 
@@ -96,7 +96,7 @@ def _rounds(operation: str, n: int, parts_bytes: Sequence[Sequence[float]], root
     if operation == "all_gather":
         return [_shift(n, size_bytes) for _ in range(n - 1)]
     if operation == "reduce":
-        to_root = [(place, root, size_bytes / n) for place in range(n) if place != root]
+        to_root = [(group_rank, root, size_bytes / n) for group_rank in range(n) if group_rank != root]
         return [*(_shift(n, size_bytes / n) for _ in range(n - 1)), to_root]
     if operation == "all_to_all":
         distances = range(1, n)
@@ -106,17 +106,17 @@ def _rounds(operation: str, n: int, parts_bytes: Sequence[Sequence[float]], root
 
 
 def _shift(n: int, size_bytes: float, *, distance: int = 1) -> list[Message]:
-    return [(place, (place + distance) % n, size_bytes) for place in range(n)]
+    return [(group_rank, (group_rank + distance) % n, size_bytes) for group_rank in range(n)]
 
 
-def edge(operation: str, place: int, root: int, n: int) -> tuple[int, int]:
-    """The one message of a tree operation that belongs to ``place``, which is not the root: (sender, receiver)."""
+def edge(operation: str, group_rank: int, root: int, n: int) -> tuple[int, int]:
+    """The one message of a tree operation that belongs to ``group_rank``, which is not the root: (sender, receiver)."""
     if operation == "gather":
-        return place, root
+        return group_rank, root
     if operation == "scatter" or operation == "send":
-        return root, place
-    distance = (place - root) % n  # a binomial tree: the parent is without the highest bit
-    return (root + distance - (1 << (distance.bit_length() - 1))) % n, place
+        return root, group_rank
+    distance = (group_rank - root) % n  # a binomial tree: the parent is without the highest bit
+    return (root + distance - (1 << (distance.bit_length() - 1))) % n, group_rank
 
 
 def settle_tree(
@@ -130,17 +130,17 @@ def settle_tree(
 ) -> None:
     """Fill in ``arrived_s`` (by the place that an edge belongs to) wherever that can be known by now; 0 is unknown."""
     n = len(entered_s)
-    for place in ((root + distance) % n for distance in range(1, n)):
-        sender, receiver = edge(operation, place, root, n)
+    for group_rank in ((root + distance) % n for distance in range(1, n)):
+        sender, receiver = edge(operation, group_rank, root, n)
         passes_on = operation == "broadcast" and sender != root
         is_known = entered_s[sender] and (arrived_s[sender] or not passes_on)
         if operation == "send":  # begins when both ends are there; a tree sends to a child that is yet to come
             is_known = is_known and entered_s[receiver]
-        if arrived_s[place] or not is_known:
+        if arrived_s[group_rank] or not is_known:
             continue
         has_it_s = max(entered_s[sender], arrived_s[sender] if passes_on else 0.0)
         ready_s = max(has_it_s, entered_s[receiver] if operation == "send" else 0.0)
-        arrived_s[place] = ports.carry((sender, receiver, size_bytes), ready_s)
+        arrived_s[group_rank] = ports.carry((sender, receiver, size_bytes), ready_s)
 
 
 def link_time(operation: str, size_bytes: float, *, num_ranks: int, links: Links) -> float:

@@ -33,7 +33,7 @@ class Booking:
     key: tuple[object, ...]  # the same on every rank that takes part, and on no other operation
     operation: str
     ranks: tuple[int, ...]  # of the group, by place
-    place: int
+    group_rank: int
     root: int = 0  # a place
 
     @property
@@ -67,12 +67,12 @@ class Timetable:
         self._unsettled: dict[tuple[object, ...], list[Booking]] = {}  # of this rank, by series
         self._mutex = threading.Lock()  # among threads; the lock of the file is among processes
 
-    def enter(self, booking: Booking, moment_s: float, parts_bytes: Sequence[float]) -> None:
+    def enter(self, booking: Booking, time_s: float, parts_bytes: Sequence[float]) -> None:
         """Write down that this rank entered, and what it has for every place (at its own place: the whole)."""
         with self._locked():
             slot = self._slot(booking)
-            self._entered[slot, booking.place] = moment_s
-            self._parts[slot, booking.place, : len(parts_bytes)] = parts_bytes
+            self._entered[slot, booking.group_rank] = time_s
+            self._parts[slot, booking.group_rank, : len(parts_bytes)] = parts_bytes
             self._unsettled.setdefault(booking.series, []).append(booking)
 
     def settle(self, booking: Booking) -> float:
@@ -81,16 +81,16 @@ class Timetable:
             line = self._unsettled[booking.series]
             for earlier in line[: line.index(booking)]:  # the back end may finish a later call first
                 self._fill(earlier)
-            moment_s = self._fill(booking)
+            time_s = self._fill(booking)
             line.remove(booking)
             if not line:
                 del self._unsettled[booking.series]
             self._leave(self._slot(booking), len(booking.ranks))
-        return moment_s
+        return time_s
 
     def _fill(self, booking: Booking) -> float:
         """Book the ports for all that can be known of an operation; when is this rank done, as far as that goes?"""
-        n, place, root = len(booking.ranks), booking.place, booking.root
+        n, group_rank, root = len(booking.ranks), booking.group_rank, booking.root
         slot = self._slot(booking)
         entered_s, arrived_s = self._entered[slot, :n].tolist(), self._arrived[slot, :n].tolist()
         parts = self._parts[slot, :n, :n].tolist()
@@ -100,13 +100,13 @@ class Timetable:
             size_bytes = max(parts[i][i] for i in range(n))
             settle_tree(booking.operation, entered_s, arrived_s, size_bytes, root=root, ports=ports)
             others = [other for other in range(n) if other != root]
-            mine = [arrived_s[other] for other in others if place in edge(booking.operation, other, root, n)]
+            mine = [arrived_s[other] for other in others if group_rank in edge(booking.operation, other, root, n)]
         else:
-            if not arrived_s[place] and all(entered_s):
+            if not arrived_s[group_rank] and all(entered_s):
                 arrived_s = joint_times(booking.operation, entered_s, parts, root=root, ports=ports)
-            mine = [arrived_s[place]]
+            mine = [arrived_s[group_rank]]
         self._out[:], self._into[:], self._arrived[slot, :n] = out, into, arrived_s
-        return max([entered_s[place], *mine])
+        return max([entered_s[group_rank], *mine])
 
     def _leave(self, slot: int, num_ranks: int) -> None:
         self._num_left[slot] += 1

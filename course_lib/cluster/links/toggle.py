@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from course_lib.cluster.base.process_group import GroupPlace
+from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.links.emulated_compute import Slowdown
 from course_lib.cluster.links.links import Shape
@@ -18,8 +18,8 @@ __all__ = ["ShapeSwitch"]
 class ShapeSwitch:
     """The shape in force. Without one, nothing stands between a call and PyTorch."""
 
-    def __init__(self, place: GroupPlace) -> None:
-        self._place = place
+    def __init__(self, config: RankConfig) -> None:
+        self._config = config
         self._shape: Shape | None = None
         self._num_renewed = 0
         self._links: Any = None  # a ``ShapedLinks``, imported with torch when there is one
@@ -41,10 +41,10 @@ class ShapeSwitch:
         if shape.links is not None:
             from course_lib.cluster.links.emulation import ShapedLinks
 
-            path = self._place.folder / f"links-{shape.token}-{self._num_renewed}"
-            self._links = ShapedLinks(shape.links, path=path, world_size=self._place.world_size)
+            path = self._config.folder / f"links-{shape.token}-{self._num_renewed}"
+            self._links = ShapedLinks(shape.links, path=path, world_size=self._config.world_size)
             self._links.open()
-        factor = shape.slow_factor(self._place.rank)
+        factor = shape.slow_factor(self._config.rank)
         if factor > 1:
             self._slowdown = Slowdown(factor)
             self._slowdown.open()

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.cluster.base.backends import shared_nccl_env
-from course_lib.cluster.base.process_group import GroupPlace
+from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.failures.rank_status import RECORDER_SIZE
 from course_lib.cluster.links.links import Shape
 
@@ -49,11 +49,11 @@ def context_here() -> Context:
     return Context(os.getcwd(), tuple(sys.path), tuple(os.environ.items()), tuple(modules))
 
 
-def apply(context: Context, place: GroupPlace) -> None:
+def apply(context: Context, config: RankConfig) -> None:
     """In a rank: take over the context, and the settings of this rank on top. Changed modules are loaded anew."""
     os.environ.clear()
     os.environ.update(context.env)
-    os.environ.update(_env_of(place))
+    os.environ.update(_env_of(config))
     sys.path[:] = context.sys_path
     os.chdir(context.cwd)
     for name, changed_ns in context.modules:
@@ -75,34 +75,34 @@ def _find_own_modules() -> tuple[tuple[str, str], ...]:
     return _own_modules[1]
 
 
-def _env_of(place: GroupPlace) -> dict[str, str]:
+def _env_of(config: RankConfig) -> dict[str, str]:
     return {
-        **_env_of_nccl(place),
-        "RANK": str(place.rank),
-        "LOCAL_RANK": str(place.rank),
-        "WORLD_SIZE": str(place.world_size),
-        "LOCAL_WORLD_SIZE": str(place.world_size),
+        **_env_of_nccl(config),
+        "RANK": str(config.rank),
+        "LOCAL_RANK": str(config.rank),
+        "WORLD_SIZE": str(config.world_size),
+        "LOCAL_WORLD_SIZE": str(config.world_size),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "0",  # replaced where the caller hosts a store for init_process_group in the cell
         "GLOO_SOCKET_IFNAME": _loopback(),
         "NCCL_SOCKET_IFNAME": _loopback(),
         "TORCH_FR_BUFFER_SIZE": str(RECORDER_SIZE),  # the flight recorder: which collective is each rank in
-        "TORCH_DISTRIBUTED_DEBUG": "DETAIL" if place.debug else "OFF",
-        "OMP_NUM_THREADS": str(place.num_threads),
-        **place.env,
+        "TORCH_DISTRIBUTED_DEBUG": "DETAIL" if config.debug else "OFF",
+        "OMP_NUM_THREADS": str(config.num_threads),
+        **config.env,
     }
 
 
-def _env_of_nccl(place: GroupPlace) -> dict[str, str]:
+def _env_of_nccl(config: RankConfig) -> dict[str, str]:
     """What a rank on a GPU needs besides. Groups that are made later read it as well, so it stands in every context."""
-    if place.seat.backend not in ("nccl", "nccl-shared"):
+    if config.rank_device.backend not in ("nccl", "nccl-shared"):
         return {}
     quiet = {"TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "false"}  # of each rank's first message
-    if place.seat.backend == "nccl":
+    if config.rank_device.backend == "nccl":
         return quiet
     import torch
 
-    return {**quiet, **shared_nccl_env(place.rank, torch.cuda.nccl.version())}
+    return {**quiet, **shared_nccl_env(config.rank, torch.cuda.nccl.version())}
 
 
 def _loopback() -> str:

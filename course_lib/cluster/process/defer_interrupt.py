@@ -9,13 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["held_back"]
+__all__ = ["deferred_interrupts"]
 
-_PATIENCE_S = 2.0  # an interrupt that comes later goes through at once: something hangs
+_MAX_DEFER_S = 2.0  # an interrupt that comes later goes through at once: something hangs
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[None]:
+def deferred_interrupts() -> Iterator[None]:
     """Ctrl-C within this block is heard at its end.
 
     Only the main thread hears interrupts; in others this does nothing. May be nested.
@@ -26,18 +26,18 @@ def held_back() -> Iterator[None]:
     if not callable(before):  # ignored, or none of Python's
         yield
         return
-    heard: list[Any] = []
+    deferred: list[Any] = []
     began_s = time.monotonic()
 
     def note(number: int, frame: Any) -> None:
-        if time.monotonic() - began_s > _PATIENCE_S:
+        if time.monotonic() - began_s > _MAX_DEFER_S:
             before(number, frame)
-        heard.append(frame)
+        deferred.append(frame)
 
     _signal.signal(_signal.SIGINT, note)
     try:
         yield
     finally:
         _signal.signal(_signal.SIGINT, before)
-        if heard:
-            before(_signal.SIGINT, heard[0])
+        if deferred:
+            before(_signal.SIGINT, deferred[0])

@@ -62,15 +62,15 @@ def end_strays() -> tuple[str, ...]:
     """End what this process, a rank, has started and what has left its session; a line for each of them."""
     if not _has_children():
         return ()
-    here, said = os.getsid(0), []
+    here, lines = os.getsid(0), []
     for pid in below(os.getpid()):
         with contextlib.suppress(psutil.Error, ProcessLookupError):
             if _lives(pid) and os.getsid(pid) != here:
                 words = " ".join(psutil.Process(pid).cmdline()) or psutil.Process(pid).name()
                 words = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..."
                 _kill(pid)
-                said.append(f"left a process in a session of its own ({words}), which was ended")
-    return tuple(said)
+                lines.append(f"left a process in a session of its own ({words}), which was ended")
+    return tuple(lines)
 
 
 def _has_children() -> bool:

@@ -57,14 +57,14 @@ def load(modules: tuple[str, ...] = MODULES) -> None:
             from course_lib.cluster.state import monkeypatch_guard as patches
 
             patches.remember()  # what names stand for, before any function of a person has run
-    _look_after_orphans()
+    _adopt_orphans()
     gc.freeze()  # the collector then leaves these objects alone, and their memory pages stay shared between ranks
     # At the end it must find them: Triton 3.9, which comes with CUDA builds of torch 2.15, says on standard error of
     # every object of its own that is left over that it has leaked.
     atexit.register(gc.unfreeze)
 
 
-def _look_after_orphans() -> None:
+def _adopt_orphans() -> None:
     """What ranks have started comes to the fork server when they die, and ends with it, if not before."""
     if not _is_fork_server():
         return

@@ -26,10 +26,10 @@ from typing import Any
 
 from course_lib.base.paths import library_folder
 from course_lib.cluster.base import temp_dirs as folders
-from course_lib.cluster.base.os_errors import told
-from course_lib.cluster.base.process_group import GroupPlace
+from course_lib.cluster.base.os_errors import explained
+from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.process.caller_context import Context
-from course_lib.cluster.process.defer_interrupt import held_back
+from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 from course_lib.cluster.process.descendants import end_below
 
 __all__ = ["PRELOADED", "RankProcess", "start", "warm"]
@@ -46,7 +46,7 @@ def warm() -> None:
         from multiprocessing import forkserver
 
         _context()
-        with told(), held_back(), _starting, _plain_start(), _born_deaf():
+        with explained(), deferred_interrupts(), _starting, _plain_start(), _born_deaf():
             forkserver.ensure_running()
             _hold_its_folder()
 
@@ -110,14 +110,14 @@ class RankProcess:
                 os.kill(self.process.pid, number)
 
 
-def start(place: GroupPlace, context: Context) -> RankProcess:
+def start(config: RankConfig, context: Context) -> RankProcess:
     """Start one rank; it reports on its work line when it has met the others."""
     from course_lib.cluster.process.rank_process import serve
 
     work, its_work = multiprocessing.Pipe()
     watch, its_watch = multiprocessing.Pipe()
     process = _context().Process(
-        target=serve, args=(place, context, its_work, its_watch), name=f"rank-{place.rank}", daemon=False
+        target=serve, args=(config, context, its_work, its_watch), name=f"rank-{config.rank}", daemon=False
     )
     with _starting, _without_main_script(), _plain_start(), _born_deaf():
         try:
@@ -181,7 +181,7 @@ def _plain_start() -> Iterator[None]:
     """
     path, safe = sys.path[:], os.environ.get("PYTHONSAFEPATH")
     here = {"", os.path.abspath(os.curdir)} if os.path.exists(os.curdir) else {""}
-    sys.path[:] = [place for place in path if place not in here] + [str(library_folder())]
+    sys.path[:] = [path for path in path if path not in here] + [str(library_folder())]
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
         _replace_a_server_without_socket()

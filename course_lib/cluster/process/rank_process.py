@@ -15,13 +15,13 @@ from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
 from course_lib.cluster.base.failure import describe
-from course_lib.cluster.base.process_group import GroupPlace, join, leave
+from course_lib.cluster.base.process_group import RankConfig, join, leave
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures.flight_recorder import groups_begin_anew
-from course_lib.cluster.failures.rank_status import Witness
+from course_lib.cluster.failures.rank_status import StatusThread
 from course_lib.cluster.hooks.op_tracker import OpTracker
 from course_lib.cluster.leaks import shared_memory
-from course_lib.cluster.leaks.collect import LeakCollector, Remains
+from course_lib.cluster.leaks.collect import LeakCollector, RankLeaks
 from course_lib.cluster.links.links import Shape
 from course_lib.cluster.links.toggle import ShapeSwitch
 from course_lib.cluster.process import cell
@@ -29,16 +29,16 @@ from course_lib.cluster.process.caller_context import Context, apply
 from course_lib.cluster.process.descendants import adopt, end_below, end_strays
 from course_lib.cluster.process.interruption import Interrupted, InterruptSignal
 from course_lib.cluster.process.output_capture import Catcher
-from course_lib.cluster.process.serialization import NotSendable, Parcel, pack, unpack
+from course_lib.cluster.process.serialization import NotSendable, Payload, pack, unpack
 from course_lib.cluster.state import monkeypatch_guard as patches
 from course_lib.cluster.state.process_state import ProcessState
 
 __all__ = ["Interrupted", "current_rank", "serve"]
 
-Answer = tuple[str, Any, str, Remains | None]
+Answer = tuple[str, Any, str, RankLeaks | None]
 _SETTLE_S = 0.3  # for what a function has left under way to end by itself
 
-_NOTHING = Parcel((4,), (b"\x80\x05N.",), None)  # None, pickled
+_NOTHING = Payload((4,), (b"\x80\x05N.",), None)  # None, pickled
 _here: Rank | None = None  # set once, when this process becomes a rank
 
 
@@ -47,23 +47,23 @@ def current_rank() -> Rank | None:
     return _here
 
 
-def serve(place: GroupPlace, context: Context, work: Connection, watch: Connection) -> None:
+def serve(config: RankConfig, context: Context, work: Connection, watch: Connection) -> None:
     """Run on a fresh process: join the others, then answer requests until told to close. Never returns."""
     _become_own_group()
     adopt()
     _let_the_server_go()
     try:
-        catcher = Catcher(place.folder / f"text-{place.rank}")
+        catcher = Catcher(config.folder / f"text-{config.rank}")
     except FileNotFoundError:  # the folder has gone: this rank was given up before it began
         _end()
-    stacks = open(place.folder / f"stacks-{place.rank}", "w")  # noqa: SIM115 - faulthandler needs it open
+    stacks = open(config.folder / f"stacks-{config.rank}", "w")  # noqa: SIM115 - faulthandler needs it open
     if hasattr(signal, "SIGUSR1"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
-    shared_memory.listen(place.folder, place.rank)
-    ledger = OpTracker()
-    witness = Witness(place.rank, ledger)
-    threading.Thread(target=witness.answer_questions, args=(watch,), daemon=True).start()
-    worker = _Worker(place, catcher, witness, ledger)
+    shared_memory.install(config.folder, config.rank)
+    tracker = OpTracker()
+    status_thread = StatusThread(config.rank, tracker)
+    threading.Thread(target=status_thread.answer_questions, args=(watch,), daemon=True).start()
+    worker = _Worker(config, catcher, status_thread, tracker)
     work.send(worker.start(context))
     while True:
         try:
@@ -85,22 +85,22 @@ class _Worker:
     what the call has left on this rank).
     """
 
-    def __init__(self, place: GroupPlace, catcher: Catcher, witness: Witness, ledger: OpTracker) -> None:
-        self._place, self._catcher, self._witness = place, catcher, witness
+    def __init__(self, config: RankConfig, catcher: Catcher, status_thread: StatusThread, tracker: OpTracker) -> None:
+        self._config, self._catcher, self._status_thread = config, catcher, status_thread
         self._pid = os.getpid()
         self._interrupt = InterruptSignal()
         self._namespace: dict[str, Any] = {}  # of the cells
         self._me: Rank | None = None
-        self._switch = ShapeSwitch(place)
-        self._ledger, self._gatherer = ledger, LeakCollector(ledger)
-        self._surroundings: ProcessState | None = None  # from the moment that all is as a function shall find it
+        self._switch = ShapeSwitch(config)
+        self._tracker, self._gatherer = tracker, LeakCollector(tracker)
+        self._state: ProcessState | None = None  # from the moment that all is as a function shall find it
 
     def start(self, context: Context) -> Answer:
         def begin() -> None:
-            self._ledger.listen()
+            self._tracker.install()
             self._join(0)
             patches.accept()  # what listens from here on is our own
-            self._surroundings = ProcessState()
+            self._state = ProcessState()
 
         return self._answer(begin, context)
 
@@ -113,11 +113,11 @@ class _Worker:
 
         return self._answer(move)
 
-    def run(self, parcel: Parcel, context: Context | None, env: dict[str, str] | None) -> Answer:
-        """Call the function in ``parcel``, which holds (function, args, kwargs)."""
+    def run(self, payload: Payload, context: Context | None, env: dict[str, str] | None) -> Answer:
+        """Call the function in ``payload``, which holds (function, args, kwargs)."""
 
         def call() -> Any:
-            function, args, kwargs = unpack(parcel)
+            function, args, kwargs = unpack(payload)
             with _added_to_environment(env or {}), self._interrupt.allowed(), self._switch.work():
                 value = function(copy.copy(self._me), *args, **kwargs)  # whatever a function does to its own
                 _finish_device(self._me)
@@ -140,13 +140,13 @@ class _Worker:
     def settle(self) -> Answer:
         """Give what the last call has left under way a moment to end, and look again."""
         self._gatherer.settle(_SETTLE_S)
-        return "done", _NOTHING, self._catcher.take(), self._remains(with_threads=True)
+        return "done", _NOTHING, self._catcher.take(), self._leaks(with_threads=True)
 
     def name_groups_from(self, number: int) -> Answer:
-        return self._answer(lambda: self._ledger.names.go_on_from(number))
+        return self._answer(lambda: self._tracker.names.go_on_from(number))
 
-    def push(self, parcel: Parcel, context: Context | None) -> Answer:
-        return self._answer(lambda: self._namespace.update(unpack(parcel)), context)
+    def push(self, payload: Payload, context: Context | None) -> Answer:
+        return self._answer(lambda: self._namespace.update(unpack(payload)), context)
 
     def pull(self, name: str) -> Answer:
         cell.fill(self._namespace, self._me)
@@ -161,7 +161,7 @@ class _Worker:
 
     def _join(self, generation: int) -> None:
         global _here
-        me = join(self._place, generation=generation)
+        me = join(self._config, generation=generation)
         if generation:
             groups_begin_anew()
         with patches.accepted():
@@ -185,15 +185,15 @@ class _Worker:
         tidy: bool = False,
         of_cells: bool = False,
     ) -> Answer:
-        rank, put_back = self._place.rank, ()
+        rank, restored = self._config.rank, ()
         answer: tuple[str, Any]
         try:
             self._begin(context, tidy=tidy, of_cells=of_cells)
             try:
                 value = do()
             finally:  # before all else: our own code would meet what the function has changed
-                put_back = self._put_back()
-            answer = ("done", pack(value, folder=self._place.folder, what=f"the result of rank {rank}"))
+                restored = self._restore()
+            answer = ("done", pack(value, folder=self._config.folder, what=f"the result of rank {rank}"))
         except NotSendable as error:
             answer = ("failed", describe(error, rank=rank, kind="unsendable"))
         except Interrupted as error:
@@ -204,42 +204,42 @@ class _Worker:
             self._catcher.flush()
             os._exit(0)
         if tidy:
-            put_back += end_strays() + shared_memory.remove_left()
-        remains = self._remains(with_threads=tidy, put_back=put_back)
-        if not self._place.process_group:
+            restored += end_strays() + shared_memory.remove_left()
+        leaks = self._leaks(with_threads=tidy, restored=restored)
+        if not self._config.process_group:
             # The group that the function made itself; its frames are gone by now.
             leave(has_failed=answer[0] == "failed")
         kind, content = answer
-        return kind, content, self._catcher.take(), remains
+        return kind, content, self._catcher.take(), leaks
 
     def _begin(self, context: Context | None, *, tidy: bool, of_cells: bool) -> None:
         """Make everything as the call shall find it, and count from here."""
-        surroundings = self._surroundings
-        if surroundings is not None and tidy and surroundings.enter_run():
+        state = self._state
+        if state is not None and tidy and state.enter_run():
             self._gatherer.keep_threads()
-            surroundings.expect_whole()
-        if surroundings is not None and of_cells:
-            surroundings.enter_cells()
+            state.expect_restored()
+        if state is not None and of_cells:
+            state.enter_cells()
         if context is not None:
-            apply(context, self._place)
+            apply(context, self._config)
             self._use(context.shape)
-            if surroundings is not None:
-                surroundings.rebase()
+            if state is not None:
+                state.rebase()
         if not tidy:
             self._gatherer.keep_threads()
         self._gatherer.begin()
-        self._witness.mark_call()
+        self._status_thread.mark_call()
 
-    def _put_back(self) -> tuple[str, ...]:
-        return self._surroundings.tidy() if self._surroundings is not None else ()
+    def _restore(self) -> tuple[str, ...]:
+        return self._state.tidy() if self._state is not None else ()
 
-    def _remains(self, *, with_threads: bool, put_back: tuple[str, ...] = ()) -> Remains | None:
+    def _leaks(self, *, with_threads: bool, restored: tuple[str, ...] = ()) -> RankLeaks | None:
         """What the call has left here, and what of it could be put back."""
         return self._gatherer.gather_any(
-            own_group=not self._place.process_group,
+            own_group=not self._config.process_group,
             with_threads=with_threads,
-            put_back=tuple(dict.fromkeys(put_back + self._put_back())),  # to pack a result may change things too
-            is_whole=self._surroundings is None or self._surroundings.is_whole,
+            restored=tuple(dict.fromkeys(restored + self._restore())),  # to pack a result may change things too
+            is_restored=self._state is None or self._state.is_restored,
         )
 
 

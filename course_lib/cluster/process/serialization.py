@@ -26,9 +26,9 @@ from typing import Any
 
 import cloudpickle
 
-from course_lib.cluster.base.os_errors import told
+from course_lib.cluster.base.os_errors import explained
 
-__all__ = ["NotSendable", "Parcel", "pack", "unpack", "unpack_all"]
+__all__ = ["NotSendable", "Payload", "pack", "unpack", "unpack_all"]
 
 INLINE_BYTES = 32 * 1024  # what a socket buffer takes without waiting for the reader, on every system
 _ALIGN_BYTES = 64
@@ -39,7 +39,7 @@ class NotSendable(TypeError):
 
 
 @dataclass(frozen=True)
-class Parcel:
+class Payload:
     """A pickled value. ``sizes`` are the lengths of the pickle and of each raw buffer, in bytes."""
 
     sizes: tuple[int, ...]
@@ -56,8 +56,8 @@ class Parcel:
             Path(self.path).unlink(missing_ok=True)
 
 
-def pack(value: Any, *, folder: Path, what: str) -> Parcel:
-    """Turn ``value`` into a ``Parcel``; ``what`` names it in errors ("argument 'data'").
+def pack(value: Any, *, folder: Path, what: str) -> Payload:
+    """Turn ``value`` into a ``Payload``; ``what`` names it in errors ("argument 'data'").
 
     Raises ``NotSendable`` with the path to the part that cannot be pickled, and ``OSError`` when the disk is full.
     """
@@ -70,49 +70,49 @@ def pack(value: Any, *, folder: Path, what: str) -> Parcel:
     pieces = [body.getbuffer(), *(buffer.raw() for buffer in buffers)]
     sizes = tuple(piece.nbytes for piece in pieces)
     if sum(sizes) <= INLINE_BYTES:
-        return Parcel(sizes, tuple(bytes(piece) for piece in pieces), None)
+        return Payload(sizes, tuple(bytes(piece) for piece in pieces), None)
     path = folder / f"parcel-{uuid.uuid4().hex}"
     try:
-        with told(folder), open(path, "wb") as file:
+        with explained(folder), open(path, "wb") as file:
             for piece in pieces:
                 file.seek(-file.tell() % _ALIGN_BYTES, os.SEEK_CUR)
                 file.write(piece)
     except OSError:
         path.unlink(missing_ok=True)
         raise
-    return Parcel(sizes, None, str(path))
+    return Payload(sizes, None, str(path))
 
 
-def unpack(parcel: Parcel) -> Any:
+def unpack(payload: Payload) -> Any:
     """The value again. Its tensors and arrays are writable and belong to this process alone (copy on write)."""
-    if parcel.inline is not None:
-        body, *raw = parcel.inline
+    if payload.inline is not None:
+        body, *raw = payload.inline
         return pickle.loads(body, buffers=[bytearray(piece) for piece in raw])
-    assert parcel.path is not None
-    with open(parcel.path, "rb") as file:
+    assert payload.path is not None
+    with open(payload.path, "rb") as file:
         view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     pieces, start = [], 0
-    for size in parcel.sizes:
+    for size in payload.sizes:
         start += -start % _ALIGN_BYTES
         pieces.append(view[start : start + size])
         start += size
     return pickle.loads(pieces[0], buffers=pieces[1:])
 
 
-def unpack_all(parcels: Mapping[int, Parcel]) -> dict[int, Any]:
+def unpack_all(payloads: Mapping[int, Payload]) -> dict[int, Any]:
     """The results, by rank. Raises ``NotSendable`` for one that cannot be made again in this process."""
     results = {}
     try:
-        for rank, parcel in parcels.items():
-            results[rank] = unpack(parcel)
+        for rank, payload in payloads.items():
+            results[rank] = unpack(payload)
     except Exception as error:
         raise NotSendable(
             f"the result of rank {rank} arrived, but cannot be made again here ({type(error).__name__}: {error}). "
             "Return the plain data that it holds, such as a state_dict of tensors."
         ) from error
     finally:
-        for parcel in parcels.values():
-            parcel.discard()
+        for payload in payloads.values():
+            payload.discard()
     return results
 
 

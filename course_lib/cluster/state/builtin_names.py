@@ -19,7 +19,7 @@ class BuiltinNames:
     def __init__(self) -> None:
         self._clean = _NAMES.copy()
 
-    def put_aside(self) -> dict[str, Any]:
+    def restore_originals(self) -> dict[str, Any]:
         """Put back the originals; all names as they were until now, or nothing where none had changed.
 
         Only methods of dictionaries are called here: whatever else has a name may be another now.
@@ -33,8 +33,8 @@ class BuiltinNames:
                 del _NAMES[name]
         return found
 
-    def put(self, names: dict[str, Any]) -> None:
-        """Have these stand there again, an answer of ``put_aside``."""
+    def restore(self, names: dict[str, Any]) -> None:
+        """Have these stand there again, an answer of ``restore_originals``."""
         if names:
             _NAMES.update(names)
             for name in self._clean:
@@ -45,8 +45,8 @@ class BuiltinNames:
         """ "left builtins.print replaced by its own"; ``_`` is a shell's last result."""
         changed = [name for name in sorted(found) if name != "_" and found[name] is not self._clean.get(name, found)]
         gone = [name for name in sorted(self._clean) if found and name not in found]
-        said = [f"left {_some(changed)} replaced by its own"] if changed else []
-        return (*said, *([f"left {_some(gone)} taken away"] if gone else []))
+        lines = [f"left {_some(changed)} replaced by its own"] if changed else []
+        return (*lines, *([f"left {_some(gone)} taken away"] if gone else []))
 
 
 def _some(names: list[str]) -> str:

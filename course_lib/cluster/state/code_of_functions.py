@@ -19,16 +19,16 @@ _PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 _EVENTS = ("object.__setattr__", "object.__delattr__")
 _usual: dict[tuple[FunctionType, str], Any] = {}  # what stood there when it was first changed
 _seen: dict[int, Any] = {}  # values by their ids, kept so that no id is used anew
-_listens = False
+_is_hooked = False
 
 
 def code_of_functions() -> Setting:
     """Listens from now on, in this process and its forks."""
-    global _listens
-    if not _listens:
-        _listens = True
+    global _is_hooked
+    if not _is_hooked:
+        _is_hooked = True
         sys.addaudithook(_note)
-    return Setting("code of functions", _now, _put, _in_words)
+    return Setting("code of functions", _now, _restore, _in_words)
 
 
 def _note(event: str, arguments: tuple[Any, ...]) -> None:
@@ -57,7 +57,7 @@ def _now() -> dict[tuple[FunctionType, str], int]:
     return found
 
 
-def _put(wanted: dict[tuple[FunctionType, str], int]) -> None:
+def _restore(wanted: dict[tuple[FunctionType, str], int]) -> None:
     for (function, part), usual in list(_usual.items()):
         value = _seen[wanted[function, part]] if (function, part) in wanted else usual
         setattr(function, part, value)

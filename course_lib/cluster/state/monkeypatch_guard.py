@@ -14,9 +14,9 @@ from typing import Any
 
 from course_lib.cluster.state import registered_kernels
 from course_lib.cluster.state.dict_versions import Tables
-from course_lib.cluster.state.namespaces import GONE, Namespace, Stands, namespaces_here
+from course_lib.cluster.state.namespaces import GONE, Binding, Namespace, namespaces_here
 
-__all__ = ["accept", "accepted", "in_words", "patched", "patches", "remember"]
+__all__ = ["accept", "accepted", "in_words", "patched", "remember", "restore"]
 
 _HOOKS = (
     "_global_forward_hooks",
@@ -29,38 +29,38 @@ _HOOKS = (
 )
 _HOOKS_OF_OPTIMIZERS = ("_global_optimizer_pre_hooks", "_global_optimizer_post_hooks")
 _ALL_HOOKS = {*_HOOKS, *_HOOKS_OF_OPTIMIZERS}
-_PLACES_OF_HOOKS = {"torch.nn.modules.module": _HOOKS, "torch.optim.optimizer": _HOOKS_OF_OPTIMIZERS}
+_MODULES_OF_HOOKS = {"torch.nn.modules.module": _HOOKS, "torch.optim.optimizer": _HOOKS_OF_OPTIMIZERS}
 
 _MOST_NAMES = 5  # that are told
 
 
-class _Places:
+class _Bindings:
     """All that is looked at, as it was when this was made."""
 
     def __init__(self) -> None:
         self.namespaces = namespaces_here()
         self._tables = Tables([namespace.live for namespace in self.namespaces])
         self._changed: set[int] = set()  # since the last ``accept``
-        self._place_of: dict[str, tuple[Namespace, str]] = {}  # of names that a look has found
+        self._home_of: dict[str, tuple[Namespace, str]] = {}  # of names that a look has found
 
     def accept(self) -> None:
-        self.look()
+        self.scan()
         for number in self._changed:
             self.namespaces[number].accept()
         self._changed.clear()
 
-    def accept_since(self, before: dict[str, Stands]) -> None:
+    def accept_since(self, before: dict[str, Binding]) -> None:
         """Accept what has changed since a look, whose answer was ``before``."""
-        now = self.look()
+        now = self.scan()
         for name in before.keys() | now.keys():
             if before.get(name) != now.get(name):
-                namespace, key = self._place_of[name]
+                namespace, key = self._home_of[name]
                 namespace.accept(key)
 
-    def look(self) -> dict[str, Stands]:
+    def scan(self) -> dict[str, Binding]:
         changed = self._tables.changed()
         for number in changed:
-            self.namespaces[number].look()
+            self.namespaces[number].scan()
         self._changed.update(changed)
         found = {}
         for number in self._changed:
@@ -68,55 +68,55 @@ class _Places:
             for key, value in namespace.found.items():
                 name = namespace.full_name(key)
                 found[name] = value
-                self._place_of[name] = namespace, key
+                self._home_of[name] = namespace, key
         return found
 
-    def put(self, name: str, wanted: Stands | None) -> None:
+    def restore(self, name: str, wanted: Binding | None) -> None:
         """Have ``wanted`` stand in a place that a look has found, or else the original."""
-        namespace, key = self._place_of[name]
+        namespace, key = self._home_of[name]
         if wanted is not None:
-            namespace.put(key, wanted.value)
+            namespace.assign(key, wanted.value)
         else:
-            namespace.put_back(key)
+            namespace.restore(key)
 
 
-_places: _Places | None = None
+_bindings: _Bindings | None = None
 
 
 def remember() -> None:
     """Take what stands everywhere now for the originals. Without it the first look does so."""
-    global _places
-    _places = _Places()
+    global _bindings
+    _bindings = _Bindings()
     registered_kernels.kernels()  # it notes who registers some from here on
 
 
 def accept() -> None:
     """From now on, the originals are what stands everywhere now."""
-    if _places is None:
+    if _bindings is None:
         remember()
     else:
-        _places.accept()
+        _bindings.accept()
     registered_kernels.accept()
 
 
 @contextlib.contextmanager
 def accepted() -> Iterator[None]:
     """What the block puts anywhere is an original from then on; what others had put there before is still theirs."""
-    before = _places.look() if _places is not None else {}
+    before = _bindings.scan() if _bindings is not None else {}
     kernels_before = registered_kernels.kernels()
     yield
-    if _places is not None:
-        _places.accept_since(before)
+    if _bindings is not None:
+        _bindings.accept_since(before)
     registered_kernels.accept(registered_kernels.kernels() - kernels_before)
 
 
 def patched() -> dict[str, Any]:
     """What stands in place of an original now, by its full name, and hooks, by the name of their table."""
-    if _places is None:
+    if _bindings is None:
         remember()
-    assert _places is not None
-    found: dict[str, Any] = dict(_places.look())
-    for module, names in _PLACES_OF_HOOKS.items():
+    assert _bindings is not None
+    found: dict[str, Any] = dict(_bindings.scan())
+    for module, names in _MODULES_OF_HOOKS.items():
         if module in sys.modules:
             hooks = vars(sys.modules[module])
             if any(_getters[module](hooks)):
@@ -124,31 +124,31 @@ def patched() -> dict[str, Any]:
     return found
 
 
-_getters = {module: operator.itemgetter(*names) for module, names in _PLACES_OF_HOOKS.items()}
+_getters = {module: operator.itemgetter(*names) for module, names in _MODULES_OF_HOOKS.items()}
 
 
-def patches(wanted: dict[str, Any]) -> None:
+def restore(wanted: dict[str, Any]) -> None:
     """Put back the originals, apart from what ``wanted`` (an answer of ``patched``) has in their place.
 
     Raises where something cannot be put back.
     """
-    assert _places is not None
+    assert _bindings is not None
     now = patched()
     for name in now.keys() | wanted.keys():
         if name in _ALL_HOOKS:
-            _put_hooks(name, wanted.get(name, {}))
+            _restore_hooks(name, wanted.get(name, {}))
         elif now.get(name) != wanted.get(name):
-            _places.put(name, wanted.get(name))
+            _bindings.restore(name, wanted.get(name))
     if patched() != wanted:
         raise RuntimeError("a name still stands for something else")
 
 
 def in_words(found: dict[str, Any]) -> str:
     """ "torch.Tensor.sum, torch.add replaced by its own"; names that were taken away are told apart."""
-    gone = {name for name, value in found.items() if isinstance(value, Stands) and value.value is GONE}
+    gone = {name for name, value in found.items() if isinstance(value, Binding) and value.value is GONE}
     replaced = found.keys() - gone
-    said = [f"{_some(replaced)} replaced by its own"] if replaced else []
-    return " and ".join([*said, *([f"{_some(gone)} taken away"] if gone else [])])
+    lines = [f"{_some(replaced)} replaced by its own"] if replaced else []
+    return " and ".join([*lines, *([f"{_some(gone)} taken away"] if gone else [])])
 
 
 def _some(names: Iterable[str]) -> str:
@@ -156,8 +156,8 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(first) + (f" and {more} more" if more > 0 else "")
 
 
-def _put_hooks(name: str, wanted: dict[Any, Any]) -> None:
-    module = next(module for module, names in _PLACES_OF_HOOKS.items() if name in names)
+def _restore_hooks(name: str, wanted: dict[Any, Any]) -> None:
+    module = next(module for module, names in _MODULES_OF_HOOKS.items() if name in names)
     hooks = vars(sys.modules[module])[name]
     hooks.clear()
     hooks.update(wanted)

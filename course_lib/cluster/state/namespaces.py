@@ -17,7 +17,7 @@ from typing import Any
 
 from course_lib.cluster.base.failure import is_user_code
 
-__all__ = ["GONE", "Namespace", "Stands", "namespaces_here"]
+__all__ = ["GONE", "Binding", "Namespace", "namespaces_here"]
 
 GONE: Any = type("Gone", (), {"__repr__": lambda _: "nothing"})()  # in place of a name that is not there
 
@@ -95,14 +95,14 @@ _OF_PYTHON = {name for name in sys.stdlib_module_names - _NOT_OF_PYTHON if not n
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
-class Stands:
+class Binding:
     """What stands in a place. It equals another where both are the same object, however that one compares itself."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stands) and self.value is other.value
+        return isinstance(other, Binding) and self.value is other.value
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -115,9 +115,9 @@ class Namespace:
         self.live = _live(owner)
         self._was = dict(self.live)
         self._now = self._was  # held, so that no address is used again for another value
-        self.found: dict[str, Stands] = {}  # what somebody has put there, by name, at the last look
+        self.found: dict[str, Binding] = {}  # what somebody has put there, by name, at the last look
 
-    def look(self) -> None:
+    def scan(self) -> None:
         was, before, self._now = self._was, self.found, dict(self.live)
         keys = self._now if self.owner is sys.modules else self._now.keys() | was.keys()
         pairs = ((key, was.get(key, GONE), self._now.get(key, GONE)) for key in keys)
@@ -125,7 +125,7 @@ class Namespace:
         if self.owner is sys.modules:
             found |= dict.fromkeys(was.keys() - self._now.keys(), GONE)
         self.found = {
-            key: before[key] if key in before and before[key].value is new else Stands(new)
+            key: before[key] if key in before and before[key].value is new else Binding(new)
             for key, new in found.items()
         }
 
@@ -142,10 +142,10 @@ class Namespace:
     def full_name(self, key: str) -> str:
         return f"{self.name}[{key!r}]" if self.owner is sys.modules else f"{self.name}.{key}"
 
-    def put_back(self, key: str) -> None:
-        self.put(key, self._was.get(key, GONE))
+    def restore(self, key: str) -> None:
+        self.assign(key, self._was.get(key, GONE))
 
-    def put(self, key: str, value: Any) -> None:
+    def assign(self, key: str, value: Any) -> None:
         """Have ``value`` stand there; ``GONE`` takes the name away."""
         if isinstance(self.owner, type):
             if value is not GONE:
@@ -188,7 +188,7 @@ class Namespace:
 def namespaces_here() -> list[Namespace]:
     """Those of the modules that are loaded now, and of the classes that can be reached by their names."""
     modules = {
-        name: module for name, module in sys.modules.items() if type(module).__dictoffset__ and _is_looked_at(name)
+        name: module for name, module in sys.modules.items() if type(module).__dictoffset__ and _is_scanned(name)
     }
     found = [Namespace("sys.modules", sys.modules)]
     seen: set[int] = set()
@@ -206,7 +206,7 @@ def namespaces_here() -> list[Namespace]:
     return found
 
 
-def _is_looked_at(name: str) -> bool:
+def _is_scanned(name: str) -> bool:
     first, *rest = name.split(".")
     if first == "torch":
         is_public = not any(part.startswith("_") for part in rest[1:])
@@ -225,7 +225,7 @@ def _classes(owners: list[Any]) -> Iterator[type]:
         for value in values:
             if issubclass(type(value), type):  # to ask the value itself makes one of torch.distributed warn
                 kinds = (kind for kind in value.__mro__ if not kind.__flags__ & _IMMUTABLE)
-                yield from (kind for kind in kinds if _is_looked_at(kind.__module__))
+                yield from (kind for kind in kinds if _is_scanned(kind.__module__))
 
 
 def _live(owner: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class ProcessState:
         self._of_cells: dict[str, Any] | None = None
         self._random = random_states()
         self._random_of_cells = self._random
-        self._in_cells, self._cell_begins, self._is_whole = False, False, True
+        self._in_cells, self._cell_begins, self._is_restored = False, False, True
         self._lasting: tuple[str, ...] = ()  # what the cells have set, as far as it is to be told
 
     def rebase(self) -> None:
@@ -49,40 +49,40 @@ class ProcessState:
         was_in_cells, self._in_cells = self._in_cells, False
         if was_in_cells:
             self._of_cells, self._random_of_cells = self._capture(), random_states()
-            self._lasting = self._put_back(self._base)
+            self._lasting = self._restore(self._base)
         for state in self._random:  # to put them costs less than to look whether they have changed
-            state.put()
+            state.restore()
         return was_in_cells
 
     def enter_cells(self) -> None:
         """A cell is about to run: where the last one left off."""
         if not self._in_cells:
-            self._put_back(self._of_cells or self._base)
+            self._restore(self._of_cells or self._base)
             for state in self._random_of_cells:
-                state.put()
+                state.restore()
         self._in_cells = self._cell_begins = True
-        self._builtins.put(self._builtins_of_cells)
+        self._builtins.restore(self._builtins_of_cells)
 
     def tidy(self) -> tuple[str, ...]:
         """After a call: put back what a function has changed, and say what that was. Cells keep theirs.
 
         Python's own names are put back after a cell too, until the next one: our own code needs them.
         """
-        found = self._builtins.put_aside()
+        found = self._builtins.restore_originals()
         if self._in_cells:
             if self._cell_begins:
                 self._builtins_of_cells, self._cell_begins = found, False
             return ()
-        return (*self._builtins.in_words(found), *self._put_back(self._base))
+        return (*self._builtins.in_words(found), *self._restore(self._base))
 
     @property
-    def is_whole(self) -> bool:
+    def is_restored(self) -> bool:
         """Whether everything could be put back so far."""
-        return self._is_whole
+        return self._is_restored
 
-    def expect_whole(self) -> None:
+    def expect_restored(self) -> None:
         """Raise where something that the cells have left cannot be put aside for a function."""
-        if not self._is_whole:
+        if not self._is_restored:
             raise RuntimeError(
                 "the cells of this rank have left something that cannot be put aside for a function: they "
                 f"{', '.join(self._lasting) or 'left it'}. Put it back in a cell (leave the block that was entered), "
@@ -92,27 +92,27 @@ class ProcessState:
     def _capture(self) -> dict[str, Any]:
         return {setting.name: setting.get() for setting in self._settings}
 
-    def _put_back(self, wanted: dict[str, Any]) -> tuple[str, ...]:
+    def _restore(self, wanted: dict[str, Any]) -> tuple[str, ...]:
         try:
             if [get() for get in self._getters] == list(wanted.values()):  # as nearly always
                 return ()
         except Exception:  # one cannot be read, or not be compared: one by one
             pass
-        said = []
+        lines = []
         for setting in self._settings:
             what = ""
             try:
                 now = setting.get()
                 if now is wanted[setting.name] or now == wanted[setting.name]:
                     continue
-                what = setting.say(now)
-                setting.put(wanted[setting.name])
+                what = setting.describe(now)
+                setting.restore(wanted[setting.name])
             except Exception:  # the process is not what it was, and cannot be made so
-                self._is_whole = False
+                self._is_restored = False
                 what = what or setting.name
             if what:
-                said.append(f"left {what}")
-        return tuple(said)
+                lines.append(f"left {what}")
+        return tuple(lines)
 
 
 _OF_THE_NOTEBOOK = ("the environment", "the working folder", "sys.path")

@@ -14,7 +14,7 @@ _MERSENNE_BYTES = 625 * 4  # what numpy's MT19937 keeps: 624 words, and the plac
 
 
 class _State(Protocol):
-    def put(self) -> None: ...
+    def restore(self) -> None: ...
 
 
 def random_states() -> tuple[_State, ...]:
@@ -32,7 +32,7 @@ class _OfTorch:
         self._state = torch.get_rng_state()
         self._of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
-    def put(self) -> None:
+    def restore(self) -> None:
         import torch
 
         torch.set_rng_state(self._state)
@@ -47,7 +47,7 @@ class _OfPython:
     def __init__(self) -> None:
         self._state = random.getstate()
 
-    def put(self) -> None:
+    def restore(self) -> None:
         random.setstate(self._state)
 
 
@@ -57,7 +57,7 @@ class _OfNumpy:
     def __init__(self) -> None:
         self._state, self._bytes = _numpy().get_state(), _numpy_bytes()
 
-    def put(self) -> None:
+    def restore(self) -> None:
         if _numpy_bytes() != self._bytes:
             _numpy().set_state(self._state)
 

@@ -25,7 +25,7 @@ _number_of = {"to nearest": 0}  # what the C library calls a mode; the others di
 
 
 def rounding_mode() -> Setting:
-    return Setting("the rounding mode", _now, _put, lambda now: f"the processor's rounding at {now}")
+    return Setting("the rounding mode", _now, _restore, lambda now: f"the processor's rounding at {now}")
 
 
 def _now() -> str:
@@ -35,7 +35,7 @@ def _now() -> str:
     return mode
 
 
-def _put(wanted: str) -> None:
+def _restore(wanted: str) -> None:
     """For what this thread has still to do."""
     _library().fesetround(_number_of[wanted])
     raise RuntimeError("its threads may keep the mode that they were started in: such a rank is replaced")

@@ -11,12 +11,12 @@ __all__ = ["Setting", "refuse", "silent", "switched"]
 
 @dataclass(frozen=True)
 class Setting:
-    """``say(value)`` is the end of "rank 1 left ..." for the value found; empty: put back without a word."""
+    """``describe(value)`` is the end of "rank 1 left ..." for the value found; empty: put back without a word."""
 
     name: str
     get: Callable[[], Any]
-    put: Callable[[Any], Any]
-    say: Callable[[Any], str]
+    restore: Callable[[Any], Any]
+    describe: Callable[[Any], str]
 
 
 def silent(_: Any) -> str:
@@ -24,7 +24,7 @@ def silent(_: Any) -> str:
 
 
 def refuse(_: Any) -> None:
-    """The ``put`` of what cannot be put back: such a rank is replaced."""
+    """The ``restore`` of what cannot be put back: such a rank is replaced."""
     raise RuntimeError("nobody but the one who changed it can change it back")
 
 

@@ -21,10 +21,10 @@ __all__ = ["settings_of_python"]
 
 
 def settings_of_python() -> tuple[Setting, ...]:
-    return (*_surroundings(), *_interpreter(), *_signals(), *_arithmetic(), *_of_numpy())
+    return (*_of_the_process(), *_interpreter(), *_signals(), *_arithmetic(), *_of_numpy())
 
 
-def _surroundings() -> tuple[Setting, ...]:
+def _of_the_process() -> tuple[Setting, ...]:
     return (
         Setting("the environment", _environment, _set_environment, _environment_in_words),
         Setting("the working folder", _folder, os.chdir, lambda now: f"the working folder at {now!r}"),
@@ -90,22 +90,22 @@ def _handled() -> Iterator[Any]:
 
 
 def _handler_of(number: Any) -> Setting:
-    def put(handler: Any) -> None:
+    def restore(handler: Any) -> None:
         if number.name == "SIGUSR1":
             raise RuntimeError("faulthandler has it, and Python cannot give it back")
         signal.signal(number, handler)
 
     # The public function looks for an enum, and takes ten times as long.
     get = functools.partial(_signal.getsignal, number)
-    return Setting(f"the handler of {number.name}", get, put, silent)
+    return Setting(f"the handler of {number.name}", get, restore, silent)
 
 
 def _masked() -> tuple[Setting, ...]:
     if not hasattr(_signal, "pthread_sigmask"):
         return ()
     get = functools.partial(_signal.pthread_sigmask, _signal.SIG_BLOCK, ())
-    put = functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK)
-    return (Setting("blocked signals", get, put, silent),)
+    restore = functools.partial(signal.pthread_sigmask, signal.SIG_SETMASK)
+    return (Setting("blocked signals", get, restore, silent),)
 
 
 # -- the environment ----------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _arithmetic() -> tuple[Setting, ...]:
     def of_threads() -> tuple[int, str]:
         return decimal.DefaultContext.prec, decimal.DefaultContext.rounding
 
-    def put_of_threads(_: Any) -> None:
+    def restore_threads(_: Any) -> None:
         decimal.DefaultContext.prec, decimal.DefaultContext.rounding = usual.prec, usual.rounding
 
     return (
@@ -171,7 +171,7 @@ def _arithmetic() -> tuple[Setting, ...]:
             lambda _: decimal.setcontext(fresh.copy()),
             lambda now: f"the context of decimal at {now[0]} digits, {now[1]}",
         ),
-        Setting("decimal in new threads", of_threads, put_of_threads, silent),
+        Setting("decimal in new threads", of_threads, restore_threads, silent),
         Setting(
             "the locale",
             lambda: _locale.setlocale(_locale.LC_ALL, None),
@@ -186,7 +186,7 @@ def _of_numpy() -> tuple[Setting, ...]:
     if numpy is None:
         return ()
 
-    def put_print_options(wanted: dict[str, Any]) -> None:
+    def restore_print_options(wanted: dict[str, Any]) -> None:
         numpy.set_printoptions(**wanted)
 
     return (
@@ -196,5 +196,5 @@ def _of_numpy() -> tuple[Setting, ...]:
             lambda now: numpy.seterr(**now),
             lambda now: f"errors of numpy at {now}",
         ),
-        Setting("numpy's print options", numpy.get_printoptions, put_print_options, silent),
+        Setting("numpy's print options", numpy.get_printoptions, restore_print_options, silent),
     )

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.cluster.state.monkeypatch_guard import in_words, patched, patches
+from course_lib.cluster.state.monkeypatch_guard import in_words, patched, restore
 from course_lib.cluster.state.registered_kernels import kernels
 from course_lib.cluster.state.setting import Setting, refuse, silent, switched
 
@@ -15,7 +15,7 @@ __all__ = ["settings_of_pytorch"]
 
 
 def settings_of_pytorch() -> tuple[Setting, ...]:
-    return (*_switches(), *_switches_of_backends(), *_stacks(), *_besides())
+    return (*_switches(), *_switches_of_backends(), *_stacks(), *_others())
 
 
 def _switches() -> tuple[Setting, ...]:
@@ -48,7 +48,7 @@ def _switches() -> tuple[Setting, ...]:
     )
     if torch.cuda.is_initialized():  # as on a rank that has joined with a GPU, which NCCL goes by
         rows += (("the current GPU at", torch.cuda.current_device, torch.cuda.set_device),)
-    return tuple(Setting(what, get, put, switched(what)) for what, get, put in rows)
+    return tuple(Setting(what, get, restore, switched(what)) for what, get, restore in rows)
 
 
 def _switches_of_backends() -> tuple[Setting, ...]:
@@ -70,9 +70,9 @@ def _switches_of_backends() -> tuple[Setting, ...]:
     found = []
     for name in names:
         get = getattr(torch._C, f"_get_{name}", None) or getattr(torch._C, f"_{name}", None)
-        put = getattr(torch._C, f"_set_{name}", None) or _of_attention(name)
-        if get is not None and put is not None and isinstance(_tried(get), (bool, int)):
-            found.append(Setting(f"torch._C._get_{name}", get, put, silent))
+        restore = getattr(torch._C, f"_set_{name}", None) or _of_attention(name)
+        if get is not None and restore is not None and isinstance(_tried(get), (bool, int)):
+            found.append(Setting(f"torch._C._get_{name}", get, restore, silent))
     return tuple(found)
 
 
@@ -105,11 +105,11 @@ def _stacks() -> tuple[Setting, ...]:
     from torch.autograd import forward_ad
 
     def unstack(depth: Callable[[], int], pop: Callable[[], Any]) -> Callable[[int], None]:
-        def put(wanted: int) -> None:
+        def restore(wanted: int) -> None:
             while depth() > wanted:
                 pop()
 
-        return put
+        return restore
 
     def hooks() -> Any:
         return _autograd._top_saved_tensors_default_hooks(True)
@@ -132,7 +132,7 @@ def _stacks() -> tuple[Setting, ...]:
     )
 
 
-def _besides() -> tuple[Setting, ...]:
+def _others() -> tuple[Setting, ...]:
     import torch
 
     def set_deterministic(value: tuple[bool, bool]) -> None:
@@ -148,7 +148,7 @@ def _besides() -> tuple[Setting, ...]:
 
     print_options = vars(torch._tensor_str.PRINT_OPTS)
 
-    def put_options(values: tuple[Any, ...]) -> None:
+    def restore_options(values: tuple[Any, ...]) -> None:
         print_options.update(zip(print_options, values, strict=True))
 
     return (
@@ -158,7 +158,7 @@ def _besides() -> tuple[Setting, ...]:
             set_deterministic,
             lambda now: f"deterministic algorithms {'on' if now[0] else 'off'}",
         ),
-        Setting("print options", lambda: tuple(print_options.values()), put_options, silent),
+        Setting("print options", lambda: tuple(print_options.values()), restore_options, silent),
         _functions_of_others(),
         Setting("kernels", kernels, refuse, lambda now: f"kernels of its own ({', '.join(sorted(now)[-3:])})"),
     )
@@ -167,7 +167,7 @@ def _besides() -> tuple[Setting, ...]:
 def _functions_of_others() -> Setting:
     before = patched()
 
-    def say(now: dict[Any, Any]) -> str:
+    def describe(now: dict[Any, Any]) -> str:
         return in_words({name: value for name, value in now.items() if before.get(name) != value})
 
-    return Setting("functions of others", patched, patches, say)
+    return Setting("functions of others", patched, restore, describe)

@@ -54,7 +54,7 @@ def _limits() -> list[Setting]:
     for name in names:  # some have two names
         numbers.setdefault(getattr(resource, name), name)
 
-    def say(name: str) -> Callable[[Any], str]:
+    def describe(name: str) -> Callable[[Any], str]:
         return lambda now: f"the limit {name} at {now[0] if now[0] != resource.RLIM_INFINITY else 'none'}"
 
     return [
@@ -62,7 +62,7 @@ def _limits() -> list[Setting]:
             f"the limit {name}",
             functools.partial(resource.getrlimit, number),
             functools.partial(resource.setrlimit, number),
-            say(name),
+            describe(name),
         )
         for number, name in numbers.items()
     ]

@@ -67,7 +67,7 @@ class HeldParts:
 
     def __init__(self, step: StepSizes, rank: int) -> None:
         self.mesh, self.itemsize, self.here = step.mesh, step.itemsize, step.mesh.coordinates(rank)
-        self.data_place = self.mesh.place(rank, *DATA_AXES)  # which part of the batch it is given
+        self.data_place = self.mesh.group_rank(rank, *DATA_AXES)  # which part of the batch it is given
         self.pieces = transformer_pieces(step.config)
         schedule = step.schedule
         self.stages = pieces_of_stages(step.config, schedule.num_stages if schedule else 1)

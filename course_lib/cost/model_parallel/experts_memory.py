@@ -24,17 +24,17 @@ def expert_activations(
     top_k: int,
     num_tokens: int,
     sent_rows: int,
-    come_rows: int,
+    recv_rows: int,
     normalised: bool = False,
     itemsize: int = 4,
 ) -> tuple[Saved, ...]:
     """What one ``ExpertParallel`` keeps (on one rank: ``MixtureOfExperts``), its input not counted.
 
-    ``num_tokens`` N are this rank's; ``sent_rows`` those of their N k choices that have room, ``come_rows`` R what
+    ``num_tokens`` N are this rank's; ``sent_rows`` those of their N k choices that have room, ``recv_rows`` R what
     comes for the experts of this rank (on one rank, the same). ``itemsize`` 4 or 8: that of the router's numbers too.
     """
     at_least(1, width=width, hidden=hidden, num_experts=num_experts, top_k=top_k)
-    at_least(0, num_tokens=num_tokens, sent_rows=sent_rows, come_rows=come_rows)
+    at_least(0, num_tokens=num_tokens, sent_rows=sent_rows, recv_rows=recv_rows)
     if itemsize not in (4, 8):
         nearest = 4 if itemsize < 6 else 8
         raise ValueError(f"itemsize={itemsize} is not that of float32 or float64; the nearest is {nearest}")
@@ -51,8 +51,8 @@ def expert_activations(
         Saved("weights before they are normalised", itemsize * (choices + num_tokens) if normalised else 0),
         Saved("order of the rows", _NUMBER_BYTES * choices),
         Saved("tokens of the rows", _NUMBER_BYTES * sent_rows),
-        Saved("input of w_up", itemsize * come_rows * width),
-        Saved("input of GELU", itemsize * come_rows * hidden),
-        Saved("input of w_down", itemsize * come_rows * hidden),
+        Saved("input of w_up", itemsize * recv_rows * width),
+        Saved("input of GELU", itemsize * recv_rows * hidden),
+        Saved("input of w_down", itemsize * recv_rows * hidden),
         Saved("outputs, before they are weighted", itemsize * choices * width),
     )

@@ -85,7 +85,7 @@ class CasesApart:
                 return self._after(error, case, answer, forbidden)
         _pass_on_text(run)
         outcomes, called = run[0]
-        outcomes = _with_left([_with_source(outcome) for outcome in outcomes], run.left)
+        outcomes = _with_left([_with_source(outcome) for outcome in outcomes], run.leaks)
         return Evidence(tuple(outcomes), answer=answer, called=called)
 
     def _here(self, answer: Any, forbidden: tuple[str, ...]) -> Evidence:
@@ -186,9 +186,9 @@ def _with_left(outcomes: list[AnswerOutcome], left: Sequence[str]) -> list[Answe
 
 def _never_ended(error: RankError, limit_s: float) -> Raised:
     story = str(error)
-    held_up = re.search(r" \([\d.]+ s on the clock: [^)]*\)", story.partition("\n")[0])
+    uncounted = re.search(r" \([\d.]+ s on the clock: [^)]*\)", story.partition("\n")[0])
     stood = re.search(r"^  rank 0  .*?, at (.+)$", story, re.MULTILINE)
-    clock = held_up[0].replace("ranks", "code") if held_up else ""
+    clock = uncounted[0].replace("ranks", "code") if uncounted else ""
     at = f"; it stood at {stood[1]}" if stood else ""
     message = f"Your code had not finished after {limit_s:g} s{clock} and was ended with its process{at}"
     return Raised("RankTimeout", message, is_late=True, advice="Does a loop never end?")

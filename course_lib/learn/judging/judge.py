@@ -245,7 +245,7 @@ class RankJudge:
         if first is None:  # else a person has read it before
             print(text_of_ranks(run.text), end="")
         outcomes = []
-        left = left_behind(run.left)
+        left = left_behind(run.leaks)
         for breach in nccl_breaches([call for *_, calls in run for call in calls]):
             breaches.setdefault(breach.rule, str(breach))
         for rank, (got, seen, note, _) in zip(ranks, run, strict=True):

@@ -38,11 +38,11 @@ def of_ranks(error: RankError, world_size: int, limit_s: float, answer: Any) -> 
     """
     with_ours = is_of_us(answer)
     failures = {rank: _failure(failure, with_ours) for rank, failure in error.failures.items()}
-    standings = {rank: _standing(standing, with_ours) for rank, standing in error.standings.items()}
+    statuses = {rank: _status(status, with_ours) for rank, status in error.statuses.items()}
     first = None if error.failure is None else failures[error.failure.rank]
     if first is None:
-        return _never_ended(error, standings, world_size, limit_s)
-    story = _story(first, {**standings, **failures}, world_size)
+        return _never_ended(error, statuses, world_size, limit_s)
+    story = _story(first, {**statuses, **failures}, world_size)
     if first.kind != "raised":
         head, _, rest = _RESULT.sub(r"what your function returned on rank \1", story).partition("\n")
         return Raised(type(error).__name__, head[:1].upper() + head[1:], story=rest.strip("\n"))
@@ -93,16 +93,16 @@ def _story(first: Failure, others: dict[int, Failure | RankStatus], world_size: 
     return failed_story(first, {rank: o for rank, o in others.items() if rank != first.rank}, world_size)
 
 
-def _never_ended(error: RankError, standings: Mapping[int, RankStatus], world_size: int, limit_s: float) -> Raised:
+def _never_ended(error: RankError, statuses: Mapping[int, RankStatus], world_size: int, limit_s: float) -> Raised:
     """Of ranks that could not end, or that did not end in time: who, and where they stood."""
     from course_lib.cluster.failures.report import stuck_story
 
-    head, _, story = stuck_story(standings, world_size, timeout_s=None).partition("\n")
+    head, _, story = stuck_story(statuses, world_size, timeout_s=None).partition("\n")
     story = story.strip("\n")
-    if error.is_hopeless:
+    if error.is_deadlock:
         return Raised(type(error).__name__, head, story=story)
-    running = [one for one in standings.values() if one.state in ("running", "silent") and not one.is_blocked]
-    late = running or [one for one in standings.values() if one.state not in ("returned", "absent")]
+    running = [one for one in statuses.values() if one.state in ("running", "silent") and not one.is_blocked]
+    late = running or [one for one in statuses.values() if one.state not in ("returned", "absent")]
     return Raised(
         type(error).__name__,
         _were_late(late, world_size, "ran on" if running else "waited", limit_s, error),
@@ -117,8 +117,8 @@ def _were_late(late: list[RankStatus], world_size: int, did: str, limit_s: float
     from course_lib.base.text import rank_list
 
     who = rank_list([one.rank for one in late]).capitalize()
-    held_up = error.held_up.in_words() if error.held_up is not None else ""
-    clock = f" ({held_up})" if held_up else ""
+    uncounted = error.uncounted.in_words() if error.uncounted is not None else ""
+    clock = f" ({uncounted})" if uncounted else ""
     was = "was" if len(late) == 1 else "were"
     places = dict.fromkeys(_at(one.where) for one in late if one.where is not None)
     at = f", at {' and '.join(places)}" if places else ""
@@ -144,11 +144,11 @@ def _failure(failure: Failure, with_ours: bool) -> Failure:
     return replace(failure, chain=chain)
 
 
-def _standing(standing: RankStatus, with_ours: bool) -> RankStatus:
+def _status(status: RankStatus, with_ours: bool) -> RankStatus:
     """Each frame keeps its place, since the innermost one tells whether a rank waits."""
     if with_ours:
-        return standing
+        return status
     frames = tuple(
-        replace(frame, filename="<judge>") if is_of_judges(frame.filename) else frame for frame in standing.frames
+        replace(frame, filename="<judge>") if is_of_judges(frame.filename) else frame for frame in status.frames
     )
-    return replace(standing, frames=frames)
+    return replace(status, frames=frames)

@@ -222,11 +222,11 @@ def _read(file: Path) -> dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
-        aside = file.with_suffix(".damaged.json")
+        backup = file.with_suffix(".damaged.json")
         with contextlib.suppress(OSError):
-            file.replace(aside)
+            file.replace(backup)
         warnings.warn(
-            f"The calibration file {file} could not be read ({error}). It was set aside as {aside.name}, and "
+            f"The calibration file {file} could not be read ({error}). It was set aside as {backup.name}, and "
             "this machine is measured anew.",
             stacklevel=3,
         )

@@ -47,20 +47,20 @@ def trace_events(spans: Iterable[Span], *, zero_s: float = 0.0) -> list[dict[str
     Within a thread the format knows only spans that lie inside one another. Where spans of a kind cross, as
     collectives in flight at the same time do, the kind gets further threads: "collective (2)".
     """
-    by_place: dict[tuple[int, str], list[Span]] = {}
+    by_track: dict[tuple[int, str], list[Span]] = {}
     for span in sorted(spans, key=lambda span: (span.start_s, -span.end_s)):
-        by_place.setdefault((span.rank, span.kind), []).append(span)
+        by_track.setdefault((span.rank, span.kind), []).append(span)
     names: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []
-    for (rank, kind), mine in sorted(by_place.items(), key=lambda item: (item[0][0], KINDS.index(item[0][1]))):
+    for (rank, kind), mine in sorted(by_track.items(), key=lambda item: (item[0][0], KINDS.index(item[0][1]))):
         lanes = nested_lanes([(span.start_s, span.end_s) for span in mine])
         for lane in range(max(lanes) + 1):
             name = kind if lane == 0 else f"{kind} ({lane + 1})"
             names.append(name_event("thread_name", rank, _thread(kind, lane), name))
         for span, lane in zip(mine, lanes, strict=True):
-            place = {"pid": rank, "tid": _thread(kind, lane)}
+            track = {"pid": rank, "tid": _thread(kind, lane)}
             when = {"ts": (span.start_s - zero_s) * 1e6, "dur": span.time_s * 1e6}
-            events.append({"ph": "X", "name": span.name, "cat": kind, **place, **when})
+            events.append({"ph": "X", "name": span.name, "cat": kind, **track, **when})
     return names + sorted(events, key=lambda event: event["ts"])
 
 

@@ -169,20 +169,20 @@ class Timeline:
         spans = self.spans
         pairs: list[tuple[Span, float]] = []
         for rank in sorted({span.rank for span in spans}):
-            pairs += _share_out([span for span in spans if span.rank == rank])
+            pairs += _innermost_times([span for span in spans if span.rank == rank])
         return pairs
 
 
-def _share_out(spans: list[Span]) -> list[tuple[Span, float]]:
+def _innermost_times(spans: list[Span]) -> list[tuple[Span, float]]:
     """Give each instant to the span that began last among those open. One rank's, by their start."""
     edges = sorted({edge for span in spans for edge in (span.start_s, span.end_s)})
     own = [0.0] * len(spans)
     open_now: list[int] = []
-    coming = 0
+    next_index = 0
     for left, right in pairwise(edges):
-        while coming < len(spans) and spans[coming].start_s <= left:
-            open_now.append(coming)
-            coming += 1
+        while next_index < len(spans) and spans[next_index].start_s <= left:
+            open_now.append(next_index)
+            next_index += 1
         open_now = [index for index in open_now if spans[index].end_s > left]
         if open_now:
             own[open_now[-1]] += right - left

@@ -40,8 +40,8 @@ def expect(
         if name in never or (only is not None and name not in only):
             line = next(call.line for call in communication.calls if call.operation == name)
             allowed = f" Use only {', '.join(only)}." if only else ""
-            place = f" (line {line.line_number}, in {line.function})" if line else ""
-            wrong.append(f"{name} was called{place}, which this task does not allow.{allowed}")
+            location = f" (line {line.line_number}, in {line.function})" if line else ""
+            wrong.append(f"{name} was called{location}, which this task does not allow.{allowed}")
     ranks = range(communication.world_size)
     for rank, wanted in zip(ranks, _by_rank(sent_bytes, len(ranks)), strict=True):
         got = communication.sent_bytes(rank)

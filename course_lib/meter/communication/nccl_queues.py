@@ -50,7 +50,7 @@ def carry_out(calls: Sequence[Call]) -> list[QueuedOp]:
     queues = _queues(calls)
     while True:
         fronts = {key: queue[0] for key, queue in queues.items() if queue and queue[0].can_start}
-        if not any(_meet(fronts, *key) for key in fronts):
+        if not any(_match(fronts, *key) for key in fronts):
             return list(fronts.values())
         for queue in queues.values():
             while queue and not queue[0].open:
@@ -89,11 +89,11 @@ def _entries(calls: Iterable[Call]) -> Iterator[QueuedOp]:
         yield QueuedOp(tuple(together))
 
 
-def _meet(fronts: dict[tuple[int, str], QueuedOp], rank: int, group_name: str) -> bool:
+def _match(fronts: dict[tuple[int, str], QueuedOp], rank: int, group_name: str) -> bool:
     """Whether something of this front has met its other half."""
     entry = fronts[rank, group_name]
     if not entry.is_message:
-        return _meet_all(fronts, entry, group_name)
+        return _match_all(fronts, entry, group_name)
     has_moved = False
     for call in [c for c in entry.open if c.operation == "send"]:
         peer = fronts.get((call.peer if call.peer is not None else -1, group_name))
@@ -105,7 +105,7 @@ def _meet(fronts: dict[tuple[int, str], QueuedOp], rank: int, group_name: str) -
     return has_moved
 
 
-def _meet_all(fronts: dict[tuple[int, str], QueuedOp], entry: QueuedOp, group_name: str) -> bool:
+def _match_all(fronts: dict[tuple[int, str], QueuedOp], entry: QueuedOp, group_name: str) -> bool:
     """A collective: all ranks of the group have it at the front."""
     others = [fronts.get((rank, group_name)) for rank in entry.first.group]
     here = [other for other in others if other is not None and other.first.operation == entry.first.operation]

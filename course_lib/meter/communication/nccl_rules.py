@@ -54,8 +54,8 @@ class Breach:
     line: Frame | None = None
 
     def __str__(self) -> str:
-        place = f" (line {self.line.line_number}, in {self.line.function})" if self.line else ""
-        return f"{self.text}{place}"
+        location = f" (line {self.line.line_number}, in {self.line.function})" if self.line else ""
+        return f"{self.text}{location}"
 
 
 def nccl_breaches(calls: Sequence[Call], *, lazy_groups: bool = False) -> tuple[Breach, ...]:
@@ -143,15 +143,15 @@ def _order(calls: Sequence[Call]) -> Breach | None:
     stuck = carry_out(calls)
     if not stuck:
         return None
-    stands = "; ".join(_stands(entry) for entry in stuck[:_MOST_NAMED])
+    fronts = "; ".join(_front_text(entry) for entry in stuck[:_MOST_NAMED])
     more = f"; and {len(stuck) - _MOST_NAMED} more ranks wait" if len(stuck) > _MOST_NAMED else ""
-    text = f"On NCCL this may hang: {stands}{more}. It carries out the calls of a group one after the other"
+    text = f"On NCCL this may hang: {fronts}{more}. It carries out the calls of a group one after the other"
     if any(entry.is_message for entry in stuck):
         text += "; dist.batch_isend_irecv starts messages together"
     return Breach("order", text, stuck[0].first.line)
 
 
-def _stands(entry: QueuedOp) -> str:
+def _front_text(entry: QueuedOp) -> str:
     call = entry.open[0]
     if not entry.is_message:
         return f"rank {call.rank} waits in its {call.operation} (call {call.number})"

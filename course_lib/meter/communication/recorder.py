@@ -45,13 +45,13 @@ class Recorder:
         return tuple(pending.finished() for pending in self._open)
 
     def __enter__(self) -> Recorder:
-        comm_hooks.subscribe(self._hear)
+        comm_hooks.subscribe(self._on_call)
         comm_hooks.subscribe_waits(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         comm_hooks.unsubscribe_waits(self)
-        comm_hooks.unsubscribe(self._hear)
+        comm_hooks.unsubscribe(self._on_call)
         deadline = time.monotonic() + _SETTLE_S
         for pending in self._open:
             if pending.is_watched and time.monotonic() < deadline:
@@ -70,7 +70,7 @@ class Recorder:
                 if pending.work is work:
                     pending.waited_for(len(self._open), started)
 
-    def _hear(self, name: str, arguments: dict[str, Any], proceed: Any) -> Any:
+    def _on_call(self, name: str, arguments: dict[str, Any], proceed: Any) -> Any:
         asked = operators.read(name, arguments)
         if asked is None:
             return proceed()
@@ -119,7 +119,7 @@ def _sent(asked: CommCall) -> tuple[dict[int, int], int]:
         return {asked.ranks[asked.peer]: asked.size_bytes}, 1
     sent = traffic(
         asked.operation,
-        rank=asked.place,
+        rank=asked.group_rank,
         num_ranks=len(asked.ranks),
         size_bytes=asked.size_bytes,
         root=asked.root,
@@ -167,9 +167,9 @@ class _Pending:
             pass  # a message of gloo: ``Work.wait`` will tell
         return None
 
-    def waited_for(self, num_begun: int, began_s: float) -> None:
+    def waited_for(self, num_started: int, began_s: float) -> None:
         if self.call.waited_after is None:
-            self.call = replace(self.call, waited_after=num_begun, waited_s=began_s)
+            self.call = replace(self.call, waited_after=num_started, waited_s=began_s)
         if not self.is_watched and not self.is_on_a_stream:
             self.end()
 

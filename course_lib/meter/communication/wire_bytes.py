@@ -71,8 +71,10 @@ def traffic(
 
 def _tree_broadcast(rank: int, n: int, size_bytes: int, root: int) -> Traffic:
     """A binomial tree: in step i, ranks below 2**i (counted from the root) send to the one 2**i further on."""
-    place = (rank - root) % n
-    children = [place + 2**i for i in range((n - 1).bit_length()) if place < 2**i and place + 2**i < n]
+    relative_rank = (rank - root) % n
+    children = [
+        relative_rank + 2**i for i in range((n - 1).bit_length()) if relative_rank < 2**i and relative_rank + 2**i < n
+    ]
     return Traffic({(child + root) % n: size_bytes for child in children}, len(children))
 
 

@@ -56,7 +56,7 @@ class MemoryLedger:
         self.marks: dict[str, Balance] = {}
         self._model, self._optimizers = model, _as_tuple(optimizer)
         self._book, self._where = StorageBook(keep_events=history), list[str]()
-        self._keep_history, self._mark_places = history, list[tuple[str, int]]()
+        self._keep_history, self._mark_indices = history, list[tuple[str, int]]()
         self._stack: ExitStack | None = None
         self._allocator_peak_bytes: int | None = None  # of the block, once it is over
         self._claim_owned()
@@ -94,7 +94,7 @@ class MemoryLedger:
     def mark(self, name: str) -> Balance:
         """Name this moment: its balance is returned and kept in ``marks``."""
         balance = self.marks[name] = self.now(name)
-        self._mark_places.append((name, len(self._book.events)))
+        self._mark_indices.append((name, len(self._book.events)))
         return balance
 
     def now(self, when: str = "now") -> Balance:
@@ -112,9 +112,9 @@ class MemoryLedger:
         if not self._keep_history:
             raise ValueError("this ledger kept no history: it was made with history=False")
         self._claim_owned()
-        points, places = _replay(self._book.events)
-        first = places[self._start]  # the block begins when all that is owned has been entered
-        marks = tuple((name, places[index] - first) for name, index in self._mark_places)
+        points, indices = _replay(self._book.events)
+        first = indices[self._start]  # the block begins when all that is owned has been entered
+        marks = tuple((name, indices[index] - first) for name, index in self._mark_indices)
         return History(self.rank, points[first:], marks)
 
     def _balance(self, when: str, snapshot: Snapshot, allocator: Callable[[torch.device], int]) -> Balance:
@@ -209,7 +209,7 @@ def _replay(events: list[Any]) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
     """The state after each birth or death, and for each number of events passed, its point."""
     sums, labels, saved = dict.fromkeys(LABELS, 0), dict[Any, str](), set[Any]()
     points: list[tuple[int, ...]] = []
-    places = [0]
+    indices = [0]
     for kind, record in events:
         if kind in ("born", "died"):
             points.append(tuple(sums.values()))
@@ -223,6 +223,6 @@ def _replay(events: list[Any]) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
         if kind != "died":
             labels[record] = record.label(record in saved)
             sums[labels[record]] += record.size_bytes
-        places.append(len(points))
+        indices.append(len(points))
     points.append(tuple(sums.values()))
-    return tuple(points), places
+    return tuple(points), indices

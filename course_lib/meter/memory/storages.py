@@ -209,8 +209,8 @@ class StorageWatch(TorchDispatchMode):
         # In a backward pass gradients are not recorded, unless a forward pass is being recomputed there.
         in_backward = torch._C._current_graph_task_id() != -1
         recomputed = in_backward and torch.is_grad_enabled()
-        place = self._where[-1] if self._where else "backward" if in_backward else "outside the model"
-        name = f"{place}: {getattr(func, '__name__', str(func)).split('.')[0].strip('_')}"
+        where = self._where[-1] if self._where else "backward" if in_backward else "outside the model"
+        name = f"{where}: {getattr(func, '__name__', str(func)).split('.')[0].strip('_')}"
         for storage in storages_of(result):
             self._book.see(storage, name, foreign=False, recomputed=recomputed)
         return result

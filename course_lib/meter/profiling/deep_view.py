@@ -168,7 +168,7 @@ def _in_lanes(events: Iterable[Event], rank: int) -> list[Event]:
             names.setdefault(event["tid"], event["args"]["name"])
         else:
             by_thread.setdefault(event["tid"], []).append(event)
-    placed: list[Event] = []
+    on_lanes: list[Event] = []
     number = _FIRST_THREAD
     for thread, mine in sorted(by_thread.items(), key=lambda item: str(item[0])):
         mine.sort(key=lambda event: (event["ts"], -event.get("dur", 0.0)))
@@ -176,11 +176,11 @@ def _in_lanes(events: Iterable[Event], rank: int) -> list[Event]:
         lanes = nested_lanes([_ends_ns(event) for event in blocks])
         for lane in range(max(lanes, default=0) + 1):
             suffix = f" ({lane + 1})" if lane else ""
-            placed.append(name_event("thread_name", rank, number + lane, names.get(thread, "thread") + suffix))
-        placed += [{**event, "tid": number + lane} for event, lane in zip(blocks, lanes, strict=True)]
-        placed += [{**event, "tid": number} for event in mine if event["ph"] != "X"]
+            on_lanes.append(name_event("thread_name", rank, number + lane, names.get(thread, "thread") + suffix))
+        on_lanes += [{**event, "tid": number + lane} for event, lane in zip(blocks, lanes, strict=True)]
+        on_lanes += [{**event, "tid": number} for event in mine if event["ph"] != "X"]
         number += max(lanes, default=0) + 1
-    return placed
+    return on_lanes
 
 
 def _ends_ns(event: Event) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from course_lib.base.paths import python_path
 from course_lib.layouts.link import Link
 
-__all__ = ["Capabilities", "environment_of_ours", "look"]
+__all__ = ["Capabilities", "environment_of_ours", "find_capabilities"]
 
 _FORCED = "COURSE_NODES"
 _LIMIT_S = 30.0
@@ -40,8 +40,8 @@ class Capabilities:
         """What the nodes are here, and what lies between them."""
         if self.has_namespaces:
             return f"each in a network namespace of its own, {self._link_in_words(link)}"
-        places = list(dict.fromkeys(self.address(node) for node in range(num_nodes)))
-        where = " and ".join([", ".join(places[:-1]), places[-1]] if len(places) > 1 else places)
+        addresses = list(dict.fromkeys(self.address(node) for node in range(num_nodes)))
+        where = " and ".join([", ".join(addresses[:-1]), addresses[-1]] if len(addresses) > 1 else addresses)
         slowed = "nothing slows the link" if link == Link() else "messages between nodes are slowed by the course"
         return f"on {where} (no namespaces here: {self.reason}); {slowed}"
 
@@ -57,7 +57,7 @@ class Capabilities:
         return ", ".join(parts) or "nothing slows the link between them"
 
 
-def look(network: str = "auto") -> Capabilities:
+def find_capabilities(network: str = "auto") -> Capabilities:
     """What is possible here; ``network`` "loopback" (or COURSE_NODES=loopback) asks for no more than that."""
     if network == "auto":
         network = os.environ.get(_FORCED, "auto")

@@ -1,4 +1,4 @@
-"""The kernel's count of what went over a node's link. By the standard library alone: the warden reads it too."""
+"""The kernel's count of what went over a node's link. By the standard library alone: the supervisor reads it too."""
 
 from __future__ import annotations
 

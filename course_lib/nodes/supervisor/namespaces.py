@@ -3,11 +3,11 @@
 ::
 
     node 0  eth0 10.77.0.101 --- port0 |        |
-                                       | bridge |  in the warden's own namespace
+                                       | bridge |  in the supervisor's own namespace
     node 1  eth0 10.77.0.102 --- port1 |        |
 
 A namespace lives as long as a process does that is in it: nothing here has a name in the file system, and all of it
-vanishes with the warden. Root makes them at once; others within a user namespace of their own, where the kernel
+vanishes with the supervisor. Root makes them at once; others within a user namespace of their own, where the kernel
 allows that.
 """
 
@@ -114,8 +114,8 @@ def shape_words(latency_s: float, bytes_per_s: float | None, *, has_netem: bool)
         rate = f"{max(1, round(8 * bytes_per_s))}bit"
         words.append(["root", "handle", "1:", "tbf", "rate", rate, "burst", str(burst), "limit", str(_LIMIT_BYTES)])
     if delay:
-        place = ["parent", "1:1", "handle", "10:"] if words else ["root"]
-        words.append([*place, "netem", "delay", f"{latency_s * 1e6:.0f}us", "limit", "100000"])
+        handle = ["parent", "1:1", "handle", "10:"] if words else ["root"]
+        words.append([*handle, "netem", "delay", f"{latency_s * 1e6:.0f}us", "limit", "100000"])
     return words
 
 

@@ -1,7 +1,8 @@
 """Ends of processes: who descends from whom, and a signal for those whose parent dies. By the standard library alone.
 
 Agents start their ranks in sessions of their own, so that no group of processes has them all. On Linux a process may
-ask for the orphans among its descendants (``adopt_orphans``): whoever descends from the warden stays its descendant.
+ask for the orphans among its descendants (``adopt_orphans``): whoever descends from the supervisor stays its
+descendant.
 """
 
 from __future__ import annotations

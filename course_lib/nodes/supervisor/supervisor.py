@@ -1,8 +1,8 @@
 """The supervisor: the process under which the agents run, by the standard library alone; it leaves nothing behind.
 
 It talks with its owner, a notebook or a script, over one socket: a line of JSON each way for each thing. When that
-line ends, because the owner closed it or is no more, everything below the warden is killed, its folder removed, and
-the namespaces go with the last process in them. Should the warden itself be killed, the kernel kills its children,
+line ends, because the owner closed it or is no more, everything below the supervisor is killed, its folder removed, and
+the namespaces go with the last process in them. Should the supervisor itself be killed, the kernel kills its children,
 where it can (Linux).
 
 What it is asked (``do``): ``open`` (make the nodes), ``start``, ``kill_node``, ``kill``, ``signal``, ``count``,
@@ -30,10 +30,10 @@ from course_lib.nodes.supervisor.counters import read_counts
 __all__ = ["main"]
 
 _TICK_S = 0.02
-_PARENT_LOOK_S = 1.0
+_PARENT_POLL_S = 1.0
 
 
-class Warden:
+class NodesSupervisor:
     """Agents by node, and the processes that hold their namespaces."""
 
     def __init__(self, line: socket.socket) -> None:
@@ -44,14 +44,14 @@ class Warden:
 
     def serve(self) -> None:
         """Until the line ends, or its other end is no more."""
-        parent, looked_s = os.getppid(), time.monotonic()
+        parent, checked_s = os.getppid(), time.monotonic()
         while True:
             readable, _, _ = select.select([self._line], [], [], _TICK_S if self._agents else 0.2)
             if readable and not self._read():
                 return
             self._reap()
-            if time.monotonic() - looked_s > _PARENT_LOOK_S:
-                looked_s = time.monotonic()
+            if time.monotonic() - checked_s > _PARENT_POLL_S:
+                checked_s = time.monotonic()
                 if os.getppid() != parent:
                     return
 
@@ -70,10 +70,10 @@ class Warden:
                 answer = getattr(self, f"do_{asked.pop('do')}")(**asked)
             except (namespaces.Refused, OSError, subprocess.SubprocessError) as error:
                 answer = {"refused": str(error)}
-            self._say({"said": "answer", "to": number, **answer})
+            self._send({"said": "answer", "to": number, **answer})
         return bool(piece)
 
-    def _say(self, what: dict[str, Any]) -> None:
+    def _send(self, what: dict[str, Any]) -> None:
         self._line.sendall(json.dumps(what).encode() + b"\n")
 
     def _reap(self) -> None:
@@ -82,7 +82,7 @@ class Warden:
             if agent.poll() is not None:
                 del self._agents[node]
                 self._end_orphans()
-                self._say({"said": "ended", "node": node, "code": agent.returncode, "time": time.time()})
+                self._send({"said": "ended", "node": node, "code": agent.returncode, "time": time.time()})
 
     def _end_orphans(self) -> None:
         """Children that are nobody's: their agent has ended, and we have them from it. Only Linux gives us them."""
@@ -187,7 +187,7 @@ def main() -> None:
     line.set_inheritable(False)
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            Warden(line).serve()
+            NodesSupervisor(line).serve()
     finally:
         families.end_all_below(os.getpid())
         shutil.rmtree(sys.argv[2], ignore_errors=True)

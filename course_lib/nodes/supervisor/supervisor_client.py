@@ -18,25 +18,25 @@ from typing import Any
 from course_lib.cluster.base import temp_dirs as folders
 from course_lib.nodes.supervisor.capabilities import environment_of_ours
 
-__all__ = ["SupervisorClient", "WardenGone"]
+__all__ = ["SupervisorClient", "SupervisorGone"]
 
 _ANSWER_S = 60.0
 
 
-class WardenGone(RuntimeError):
-    """The warden was killed, or never began."""
+class SupervisorGone(RuntimeError):
+    """The supervisor was killed, or never began."""
 
 
 class SupervisorClient:
-    """Starts the warden, and holds the folder of its nodes. ``close`` ends all that runs; safe to repeat."""
+    """Starts the supervisor, and holds the folder of its nodes. ``close`` ends all that runs; safe to repeat."""
 
     def __init__(self) -> None:
         self.folder = folders.make()
         ours, its = socket.socketpair()
         self._line, self._buffer = ours, b""
-        self._heard: list[dict[str, Any]] = []
+        self._received: list[dict[str, Any]] = []
         self._numbers = itertools.count()
-        with its, open(self.folder / "warden.log", "wb") as log:
+        with its, open(self.folder / "supervisor.log", "wb") as log:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
@@ -62,21 +62,21 @@ class SupervisorClient:
             until = time.monotonic() + _ANSWER_S
             while time.monotonic() < until:
                 self._read(until - time.monotonic())
-                answers = [one for one in self._heard if one["said"] == "answer"]
-                self._heard = [one for one in self._heard if one["said"] != "answer"]
+                answers = [one for one in self._received if one["said"] == "answer"]
+                self._received = [one for one in self._received if one["said"] != "answer"]
                 for answer in answers:  # to an earlier question, whose asker was interrupted: of no use any more
                     if answer["to"] == number:
                         return answer
         except OSError:
-            raise WardenGone(self._last_words()) from None
-        raise WardenGone(f"the warden of the nodes gave no answer to '{do}' in {_ANSWER_S:.0f} s")
+            raise SupervisorGone(self._exit_report()) from None
+        raise SupervisorGone(f"the supervisor of the nodes gave no answer to '{do}' in {_ANSWER_S:.0f} s")
 
     def news(self, timeout_s: float) -> list[dict[str, Any]]:
-        """What the warden has said by itself, waiting for it no longer than ``timeout_s``."""
-        if not self._heard:
+        """What the supervisor has said by itself, waiting for it no longer than ``timeout_s``."""
+        if not self._received:
             self._read(timeout_s)
-        heard, self._heard = self._heard, []
-        return [one for one in heard if one["said"] != "answer"]
+        received, self._received = self._received, []
+        return [one for one in received if one["said"] != "answer"]
 
     def close(self) -> None:
         """End all that runs, and remove the folder."""
@@ -91,15 +91,15 @@ class SupervisorClient:
             return
         piece = self._line.recv(1 << 16)
         if not piece:
-            raise WardenGone(self._last_words())
+            raise SupervisorGone(self._exit_report())
         self._buffer += piece
         *lines, self._buffer = self._buffer.split(b"\n")
-        self._heard += [json.loads(line) for line in lines]
+        self._received += [json.loads(line) for line in lines]
 
-    def _last_words(self) -> str:
+    def _exit_report(self) -> str:
         words = ""
         with contextlib.suppress(OSError):
-            words = (self.folder / "warden.log").read_text().strip()
+            words = (self.folder / "supervisor.log").read_text().strip()
         return f"the process that keeps the nodes has ended; make new Nodes.{chr(10) if words else ''}{words}"
 
 
@@ -107,7 +107,7 @@ def _close(line: socket.socket, process: subprocess.Popen[bytes], folder: Path, 
     if os.getpid() != owner:  # a fork of the owner ends
         return
     with contextlib.suppress(OSError):
-        line.shutdown(socket.SHUT_RDWR)  # the warden hears that, also where a fork holds the line too
+        line.shutdown(socket.SHUT_RDWR)  # the supervisor hears that, also where a fork holds the line too
     line.close()
     try:
         process.wait(15)

@@ -59,7 +59,7 @@ def _naive(members: Members, tensor: torch.Tensor, out: torch.Tensor, add: Add) 
     if not out.numel():
         return
     first, others = members.ranks[0], members.ranks[1:]
-    if members.place:
+    if members.group_rank:
         exchange([send(out, first)], group=members.group)
         exchange([recv(out, first)], group=members.group)
         return

@@ -59,15 +59,15 @@ def start_reduce_scatter(members: Members, x: torch.Tensor, dim: int) -> Finish:
 def start_all_to_all(members: Members, x: torch.Tensor, cut_dim: int, join_dim: int) -> Finish:
     """Cut ``x`` along one dim, send a part to each rank, join what comes along another dim."""
     parts = _cut(members, x.detach(), cut_dim)  # (n, ...)
-    come = torch.empty_like(parts)
-    work = dist.all_to_all_single(come, parts, group=members.group, async_op=True)
-    return _after(work, lambda: _joined(come, join_dim))
+    received = torch.empty_like(parts)
+    work = dist.all_to_all_single(received, parts, group=members.group, async_op=True)
+    return _after(work, lambda: _joined(received, join_dim))
 
 
 def own_part(members: Members, x: torch.Tensor, dim: int) -> torch.Tensor:
     """This rank's part of ``x`` along ``dim``, cut evenly: a view, nothing is sent."""
     size = even_share(x, dim, members.count)
-    return x.narrow(dim, members.place * size, size)
+    return x.narrow(dim, members.group_rank * size, size)
 
 
 def even_share(x: torch.Tensor, dim: int, num_parts: int) -> int:

@@ -34,9 +34,9 @@ def scatter(
     Backward: ``gather`` of the gradients, to the root.
     """
     members = Members.of(me, group)
-    root_place = members.place_of(root)
+    root_group_rank = members.group_rank_of(root)
     out = checked_out(out, out.shape, out)
-    if members.place != root_place:
+    if members.group_rank != root_group_rank:
         exchange([recv(out, root)] if out.numel() else [], group=group)
         return out
     if tensor is None:
@@ -45,7 +45,7 @@ def scatter(
     parts = tensor.split(rows(tensor, sizes, members.count))
     others = [(rank, part) for rank, part in zip(members.ranks, parts, strict=True) if rank != me.rank]
     exchange([send(part, rank) for rank, part in others if part.numel()], group=group)
-    return checked_out(out, parts[root_place].shape, tensor).copy_(parts[root_place])
+    return checked_out(out, parts[root_group_rank].shape, tensor).copy_(parts[root_group_rank])
 
 
 def gather(
@@ -64,15 +64,15 @@ def gather(
     Backward: ``scatter`` of the gradient, from the root.
     """
     members = Members.of(me, group)
-    root_place = members.place_of(root)
+    root_group_rank = members.group_rank_of(root)
     tensor = in_one_piece(tensor)
-    if members.place != root_place:
+    if members.group_rank != root_group_rank:
         exchange([send(tensor, root)] if tensor.numel() else [], group=group)
         return None
     result, parts = room_for_all(members, tensor, sizes, out)
     others = [(rank, part) for rank, part in zip(members.ranks, parts, strict=True) if rank != me.rank]
     exchange([recv(part, rank) for rank, part in others if part.numel()], group=group)
-    parts[root_place].copy_(tensor)
+    parts[root_group_rank].copy_(tensor)
     return result
 
 
@@ -112,11 +112,13 @@ def all_to_all(
             "sent; leave out= away, or give out=torch.empty_like(tensor)"
         )
     theirs = out.split(counts)
-    others = [place for place in range(members.count) if place != members.place]
-    messages = [send(mine[place], members.at(place)) for place in others if mine[place].numel()]
-    messages += [recv(theirs[place], members.at(place)) for place in others if theirs[place].numel()]
+    others = [group_rank for group_rank in range(members.count) if group_rank != members.group_rank]
+    messages = [send(mine[group_rank], members.at(group_rank)) for group_rank in others if mine[group_rank].numel()]
+    messages += [
+        recv(theirs[group_rank], members.at(group_rank)) for group_rank in others if theirs[group_rank].numel()
+    ]
     exchange(messages, group=group)
-    theirs[members.place].copy_(mine[members.place])
+    theirs[members.group_rank].copy_(mine[members.group_rank])
     return out
 
 
@@ -127,11 +129,11 @@ def room_for_all(
     if tensor.dim() == 0:
         raise ValueError("a tensor without dims has no rows to put below others; give tensor.reshape(1)")
     counts = [len(tensor)] * members.count if sizes is None else list(sizes)
-    if len(counts) != members.count or counts[members.place] != len(tensor):
-        fitting = [len(tensor) if place == members.place else "?" for place in range(members.count)]
+    if len(counts) != members.count or counts[members.group_rank] != len(tensor):
+        fitting = [len(tensor) if group_rank == members.group_rank else "?" for group_rank in range(members.count)]
         raise ValueError(
             f"sizes={counts} do not fit: one is needed for each of {members.count} ranks, and this rank, at place "
-            f"{members.place}, has {len(tensor)} rows: {fitting}"
+            f"{members.group_rank}, has {len(tensor)} rows: {fitting}"
         )
     result = checked_out(out, (sum(counts), *tensor.shape[1:]), tensor)
     return result, result.split(counts)

@@ -23,18 +23,18 @@ def halving_doubling_all_reduce(members: Members, tensor: torch.Tensor, out: tor
     if not total.numel():
         return
     core = 2 ** (members.count.bit_length() - 1)  # the largest power of two
-    place, extra = members.place, members.count - core
-    if place >= core:
-        exchange([send(total, members.at(place - core))], group=members.group)
-        exchange([recv(total, members.at(place - core))], group=members.group)
+    group_rank, extra = members.group_rank, members.count - core
+    if group_rank >= core:
+        exchange([send(total, members.at(group_rank - core))], group=members.group)
+        exchange([recv(total, members.at(group_rank - core))], group=members.group)
         return
-    if place < extra:
+    if group_rank < extra:
         arrived = torch.empty_like(total)
-        exchange([recv(arrived, members.at(place + core))], group=members.group)
+        exchange([recv(arrived, members.at(group_rank + core))], group=members.group)
         add(total, arrived, out=total)
     _halve_and_double(members, total, add, core)
-    if place < extra:
-        exchange([send(total, members.at(place + core))], group=members.group)
+    if group_rank < extra:
+        exchange([send(total, members.at(group_rank + core))], group=members.group)
 
 
 def _halve_and_double(members: Members, total: torch.Tensor, add: Add, core: int) -> None:
@@ -42,9 +42,9 @@ def _halve_and_double(members: Members, total: torch.Tensor, add: Add, core: int
     path, span = [], total
     distance = core // 2
     while distance:
-        partner = members.place ^ distance  # the place that differs in one binary digit
+        partner = members.group_rank ^ distance  # the place that differs in one binary digit
         low, high = span.tensor_split(2)
-        keep, give = (low, high) if members.place < partner else (high, low)
+        keep, give = (low, high) if members.group_rank < partner else (high, low)
         arrived = torch.empty_like(keep)
         _swap(members, give, arrived, partner)
         add(keep, arrived, out=keep)

@@ -49,11 +49,11 @@ def hierarchical_all_reduce(
     divides(me.world_size, "ranks", ranks_per_node=ranks_per_node)
     add = adder(op, tensor.dtype)
     result = checked_out(out, tensor.shape, tensor)
-    inside, between = _storeys(me, ranks_per_node)
+    inside, between = _levels(me, ranks_per_node)
 
     given, total = in_one_piece(tensor).view(-1), result.view(-1)
     mine, parts = given.tensor_split(inside.count), total.tensor_split(inside.count)
-    own = parts[inside.place]
+    own = parts[inside.group_rank]
     if inside.count == 1:
         own.copy_(mine[0])
     reduce_around(inside, mine, dict(enumerate(parts)), add)  # own: the sum of this node
@@ -62,9 +62,9 @@ def hierarchical_all_reduce(
     return result
 
 
-def _storeys(me: Rank, ranks_per_node: int) -> tuple[Members, Members]:
+def _levels(me: Rank, ranks_per_node: int) -> tuple[Members, Members]:
     """The ranks of this rank's node, and those with the same place in theirs; this rank is one of either."""
-    node, place = divmod(me.rank, ranks_per_node)
+    node, local_rank = divmod(me.rank, ranks_per_node)
     first = node * ranks_per_node
-    inside = Members(place, tuple(range(first, first + ranks_per_node)), None)
-    return inside, Members(node, tuple(range(place, me.world_size, ranks_per_node)), None)
+    inside = Members(local_rank, tuple(range(first, first + ranks_per_node)), None)
+    return inside, Members(node, tuple(range(local_rank, me.world_size, ranks_per_node)), None)

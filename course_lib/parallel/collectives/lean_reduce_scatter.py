@@ -24,13 +24,13 @@ def start_lean_reduce_scatter(members: Members, parts: torch.Tensor) -> Callable
     if dist.get_backend(members.group) != "gloo":
         return start_reduce_scatter(members, parts.flatten(), 0)
     parts = in_one_piece(parts)
-    come = torch.empty_like(parts)  # (n, K): my part, from each rank
-    work = dist.all_to_all_single(come, parts, group=members.group, async_op=True)
+    received = torch.empty_like(parts)  # (n, K): my part, from each rank
+    work = dist.all_to_all_single(received, parts, group=members.group, async_op=True)
 
     def finish() -> torch.Tensor:
         assert work is not None  # None is for a rank outside the group
         work.wait()
-        assert parts.shape == come.shape  # held until here, and so counted until here
-        return come.sum(dim=0)
+        assert parts.shape == received.shape  # held until here, and so counted until here
+        return received.sum(dim=0)
 
     return finish

@@ -25,9 +25,9 @@ _OPERATIONS: dict[str, Add] = {
 
 @dataclass(frozen=True)
 class Members:
-    """The ranks that take part, seen by one of them: ``place`` is its position among ``ranks``."""
+    """The ranks that take part, seen by one of them: ``group_rank`` is its position among ``ranks``."""
 
-    place: int
+    group_rank: int
     ranks: tuple[int, ...]  # their numbers in the whole job
     group: dist.ProcessGroup | None  # None: everybody
 
@@ -49,11 +49,11 @@ class Members:
     def count(self) -> int:
         return len(self.ranks)
 
-    def at(self, place: int) -> int:
-        """The rank at ``place``, counted around in a circle: after the last comes the first."""
-        return self.ranks[place % self.count]
+    def at(self, group_rank: int) -> int:
+        """The rank at ``group_rank``, counted around in a circle: after the last comes the first."""
+        return self.ranks[group_rank % self.count]
 
-    def place_of(self, root: int) -> int:
+    def group_rank_of(self, root: int) -> int:
         """Where ``root``, a rank of the whole job, stands. Raises ValueError where it takes no part."""
         if root not in self.ranks:
             names = ", ".join(map(str, self.ranks))

@@ -27,7 +27,7 @@ class HeldPart(NamedTuple):
     among: Members
     averaged_by: str = ""
 
-    def is_shared_out_in(self, members: Members) -> bool:
+    def is_sharded_among(self, members: Members) -> bool:
         """Whether several of ``members`` have other parts, or no mean over them is the right average."""
         if self.among.count == 1 or members.count == 1:
             return False

@@ -37,7 +37,7 @@ class RecordedTransfer:
 
 @dataclass(frozen=True)
 class RecordingFrame:
-    """``held[rank][place]`` is what lies there after a step; ``transfers`` are the messages of that step."""
+    """``held[rank][part]`` is what lies there after a step; ``transfers`` are the messages of that step."""
 
     held: tuple[tuple[Piece, ...], ...]
     transfers: tuple[RecordedTransfer, ...] = ()
@@ -67,8 +67,8 @@ class _Scene:
     """``run(me, memory)`` does the collective in place; ``begins`` and ``ends``: whether a place counts then."""
 
     run: Callable[[Rank, torch.Tensor], object]
-    begins: Callable[[int, int], bool] = lambda rank, place: True
-    ends: Callable[[int, int], bool] = lambda rank, place: True
+    begins: Callable[[int, int], bool] = lambda rank, part: True
+    ends: Callable[[int, int], bool] = lambda rank, part: True
 
 
 def record(cluster: Cluster, what: str | Callable[[Rank, torch.Tensor], Any]) -> Recording:
@@ -98,16 +98,16 @@ def _on_rank(me: Rank, what: str | Callable[..., Any]) -> list[tuple[Held, Batch
 
     scene = _scenes()[what] if isinstance(what, str) else _Scene(what)
     n, seen = me.world_size, []
-    memory = torch.tensor([(1 << (me.rank * n + place)) * scene.begins(me.rank, place) for place in range(n)])
+    memory = torch.tensor([(1 << (me.rank * n + part)) * scene.begins(me.rank, part) for part in range(n)])
     memory = memory.repeat_interleave(PIECE_BYTES // 8).to(me.device)
     plain = dist.batch_isend_irecv
 
-    def listening(operations: list[dist.P2POp]) -> Any:
+    def recorded_batch(operations: list[dist.P2POp]) -> Any:
         batch = [(op.peer, op.tensor.nbytes, op.op is dist.irecv) for op in operations]
         seen.append((_held(memory, n), batch))
         return plain(operations)
 
-    dist.batch_isend_irecv = listening  # type: ignore[assignment]  # as long as the recording lasts
+    dist.batch_isend_irecv = recorded_batch  # type: ignore[assignment]  # as long as the recording lasts
     try:
         result = scene.run(me, memory)
     finally:
@@ -138,11 +138,11 @@ def _scenes() -> dict[str, _Scene]:
         parts = memory.tensor_split(me.world_size)
         reduce_around(Members.of(me, None), parts, dict(enumerate(parts)), adder("sum", memory.dtype))
 
-    def at_root(rank: int, place: int) -> bool:
+    def at_root(rank: int, part: int) -> bool:
         return rank == 0
 
-    def at_own(rank: int, place: int) -> bool:
-        return rank == place
+    def at_own(rank: int, part: int) -> bool:
+        return rank == part
 
     def all_reduce(algorithm: str) -> _Scene:
         return _Scene(lambda me, memory: ours.all_reduce(me, memory, out=memory, algorithm=algorithm))

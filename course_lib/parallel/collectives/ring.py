@@ -60,16 +60,16 @@ def reduce_scatter(
     members, add = Members.of(me, group), adder(op, tensor.dtype)
     tensor = in_one_piece(tensor)
     parts = tensor.split(rows(tensor, sizes, members.count))
-    result = checked_out(out, parts[members.place].shape, tensor)
+    result = checked_out(out, parts[members.group_rank].shape, tensor)
     if members.count == 1:
         return result.copy_(parts[0])
     mine = [part.reshape(-1) for part in parts]
-    rooms = [torch.empty_like(max(mine, key=len)) for _ in range(2)]  # unfinished sums take turns in them
+    buffers = [torch.empty_like(max(mine, key=len)) for _ in range(2)]  # unfinished sums take turns in them
     totals = {}
     for step in range(members.count - 2):
-        coming = (members.place - 2 - step) % members.count
-        totals[coming] = rooms[step % 2][: len(mine[coming])]
-    totals[members.place] = result.view(-1)
+        recv_index = (members.group_rank - 2 - step) % members.count
+        totals[recv_index] = buffers[step % 2][: len(mine[recv_index])]
+    totals[members.group_rank] = result.view(-1)
     reduce_around(members, mine, totals, add, segment_bytes)
     return result
 
@@ -92,7 +92,7 @@ def all_gather(
     members = Members.of(me, group)
     tensor = in_one_piece(tensor)
     result, parts = room_for_all(members, tensor, sizes, out)
-    parts[members.place].copy_(tensor)
+    parts[members.group_rank].copy_(tensor)
     gather_around(members, [part.reshape(-1) for part in parts], segment_bytes)
     return result
 
@@ -104,7 +104,7 @@ def ring_all_reduce(
     if members.count == 1:
         out.copy_(tensor)
         return
-    mine, totals = (whole.view(-1).tensor_split(members.count) for whole in (tensor, out))
+    mine, totals = (tensor.view(-1).tensor_split(members.count) for tensor in (tensor, out))
     reduce_around(members, mine, dict(enumerate(totals)), add, segment_bytes)
     gather_around(members, totals, segment_bytes)
 
@@ -120,21 +120,21 @@ def reduce_around(
 
     ``mine[k]`` is this rank's part k; it may be the same memory as ``totals[k]``.
     """
-    n, place = members.count, members.place
-    rooms = _rooms(mine, segment_bytes) if mine[place].data_ptr() == totals[place].data_ptr() else ()
+    n, group_rank = members.count, members.group_rank
+    buffers = _buffers(mine, segment_bytes) if mine[group_rank].data_ptr() == totals[group_rank].data_ptr() else ()
     for step in range(n - 1):
-        going, coming = (place - 1 - step) % n, (place - 2 - step) % n
-        give = mine[going] if step == 0 else totals[going]
-        for take, here in _turn(members, give, totals[coming], segment_bytes, rooms):
-            add(take, mine[coming][here], out=totals[coming][here])
+        send_index, recv_index = (group_rank - 1 - step) % n, (group_rank - 2 - step) % n
+        give = mine[send_index] if step == 0 else totals[send_index]
+        for take, here in _turn(members, give, totals[recv_index], segment_bytes, buffers):
+            add(take, mine[recv_index][here], out=totals[recv_index][here])
 
 
 def gather_around(members: Members, parts: Sequence[torch.Tensor], segment_bytes: int = SEGMENT_BYTES) -> None:
     """Fill in the parts of all other ranks; the part at this rank's own place is there."""
-    n, place = members.count, members.place
+    n, group_rank = members.count, members.group_rank
     for step in range(n - 1):
-        going, coming = (place - step) % n, (place - 1 - step) % n
-        for _ in _turn(members, parts[going], parts[coming], segment_bytes):
+        send_index, recv_index = (group_rank - step) % n, (group_rank - 1 - step) % n
+        for _ in _turn(members, parts[send_index], parts[recv_index], segment_bytes):
             pass  # it has arrived where it belongs
 
 
@@ -143,21 +143,21 @@ def _turn(
     give: torch.Tensor,
     into: torch.Tensor,
     segment_bytes: int,
-    rooms: Sequence[torch.Tensor] = (),
+    buffers: Sequence[torch.Tensor] = (),
 ) -> Iterator[tuple[torch.Tensor, slice]]:
     """Send ``give`` to the next rank while as much as ``into`` holds comes from the one before, both flat.
 
     Yields each segment as it arrives, and where in ``into`` it belongs, with the next segment already on its way. It
-    lies in ``into`` itself, or, where that must be spared, in one of two ``rooms``.
+    lies in ``into`` itself, or, where that must be spared, in one of two ``buffers``.
     """
     at_least(1, segment_bytes=segment_bytes)
     length = max(1, segment_bytes // give.element_size())
     underway: deque[tuple[Callable[[], None], torch.Tensor, slice]] = deque()
     for number, begin in enumerate(range(0, max(len(give), len(into)), length)):
         here = slice(begin, begin + length)
-        take = rooms[number % 2][: len(into[here])] if rooms else into[here]
-        messages = [send(give[here], members.at(members.place + 1))] if len(give[here]) else []
-        messages += [recv(take, members.at(members.place - 1))] if len(take) else []
+        take = buffers[number % 2][: len(into[here])] if buffers else into[here]
+        messages = [send(give[here], members.at(members.group_rank + 1))] if len(give[here]) else []
+        messages += [recv(take, members.at(members.group_rank - 1))] if len(take) else []
         underway.append((start(messages, group=members.group), take, here))
         if len(underway) == 2:
             yield _arrived(*underway.popleft())
@@ -170,7 +170,7 @@ def _arrived(wait: Callable[[], None], take: torch.Tensor, here: slice) -> tuple
     return take, here
 
 
-def _rooms(parts: Sequence[torch.Tensor], segment_bytes: int) -> list[torch.Tensor]:
+def _buffers(parts: Sequence[torch.Tensor], segment_bytes: int) -> list[torch.Tensor]:
     """Two buffers, each large enough for any segment of these parts."""
     longest = max(parts, key=lambda part: len(part))
     return [torch.empty_like(longest[: max(1, segment_bytes // longest.element_size())]) for _ in range(2)]

@@ -38,11 +38,11 @@ def broadcast(
     Backward: ``reduce`` of the gradients to the root.
     """
     members = Members.of(me, group)
-    root_place = members.place_of(root)
+    root_group_rank = members.group_rank_of(root)
     result = checked_out(out, tensor.shape, tensor)
-    if members.place == root_place:
+    if members.group_rank == root_group_rank:
         result.copy_(tensor.detach())
-    hand_down(members, result, root_place)
+    hand_down(members, result, root_group_rank)
     return result
 
 
@@ -63,32 +63,32 @@ def reduce(
     Backward, of a sum: ``broadcast`` of the gradient from the root.
     """
     members = Members.of(me, group)
-    root_place, add = members.place_of(root), adder(op, tensor.dtype)
+    root_group_rank, add = members.group_rank_of(root), adder(op, tensor.dtype)
     total = checked_out(out, tensor.shape, tensor).copy_(tensor.detach())
-    hand_up(members, total, add, root_place)
-    return total if members.place == root_place else None
+    hand_up(members, total, add, root_group_rank)
+    return total if members.group_rank == root_group_rank else None
 
 
-def hand_down(members: Members, tensor: torch.Tensor, root_place: int = 0) -> None:
+def hand_down(members: Members, tensor: torch.Tensor, root_group_rank: int = 0) -> None:
     """Fill ``tensor`` on every rank with that of the root, round by round away from it."""
-    place = (members.place - root_place) % members.count  # counted from the root, which stands at 0
+    relative_rank = (members.group_rank - root_group_rank) % members.count  # counted from the root, which stands at 0
     for reach in _reaches(members.count):
-        if place < reach and place + reach < members.count:
-            _exchange(send(tensor, members.at(members.place + reach)), members)
-        elif reach <= place < 2 * reach:
-            _exchange(recv(tensor, members.at(members.place - reach)), members)
+        if relative_rank < reach and relative_rank + reach < members.count:
+            _exchange(send(tensor, members.at(members.group_rank + reach)), members)
+        elif reach <= relative_rank < 2 * reach:
+            _exchange(recv(tensor, members.at(members.group_rank - reach)), members)
 
 
-def hand_up(members: Members, total: torch.Tensor, add: Add, root_place: int = 0) -> None:
+def hand_up(members: Members, total: torch.Tensor, add: Add, root_group_rank: int = 0) -> None:
     """Add up ``total`` over all ranks at the root, round by round towards it; the others' are left half-way."""
-    place = (members.place - root_place) % members.count
+    relative_rank = (members.group_rank - root_group_rank) % members.count
     for reach in reversed(_reaches(members.count)):
-        if place < reach and place + reach < members.count:
+        if relative_rank < reach and relative_rank + reach < members.count:
             arrived = torch.empty_like(total)
-            _exchange(recv(arrived, members.at(members.place + reach)), members)
+            _exchange(recv(arrived, members.at(members.group_rank + reach)), members)
             add(total, arrived, out=total)
-        elif reach <= place < 2 * reach:
-            _exchange(send(total, members.at(members.place - reach)), members)
+        elif reach <= relative_rank < 2 * reach:
+            _exchange(send(total, members.at(members.group_rank - reach)), members)
 
 
 def _reaches(count: int) -> list[int]:

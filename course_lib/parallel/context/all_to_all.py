@@ -45,9 +45,9 @@ def all_to_all_attention(
 ) -> Tensor:
     """Attention of this rank's queries to everybody's keys: (B, H, T_r, K) -> same.
 
-    q: (B, H, T_r, K), k and v: (B, G, T_r, K), where T_r is ``cut.size(place)``. Each rank of ``group`` (None: all)
-    calls with its own positions and the same ``cut``; sizes need not be equal, and any order does, since every rank has
-    the same work: some heads over the whole sequence.
+    q: (B, H, T_r, K), k and v: (B, G, T_r, K), where T_r is ``cut.size(group_rank)``. Each rank of ``group`` (None:
+    all) calls with its own positions and the same ``cut``; sizes need not be equal, and any order does, since every
+    rank has the same work: some heads over the whole sequence.
 
     Sent by each rank, forward and backward alike: (n - 1)/n of its part of q, k, v and the output, in four all-to-alls.
     A ``ValueError`` as in ``ring_attention``, and where H or G does not divide by the number of ranks.
@@ -69,8 +69,8 @@ class _ToHeads(Function):
         ctx.members, ctx.cut = members, cut
         parts = list(x.chunk(members.count, dim=1))  # for place j its heads, (B, H/n, T_r, K)
         shape = parts[0].shape
-        come = _exchange(members, parts, [(*shape[:2], size, shape[3]) for size in cut.sizes])
-        return join_positions(cut, come, dim=2)
+        received = _exchange(members, parts, [(*shape[:2], size, shape[3]) for size in cut.sizes])
+        return join_positions(cut, received, dim=2)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -83,9 +83,9 @@ class _ToPositions(Function):
     @staticmethod
     def forward(ctx: Any, members: Members, cut: SequenceCut, x: Tensor) -> Tensor:
         ctx.members, ctx.cut = members, cut
-        parts = [own_positions(cut, place, x, dim=2) for place in range(members.count)]  # (B, H/n, T_j, K)
-        come = _exchange(members, parts, [parts[members.place].shape] * members.count)
-        return torch.cat(come, dim=1)
+        parts = [own_positions(cut, group_rank, x, dim=2) for group_rank in range(members.count)]  # (B, H/n, T_j, K)
+        received = _exchange(members, parts, [parts[members.group_rank].shape] * members.count)
+        return torch.cat(received, dim=1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:

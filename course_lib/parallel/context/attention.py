@@ -25,18 +25,18 @@ WAYS = ("ring", "all_to_all")
 class ContextParallelAttention(nn.Module):
     """Causal attention of this rank's positions to everybody's: (B, T_r, D) -> same.
 
-    The matrices are those of ``whole``, on every rank all of them: a matrix works on one position at a time and needs
-    no message. ``way`` is "ring" or "all_to_all". Dropout of the attention weights is not there: its mask would have to
-    be drawn for each pair of tiles, and drawn again in the backward pass.
+    The matrices are those of ``attention``, on every rank all of them: a matrix works on one position at a time and
+    needs no message. ``way`` is "ring" or "all_to_all". Dropout of the attention weights is not there: its mask would
+    have to be drawn for each pair of tiles, and drawn again in the backward pass.
 
-    A ``ValueError`` for matrices that differ between ranks, which compare them once, for a ``whole`` with dropout, an
+    A ``ValueError`` for matrices that differ between ranks, which compare them once, for attention with dropout, an
     unknown way, a cut among another number of ranks, and, for "all_to_all", heads that do not divide among the ranks.
     """
 
     def __init__(
         self,
         me: Rank,
-        whole: Attention,
+        attention: Attention,
         cut: SequenceCut,
         *,
         way: str = "ring",
@@ -45,16 +45,16 @@ class ContextParallelAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.me, self.cut, self.group = me, cut, group
-        self.way, self.tile, self.head_dim = known("way", way, WAYS), tile, whole.head_dim
+        self.way, self.tile, self.head_dim = known("way", way, WAYS), tile, attention.head_dim
         at_least(1, tile=tile)
         check_ranks(members := Members.of(me, group), cut)
-        if whole.dropout.p:
+        if attention.dropout.p:
             raise ValueError(
-                f"dropout is {whole.dropout.p}; attention over a sequence that is cut among ranks knows none: set it "
-                "to 0"
+                f"dropout is {attention.dropout.p}; attention over a sequence that is cut among ranks knows none: set "
+                "it to 0"
             )
-        check_replicas(me, members, type(self).__name__, tensors_of(whole))
-        self.w_q, self.w_k, self.w_v, self.w_out = whole.w_q, whole.w_k, whole.w_v, whole.w_out
+        check_replicas(me, members, type(self).__name__, tensors_of(attention))
+        self.w_q, self.w_k, self.w_v, self.w_out = attention.w_q, attention.w_k, attention.w_v, attention.w_out
         if way == "all_to_all":
             num_heads, num_kv_heads = (w.out_features // self.head_dim for w in (self.w_q, self.w_k))
             check_heads(members, num_heads, num_kv_heads)

@@ -34,10 +34,10 @@ def check_parts(members: Members, cut: SequenceCut, q: Tensor, k: Tensor, v: Ten
             f"{q.size(1)} query heads do not share {k.size(1)} key/value heads evenly; the nearest number of query "
             f"heads that does is {nearest}"
         )
-    if q.size(2) != cut.size(members.place):
+    if q.size(2) != cut.size(members.group_rank):
         raise ValueError(
-            f"this rank, at place {members.place}, was given {q.size(2)} positions; of {cut} it has "
-            f"{cut.size(members.place)}. Take them with own_positions."
+            f"this rank, at place {members.group_rank}, was given {q.size(2)} positions; of {cut} it has "
+            f"{cut.size(members.group_rank)}. Take them with own_positions."
         )
     if not (q.dtype == k.dtype == v.dtype and q.is_floating_point()):
         raise ValueError(

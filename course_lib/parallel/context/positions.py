@@ -14,14 +14,14 @@ __all__ = ["join_positions", "own_positions"]
 
 
 @checked
-def own_positions(cut: SequenceCut, place: int, whole: Tensor, *, dim: Int64 = 1) -> Tensor:
+def own_positions(cut: SequenceCut, group_rank: int, full: Tensor, *, dim: Int64 = 1) -> Tensor:
     """(..., T, ...) -> the positions of a place (..., T_r, ...), along ``dim``: a copy, so that the whole can go.
 
     ``ValueError`` where ``dim`` does not have the cut's number of positions, and for a place that is not there.
     """
-    _check_length(cut, whole, dim)
-    runs = cut.runs(place) or (range(0),)
-    return torch.cat([whole.narrow(dim, run.start, len(run)) for run in runs], dim)
+    _check_length(cut, full, dim)
+    runs = cut.runs(group_rank) or (range(0),)
+    return torch.cat([full.narrow(dim, run.start, len(run)) for run in runs], dim)
 
 
 @checked
@@ -35,15 +35,17 @@ def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: Int64 = 1)
         raise ValueError(f"the parts have {list(sizes)} positions; of {cut} the places have {list(cut.sizes)}")
     pieces = [
         (run.start, piece)
-        for place, part in enumerate(parts)
-        for run, piece in zip(cut.runs(place), part.split([len(run) for run in cut.runs(place)], dim), strict=False)
+        for group_rank, part in enumerate(parts)
+        for run, piece in zip(
+            cut.runs(group_rank), part.split([len(run) for run in cut.runs(group_rank)], dim), strict=False
+        )
     ]
     return torch.cat([piece for _, piece in sorted(pieces, key=lambda pair: pair[0])], dim)
 
 
-def _check_length(cut: SequenceCut, whole: Tensor, dim: int) -> None:
-    if not -whole.dim() <= dim < whole.dim() or whole.size(dim) != cut.num_tokens:
+def _check_length(cut: SequenceCut, full: Tensor, dim: int) -> None:
+    if not -full.dim() <= dim < full.dim() or full.size(dim) != cut.num_tokens:
         raise ValueError(
-            f"a tensor of shape {tuple(whole.shape)} does not have {cut.num_tokens} positions along dim {dim}, and the "
+            f"a tensor of shape {tuple(full.shape)} does not have {cut.num_tokens} positions along dim {dim}, and the "
             f"cut is of {cut}. Give the whole sequence, or make a cut for its length."
         )

@@ -56,10 +56,10 @@ def ring_attention(
 ) -> Tensor:
     """Attention of this rank's queries to everybody's keys: (B, H, T_r, K) -> same.
 
-    q: (B, H, T_r, K), k and v: (B, G, T_r, K), where T_r is ``cut.size(place)``, and H is a multiple of G. Each rank of
-    ``group`` (None: all) calls with its own positions and the same ``cut``. Scores and sums are float32 at least;
-    messages have the dtype of k, and gradients that travel that of the sums. Under autocast q, k and v are cast first,
-    as ``scaled_dot_product_attention`` does.
+    q: (B, H, T_r, K), k and v: (B, G, T_r, K), where T_r is ``cut.size(group_rank)``, and H is a multiple of G. Each
+    rank of ``group`` (None: all) calls with its own positions and the same ``cut``. Scores and sums are float32 at
+    least; messages have the dtype of k, and gradients that travel that of the sums. Under autocast q, k and v are cast
+    first, as ``scaled_dot_product_attention`` does.
 
     Sent by each rank: 2 (n - 1) / n of the keys' bytes of the whole sequence forward (keys and values), twice as many
     backward (these again, and their gradients). Kept for backward: q, k, v, the output, and a number a query and head.
@@ -89,7 +89,7 @@ class _RingAttention(Function):
         running = RunningAttention(queries)
         with _no_autocast(q):
             for owner, block in blocks_around(members, torch.stack([k, v]), cut.sizes):
-                _attend_to_block(running, queries, block, cut.tile_pairs(members.place, owner, **ctx.options))
+                _attend_to_block(running, queries, block, cut.tile_pairs(members.group_rank, owner, **ctx.options))
                 del block  # the next one needs the room
         out = running.out.to(q.dtype)
         ctx.save_for_backward(q, k, v, out, running.lse)
@@ -105,7 +105,7 @@ class _RingAttention(Function):
         grad_q, sums = torch.zeros_like(queries), SumsAround(members, cut.sizes)
         with _no_autocast(q):
             for owner, block in blocks_around(members, torch.stack([k, v]), cut.sizes):
-                pairs = cut.tile_pairs(members.place, owner, **ctx.options)
+                pairs = cut.tile_pairs(members.group_rank, owner, **ctx.options)
                 sums.add(owner, _block_gradients(grad_q, of_queries, block, pairs))
                 del block
         grad_k, grad_v = sums.at_home().to(k.dtype)

@@ -20,20 +20,20 @@ __all__ = ["SumsAround", "blocks_around"]
 def blocks_around(members: Members, block: torch.Tensor, sizes: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
     """Every rank's block in turn, with the place it comes from: first this rank's own, last that of the next place.
 
-    block: (..., size, K), with ``sizes[place]`` rows along the dim before the last. While the caller computes with a
-    block, it is on its way to the next place, and the one before it arrives. Ask for the next when done with it, and
-    let it go (``del``) before: then there are never more than two.
-    Sent by each rank: n - 1 messages, all blocks but that of the next place.
+    block: (..., size, K), with ``sizes[group_rank]`` rows along the dim before the last. While the caller computes with
+    a block, it is on its way to the next place, and the one before it arrives. Ask for the next when done with it, and
+    let it go (``del``) before: then there are never more than two. Sent by each rank: n - 1 messages, all blocks but
+    that of the next place.
     """
     for step in range(members.count - 1):
-        owner = (members.place - step) % members.count
-        coming = _room(block, sizes[(owner - 1) % members.count])
-        wait = _pass_on(members, block, coming)
+        owner = (members.group_rank - step) % members.count
+        incoming = _room(block, sizes[(owner - 1) % members.count])
+        wait = _pass_on(members, block, incoming)
         yield owner, block
         wait()
-        block = coming
-        del coming, wait
-    yield (members.place + 1) % members.count, block
+        block = incoming
+        del incoming, wait
+    yield (members.group_rank + 1) % members.count, block
 
 
 class SumsAround:
@@ -48,16 +48,16 @@ class SumsAround:
         self._members, self._sizes = members, sizes
         self._wait: Callable[[], None] = lambda: None
         self._own: torch.Tensor
-        self._come: torch.Tensor | None = None  # the sum that is arriving, for the block of the next ``add``
+        self._incoming: torch.Tensor | None = None  # the sum that is arriving, for the block of the next ``add``
 
     def add(self, owner: int, part: torch.Tensor) -> None:
         """Add ``part`` (..., size, K), which becomes the sum, and send it on."""
-        if owner == self._members.place:
+        if owner == self._members.group_rank:
             self._own = part
             return
         part = self._added(part)
-        self._come = _room(part, self._sizes[(owner - 1) % self._members.count])
-        self._wait = _pass_on(self._members, part, self._come)
+        self._incoming = _room(part, self._sizes[(owner - 1) % self._members.count])
+        self._wait = _pass_on(self._members, part, self._incoming)
 
     def at_home(self) -> torch.Tensor:
         """The sum for this rank's own block, when all have been added to."""
@@ -66,7 +66,7 @@ class SumsAround:
     def _added(self, part: torch.Tensor) -> torch.Tensor:
         """``part`` with what has come from the place before, if anything has."""
         self._wait()
-        return part if self._come is None else part.add_(self._come)
+        return part if self._incoming is None else part.add_(self._incoming)
 
 
 def _room(like: torch.Tensor, size: int) -> torch.Tensor:
@@ -75,6 +75,6 @@ def _room(like: torch.Tensor, size: int) -> torch.Tensor:
 
 def _pass_on(members: Members, give: torch.Tensor, take: torch.Tensor) -> Callable[[], None]:
     """Start sending to the next place and receiving from the one before; of an empty block there is no message."""
-    messages = [send(give, members.at(members.place + 1))] if give.numel() else []
-    messages += [recv(take, members.at(members.place - 1))] if take.numel() else []
+    messages = [send(give, members.at(members.group_rank + 1))] if give.numel() else []
+    messages += [recv(take, members.at(members.group_rank - 1))] if take.numel() else []
     return start(messages, group=members.group)

@@ -77,7 +77,7 @@ def context_loss(
     """
     members = Members.of(me, group)
     check_ranks(members, cut)
-    own = own_positions(cut, members.place, targets)
+    own = own_positions(cut, members.group_rank, targets)
     if own.shape != logits.shape[:2]:
         raise ValueError(
             f"logits have {tuple(logits.shape[:2])} sequences and positions, and the targets of this rank's positions "
@@ -90,22 +90,24 @@ def context_loss(
 class ContextStem(nn.Module):
     """A vector for each token of this rank plus a vector for its position: (B, T) -> (B, T_r, D)."""
 
-    def __init__(self, me: Rank, whole: Embedding, cut: SequenceCut, *, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(
+        self, me: Rank, embedding: Embedding, cut: SequenceCut, *, group: dist.ProcessGroup | None = None
+    ) -> None:
         super().__init__()
         members = Members.of(me, group)
         check_ranks(members, cut)
-        if cut.num_tokens > whole.context_length:
+        if cut.num_tokens > embedding.context_length:
             raise ValueError(
-                f"a sequence of {cut.num_tokens} tokens is longer than context_length={whole.context_length}: cut one "
-                f"of {whole.context_length}, or build the model with a longer context"
+                f"a sequence of {cut.num_tokens} tokens is longer than context_length={embedding.context_length}: cut "
+                f"one of {embedding.context_length}, or build the model with a longer context"
             )
-        check_replicas(me, members, type(self).__name__, tensors_of(whole))
-        self.cut, self.place = cut, members.place
-        self.tokens, self.positions, self.dropout = whole.tokens, whole.positions, whole.dropout
+        check_replicas(me, members, type(self).__name__, tensors_of(embedding))
+        self.cut, self.group_rank = cut, members.group_rank
+        self.tokens, self.positions, self.dropout = embedding.tokens, embedding.positions, embedding.dropout
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (B, T_r, D)."""
-        own_tokens = own_positions(self.cut, self.place, tokens)  # (B, T_r)
-        runs = self.cut.runs(self.place) or (range(0),)
+        own_tokens = own_positions(self.cut, self.group_rank, tokens)  # (B, T_r)
+        runs = self.cut.runs(self.group_rank) or (range(0),)
         numbers = torch.cat([torch.arange(run.start, run.stop, device=tokens.device) for run in runs])  # (T_r,)
         return self.dropout(self.tokens(own_tokens) + self.positions(numbers))

@@ -65,17 +65,17 @@ def _both_passes(me: Rank, cut: SequenceCut, way: str, shapes: list[tuple[int, .
     if me.rank >= cut.num_ranks:
         return None
     random = torch.Generator().manual_seed(0)  # all ranks draw the same
-    whole = [torch.randn(shape, generator=random).to(me.device) for shape in (*shapes, shapes[0])]
-    q, k, v, grad_out = (own_positions(cut, me.rank, x, dim=2) for x in whole)
+    full = [torch.randn(shape, generator=random).to(me.device) for shape in (*shapes, shapes[0])]
+    q, k, v, grad_out = (own_positions(cut, me.rank, x, dim=2) for x in full)
     parts = [x.requires_grad_() for x in (q, k, v)]
     attention = ring_attention if way == "ring" else all_to_all_attention
     with Recorder(me.rank) as forward:
         out = attention(me, q, k, v, cut, group=group)
     with Recorder(me.rank) as backward:
         out.backward(grad_out)
-    alone = [x.requires_grad_() for x in whole[:3]]
+    alone = [x.requires_grad_() for x in full[:3]]
     expected = F.scaled_dot_product_attention(alone[0], alone[1], alone[2], is_causal=True, enable_gqa=True)
-    expected.backward(whole[3])
+    expected.backward(full[3])
     if group is not None:
         dist.destroy_process_group(group)
     return WatchedAttention(
@@ -90,8 +90,8 @@ def _sent(recorder: Recorder) -> int:
     return sum(sum(call.sent_bytes.values()) for call in recorder.calls)
 
 
-def _off(cut: SequenceCut, place: int, part: Tensor | None, whole: Tensor | None) -> float:
+def _off(cut: SequenceCut, group_rank: int, part: Tensor | None, full: Tensor | None) -> float:
     """The largest difference of a rank's part (B, H, T_r, K) to the same positions of (B, H, T, K)."""
     assert part is not None
-    assert whole is not None
-    return float((part - own_positions(cut, place, whole, dim=2)).abs().max())
+    assert full is not None
+    return float((part - own_positions(cut, group_rank, full, dim=2)).abs().max())

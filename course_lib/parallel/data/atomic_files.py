@@ -21,7 +21,7 @@ def draft_of(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
     """A new draft beside ``path``, open for writing. It is removed at the end, unless it was renamed."""
     for stale in drafts_of(path):
         _remove_if_left(stale)
-    draft, file = _begun(path)
+    draft, file = _open_draft(path)
     try:
         with file:
             yield draft, file
@@ -34,7 +34,7 @@ def drafts_of(path: Path) -> list[Path]:
     return sorted(path.parent.glob(f".{glob.escape(path.name)}.*.draft"))
 
 
-def _begun(path: Path) -> tuple[Path, BinaryIO]:
+def _open_draft(path: Path) -> tuple[Path, BinaryIO]:
     while True:
         draft = path.with_name(f".{path.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.draft")
         file = draft.open("xb")

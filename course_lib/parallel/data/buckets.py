@@ -52,7 +52,7 @@ class Bucket:
     def is_full(self) -> bool:
         return len(self.ready) == len(self.parameters)
 
-    def put(self, index: int) -> None:
+    def fill(self, index: int) -> None:
         """Bring the gradient of ``parameters[index]`` to its place; a gradient that is None counts as zero."""
         parameter, view = self.parameters[index], self.views[index]
         if parameter.grad is None:
@@ -71,7 +71,7 @@ class Bucket:
         assert work is not None  # None is for a rank outside the group
         return work
 
-    def give_back(self, index: int) -> None:
+    def set_gradient(self, index: int) -> None:
         """Make the average the gradient of ``parameters[index]``."""
         parameter, view = self.parameters[index], self.views[index]
         if view.dtype == parameter.dtype:
@@ -100,7 +100,7 @@ def assign_buckets(
     unclosed: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
     limit_bytes: dict[tuple[torch.dtype, torch.device], int] = {}
     for parameter in reversed([p for p in parameters if p.requires_grad]):
-        kind = (_travels_as(parameter, average_in_float32), parameter.device)
+        kind = (_comm_dtype(parameter, average_in_float32), parameter.device)
         group = unclosed.setdefault(kind, [])
         group.append(parameter)
         if sum(p.numel() for p in group) * kind[0].itemsize >= limit_bytes.get(kind, first_bucket_size_bytes):
@@ -110,7 +110,7 @@ def assign_buckets(
 
 
 def _bucket(parameters: Sequence[nn.Parameter], average_in_float32: bool) -> Bucket:
-    dtype = _travels_as(parameters[0], average_in_float32)
+    dtype = _comm_dtype(parameters[0], average_in_float32)
     num_elements = sum(parameter.numel() for parameter in parameters)
     return Bucket(tuple(parameters), torch.zeros(num_elements, dtype=dtype, device=parameters[0].device))
 
@@ -121,7 +121,7 @@ def _laid_out(part: Tensor, parameter: nn.Parameter) -> Tensor:
     return part.as_strided(parameter.shape, strides, part.storage_offset())
 
 
-def _travels_as(parameter: nn.Parameter, average_in_float32: bool) -> torch.dtype:
+def _comm_dtype(parameter: nn.Parameter, average_in_float32: bool) -> torch.dtype:
     return torch.float32 if average_in_float32 and parameter.dtype.itemsize < 4 else parameter.dtype
 
 
@@ -132,8 +132,8 @@ def all_reduce_buckets(me: Rank, buckets: Sequence[Bucket]) -> None:
     """
     for bucket in buckets:
         for index in range(len(bucket.parameters)):
-            bucket.put(index)
+            bucket.fill(index)
         bucket.start_average().wait()
         for index in range(len(bucket.parameters)):
-            bucket.give_back(index)
+            bucket.set_gradient(index)
         bucket.ready.clear()

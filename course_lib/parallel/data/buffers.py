@@ -22,7 +22,7 @@ def broadcast_buffers(members: Members, module: nn.Module) -> None:
     for buffers, flat, work in zip(by_dtype.values(), flats, works, strict=True):
         assert work is not None  # None is for a rank outside the group
         work.wait()
-        if members.place != 0:
+        if members.group_rank != 0:
             for buffer, part in zip(buffers, flat.split([b.numel() for b in buffers]), strict=True):
                 # .data: an earlier forward that still waits for its backward need not fear this change
                 buffer.data.copy_(part.view(buffer.shape))

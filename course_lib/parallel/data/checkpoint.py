@@ -140,9 +140,11 @@ def _unpack(file: BinaryIO, path: Path, map_location: str | torch.device) -> Any
     except CheckpointError:
         raise
     except _OF_DAMAGE as error:
-        raise CheckpointError(f"{path} is no checkpoint, or was cut off, or damaged.{_beside(path)}") from error
+        raise CheckpointError(
+            f"{path} is no checkpoint, or was cut off, or damaged.{_others_in_folder(path)}"
+        ) from error
     if damaged:
-        raise CheckpointError(f"{path} is damaged: {damaged}.{_beside(path)}")
+        raise CheckpointError(f"{path} is damaged: {damaged}.{_others_in_folder(path)}")
     raise CheckpointError(f"{path} was not loaded: {refused}")
 
 
@@ -243,15 +245,15 @@ def _kind(path: Path) -> str:
 def _opened(path: Path) -> BinaryIO:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():  # to open a pipe could wait for ever
-            raise CheckpointError(f"{path} is {_kind(path)}, and no checkpoint.{_beside(path)}")
+            raise CheckpointError(f"{path} is {_kind(path)}, and no checkpoint.{_others_in_folder(path)}")
         return path.open("rb")
     except FileNotFoundError as error:
-        raise CheckpointError(f"there is no checkpoint {path}.{_beside(path)}") from error
+        raise CheckpointError(f"there is no checkpoint {path}.{_others_in_folder(path)}") from error
     except OSError as error:
         raise CheckpointError(f"{path} could not be read: {_reason(error)}") from error
 
 
-def _beside(path: Path) -> str:
+def _others_in_folder(path: Path) -> str:
     """What there is instead: the newest other checkpoint in the folder, and drafts."""
     others = [
         other

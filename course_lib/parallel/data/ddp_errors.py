@@ -90,15 +90,15 @@ def check_model(
     complaint = _complaint(module, wrappers)
     for group in groups:
         complaint = complaint or _parts_complaint(module, Members.of(me, group))
-    heard: dict[int, tuple[str, list[str]]] = {me.rank: (complaint, _description(module))}
+    known: dict[int, tuple[str, list[str]]] = {me.rank: (complaint, _description(module))}
     for group in groups:
-        told: list[Any] = [None] * Members.of(me, group).count
-        dist.all_gather_object(told, heard, group=group)
-        heard = {rank: one for each in told for rank, one in each.items()}
-    for rank, (complaint, _) in sorted(heard.items()):
+        reports: list[Any] = [None] * Members.of(me, group).count
+        dist.all_gather_object(reports, known, group=group)
+        known = {rank: one for each in reports for rank, one in each.items()}
+    for rank, (complaint, _) in sorted(known.items()):
         if complaint:
             raise ValueError(f"rank {rank}: {complaint}")
-    refuse_other_models({rank: model for rank, (_, model) in heard.items()}, "wrap the same model on all ranks")
+    refuse_other_models({rank: model for rank, (_, model) in known.items()}, "wrap the same model on all ranks")
 
 
 def refuse_other_models(of_ranks: Mapping[int, Sequence[str]], cure: str) -> None:
@@ -190,20 +190,20 @@ def _parts_complaint(module: nn.Module, members: Members) -> str:
         if among := getattr(holder, "parts_among", None):
             part = HeldPart(type(holder).__name__, among, getattr(holder, "averaged_by", ""))
             which = f"{name!r} of this model" if name else "this model"
-            if part.is_shared_out_in(members):
-                return _told_parts(f"{which} is a {part.kind}", part, members)
+            if part.is_sharded_among(members):
+                return _parts_message(f"{which} is a {part.kind}", part, members)
     for (
         name,
         parameter,
     ) in module.named_parameters():  # also where their module is not known, as in an optimizer
         found = part_of(parameter)
-        if found is not None and found.is_shared_out_in(members):
+        if found is not None and found.is_sharded_among(members):
             which = f"{name}, of shape {tuple(parameter.shape)}, belongs to a {found.kind}"
-            return _told_parts(which, found, members)
+            return _parts_message(which, found, members)
     return ""
 
 
-def _told_parts(which: str, part: HeldPart, members: Members) -> str:
+def _parts_message(which: str, part: HeldPart, members: Members) -> str:
     shared, ours = (", ".join(map(str, each.ranks)) for each in (part.among, members))
     return (
         f"{which}: ranks {shared} hold different parts of it, and data parallelism over ranks {ours} takes parameters "

@@ -110,7 +110,7 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
         self._synchronise = True  # False within no_sync
         self._expects: str | None = None  # from the next backward: "average", "local", or None at all
         self._backward: int | None = None  # autograd's number of the backward that fills the buckets
-        self._on_their_way: list[dist.Work] = []  # of the first buckets, in their order
+        self._in_flight: list[dist.Work] = []  # of the first buckets, in their order
         for bucket in self.buckets:
             for index, parameter in enumerate(bucket.parameters):
                 parameter.register_post_accumulate_grad_hook(while_alive(self._on_gradient, bucket, index))
@@ -131,7 +131,7 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
 
     def _start_anew(self) -> None:
         """Clear away what a backward that raised has left: all-reduces on their way, buckets filled in part."""
-        unfinished, self._on_their_way = self._on_their_way, []
+        unfinished, self._in_flight = self._in_flight, []
         self._backward = None
         for bucket in self.buckets:
             bucket.ready.clear()
@@ -153,27 +153,27 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
         if self._backward is None:  # the first gradient
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
             self._backward = backward
-        bucket.put(index)
+        bucket.fill(index)
         if self.overlap:
             self._start_full_buckets()
 
     def _start_full_buckets(self) -> None:
-        for bucket in self.buckets[len(self._on_their_way) :]:
+        for bucket in self.buckets[len(self._in_flight) :]:
             if not bucket.is_full:
                 break  # the buckets behind it wait their turn, full or not
-            self._on_their_way.append(bucket.start_average(self.members.group))
+            self._in_flight.append(bucket.start_average(self.members.group))
 
     def _finish(self) -> None:
         """Called at the end of backward: send what is left, wait, and make the averages the gradients."""
-        missing = self._put_missing()
+        missing = self._fill_missing()
         self._start_full_buckets()
         unused = self._unused_on_all_ranks()
-        for bucket, work in zip(self.buckets, self._on_their_way, strict=True):
+        for bucket, work in zip(self.buckets, self._in_flight, strict=True):
             work.wait()
             for index, parameter in enumerate(bucket.parameters):
                 if parameter not in unused:
-                    bucket.give_back(index)
-        self._on_their_way, self._expects = [], None
+                    bucket.set_gradient(index)
+        self._in_flight, self._expects = [], None
         self._start_anew()
         # What is wrong is said only now, so that no other rank hangs.
         if replaced := set(missing) - set(self.module.parameters()):
@@ -196,12 +196,12 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
         finally:
             self._synchronise = before
 
-    def _put_missing(self) -> list[nn.Parameter]:
+    def _fill_missing(self) -> list[nn.Parameter]:
         """Put the parameters that this backward did not reach; returns them."""
         missing = []
         for bucket in self.buckets:
             for index in set(range(len(bucket.parameters))) - bucket.ready:
-                bucket.put(index)
+                bucket.fill(index)
                 missing.append(bucket.parameters[index])
         return missing
 
@@ -239,4 +239,4 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
         self._connect()  # copies of parameters come without hooks
 
 
-_OF_CONNECT = ("buckets", "_name_of", "_synchronise", "_expects", "_backward", "_on_their_way")
+_OF_CONNECT = ("buckets", "_name_of", "_synchronise", "_expects", "_backward", "_in_flight")

@@ -61,12 +61,12 @@ def _raise_together(
 ) -> None:
     """All ranks tell what they have, tensor by tensor, and say where it differs."""
     from course_lib.parallel.data.ddp_errors import described, refuse_other_models
-    from course_lib.parallel.data.replica_divergence import Drift, disagreements
+    from course_lib.parallel.data.replica_divergence import Divergence, disagreements
 
     descriptions = [described(name, tensor) for name, tensor in tensors.items()]
     of_ranks = _objects_of_all(me, members, [descriptions, digests])
     refuse_other_models({rank: told for rank, (told, _) in of_ranks.items()}, "build the same model on all ranks")
-    drift = Drift(disagreements({rank: table for rank, (_, table) in of_ranks.items()}))
+    drift = Divergence(disagreements({rank: table for rank, (_, table) in of_ranks.items()}))
     group = "" if members.group is None else ", group=group"
     raise ValueError(
         f"{drift}: {strategy} takes what every rank was given for the same model, and nobody averages the copies that "

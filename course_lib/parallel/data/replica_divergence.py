@@ -31,7 +31,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members, in_one_piece
 from course_lib.parallel.collectives.parts import part_of
 
-__all__ = ["Drift", "DriftDetector", "disagreements", "find_drift", "fingerprints"]
+__all__ = ["Divergence", "DivergenceDetector", "disagreements", "find_divergence", "fingerprints"]
 
 _CHUNK = 1 << 18  # words at a time: bounds the memory for products, 2 MiB
 _ODD = 6364136223846793005  # tells one chunk from the next (the multiplier of Knuth's MMIX generator)
@@ -55,9 +55,9 @@ def fingerprints(module: nn.Module, *, include_buffers: bool = True) -> dict[str
     }
 
 
-def find_drift(
+def find_divergence(
     me: Rank, module: nn.Module, *, include_buffers: bool = False, group: dist.ProcessGroup | None = None
-) -> Drift | None:
+) -> Divergence | None:
     """Where the ranks of ``group`` (default: all) hold different bits, or None. Each of them has to call it, and all
     get the same answer.
 
@@ -77,11 +77,11 @@ def find_drift(
     dist.all_gather_object(tables, mine, group=group)
     groups = disagreements(dict(zip(members.ranks, tables, strict=True)))
     buffers = {name for name, _ in module.named_buffers()}
-    return Drift(groups, tuple(name for name in groups if name in buffers))
+    return Divergence(groups, tuple(name for name in groups if name in buffers))
 
 
 @dataclass(frozen=True)
-class Drift:
+class Divergence:
     """What differs between ranks. ``str()`` says it in a sentence."""
 
     groups: Mapping[str, tuple[tuple[int, ...], ...]]  # by name, in model order: ranks that agree, most ranks first
@@ -127,10 +127,10 @@ class Drift:
         return f"{text} at step {self.step}; at step {self.last_agreed_step} all agreed"
 
 
-class DriftDetector:
+class DivergenceDetector:
     """Compares the replicas every ``every`` steps and remembers when they last agreed::
 
-    detector = DriftDetector(me, model, every=100)
+    detector = DivergenceDetector(me, model, every=100)
     for step, batch in enumerate(batches):
         ...
         if drift := detector.check(step):
@@ -148,13 +148,15 @@ class DriftDetector:
     ) -> None:
         at_least(1, every=every)
         if not isinstance(module, nn.Module):
-            raise ValueError(f"DriftDetector(me, module): a rank, then a model; module is a {type(module).__name__}")
+            raise ValueError(
+                f"DivergenceDetector(me, module): a rank, then a model; module is a {type(module).__name__}"
+            )
         self.me, self.module, self.every, self.include_buffers = me, module, every, include_buffers
         self.group = group  # the ranks that hold copies; None: all
         self._last_agreed_step: int | None = None
         self._found_at_step: int | None = None
 
-    def check(self, step: int) -> Drift | None:
+    def check(self, step: int) -> Divergence | None:
         """The drift if the ranks differ, else None; nothing is compared unless ``step`` is a multiple of ``every``.
 
         Every rank has to call it with the same ``step``. A drift that goes on keeps the step of the check which
@@ -163,13 +165,13 @@ class DriftDetector:
         at_least(0, step=step)
         if step % self.every:
             return None
-        drift = find_drift(self.me, self.module, include_buffers=self.include_buffers, group=self.group)
-        if drift is None:
+        divergence = find_divergence(self.me, self.module, include_buffers=self.include_buffers, group=self.group)
+        if divergence is None:
             self._last_agreed_step, self._found_at_step = step, None
             return None
         if self._found_at_step is None:
             self._found_at_step = step
-        return replace(drift, step=self._found_at_step, last_agreed_step=self._last_agreed_step)
+        return replace(divergence, step=self._found_at_step, last_agreed_step=self._last_agreed_step)
 
 
 def _weighted_sum(tensor: Tensor) -> Tensor:
@@ -199,7 +201,7 @@ def _digest(text: str) -> int:
 
 def _copies_among(members: Members, module: nn.Module, found: dict[str, int]) -> dict[str, int]:
     """The fingerprints without those of parameters of which ``members`` hold different parts."""
-    parts = [name for name, p in module.named_parameters() if (one := part_of(p)) and one.is_shared_out_in(members)]
+    parts = [name for name, p in module.named_parameters() if (one := part_of(p)) and one.is_sharded_among(members)]
     copies = {name: number for name, number in found.items() if name not in set(parts)}
     if parts and not copies:
         raise ValueError(

@@ -29,7 +29,7 @@ from course_lib.parallel.experts.exchange import exchange_rows
 from course_lib.parallel.experts.layer import combine, sorted_by_expert
 from course_lib.parallel.experts.router import Routing
 
-__all__ = ["Dispatch", "shared_out"]
+__all__ = ["Dispatch", "experts_per_rank"]
 
 
 @dataclass(frozen=True)
@@ -40,48 +40,48 @@ class Dispatch:
     routing: Routing
     order: Tensor  # (S,): the choices that have room, expert after expert; t k + c for choice c of token t
     send_rows: list[int]  # to each rank; S in all
-    come_rows: list[list[int]]  # from each rank, for each of this rank's experts
+    recv_rows_by_expert: list[list[int]]  # from each rank, for each of this rank's experts
 
     @classmethod
     def plan(cls, members: Members, routing: Routing) -> Dispatch:
         """Tell all ranks how many rows they will get. Sent: 8 bytes for each expert of another rank."""
-        held = shared_out(routing.num_experts, members.count)  # experts of each rank
-        num_own = held[members.place]
+        per_rank = experts_per_rank(routing.num_experts, members.count)  # experts of each rank
+        num_own = per_rank[members.group_rank]
         loads = routing.loads  # (E,)
-        come = loads
+        received = loads
         if members.count > 1:
-            come = loads.new_empty(members.count * num_own)
-            dist.all_to_all_single(come, loads, [num_own] * members.count, held, group=members.group)
-        numbers = torch.cat([loads, come]).tolist()  # the one place where the host waits
+            received = loads.new_empty(members.count * num_own)
+            dist.all_to_all_single(received, loads, [num_own] * members.count, per_rank, group=members.group)
+        numbers = torch.cat([loads, received]).tolist()  # the one place where the host waits
         mine, theirs = numbers[: len(loads)], numbers[len(loads) :]
-        send_rows = [sum(part) for part in _cut(mine, held)]
+        send_rows = [sum(part) for part in _cut(mine, per_rank)]
         order = sorted_by_expert(routing)[: sum(mine)]
         return cls(members, routing, order, send_rows, _cut(theirs, [num_own] * members.count))
 
     @property
     def counts(self) -> list[int]:
         """Rows of each of this rank's experts."""
-        return [sum(of_expert) for of_expert in zip(*self.come_rows, strict=True)]
+        return [sum(of_expert) for of_expert in zip(*self.recv_rows_by_expert, strict=True)]
 
     @property
     def recv_rows(self) -> list[int]:
         """Rows that come from each rank."""
-        return [sum(of_rank) for of_rank in self.come_rows]
+        return [sum(of_rank) for of_rank in self.recv_rows_by_expert]
 
-    def there(self, tokens: Tensor) -> Tensor:
+    def dispatch(self, tokens: Tensor) -> Tensor:
         """Tokens of this rank (N, D) -> rows for this rank's experts (R, D), expert after expert."""
         rows = tokens[self.order // self.routing.experts.size(1)]  # (S, D)
         rows = exchange_rows(self.members, rows, self.send_rows, self.recv_rows)  # (R, D), rank after rank
-        return _regrouped(rows, self.come_rows)
+        return _regrouped(rows, self.recv_rows_by_expert)
 
-    def back(self, rows: Tensor) -> Tensor:
+    def combine(self, rows: Tensor) -> Tensor:
         """Outputs of this rank's experts (R, D) -> outputs for this rank's tokens (N, D), weighted and added up."""
-        rows = _regrouped(rows, [list(of_expert) for of_expert in zip(*self.come_rows, strict=True)])
+        rows = _regrouped(rows, [list(of_expert) for of_expert in zip(*self.recv_rows_by_expert, strict=True)])
         rows = exchange_rows(self.members, rows, self.recv_rows, self.send_rows)  # (S, D)
         return combine(rows, self.order, self.routing)
 
 
-def shared_out(num_experts: int, num_ranks: int) -> list[int]:
+def experts_per_rank(num_experts: int, num_ranks: int) -> list[int]:
     """How many experts each rank holds: the first ranks one more. ``ValueError`` where a rank would hold none."""
     if num_experts < num_ranks:
         raise ValueError(

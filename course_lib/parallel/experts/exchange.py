@@ -42,9 +42,9 @@ class _ExchangeRows(Function):
     @staticmethod
     def forward(ctx: Any, members: Members, x: Tensor, send_rows: list[int], recv_rows: list[int]) -> Tensor:
         ctx.members, ctx.send_rows, ctx.recv_rows = members, send_rows, recv_rows
-        come = x.new_empty(sum(recv_rows), *x.shape[1:])
-        dist.all_to_all_single(come, in_one_piece(x), recv_rows, send_rows, group=members.group)
-        return come
+        received = x.new_empty(sum(recv_rows), *x.shape[1:])
+        dist.all_to_all_single(received, in_one_piece(x), recv_rows, send_rows, group=members.group)
+        return received
 
     @staticmethod
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:

@@ -20,7 +20,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
 from course_lib.parallel.data.replica_check import check_replicas, tensors_of
-from course_lib.parallel.experts.dispatch import Dispatch, shared_out
+from course_lib.parallel.experts.dispatch import Dispatch, experts_per_rank
 from course_lib.parallel.experts.feed_forward import Experts
 from course_lib.parallel.experts.layer import MixtureOfExperts
 from course_lib.parallel.experts.router import Routing
@@ -47,12 +47,12 @@ class ExpertParallel(nn.Module):
 
     routing: Routing | None
 
-    def __init__(self, me: Rank, whole: MixtureOfExperts, *, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(self, me: Rank, moe: MixtureOfExperts, *, group: dist.ProcessGroup | None = None) -> None:
         super().__init__()
         self.members = Members.of(me, group)
-        check_replicas(me, self.members, type(self).__name__, tensors_of(whole))
-        self.router = copy.deepcopy(whole.router).to(me.device)
-        self.experts = OwnExperts(me, whole.experts, self.members)
+        check_replicas(me, self.members, type(self).__name__, tensors_of(moe))
+        self.router = copy.deepcopy(moe.router).to(me.device)
+        self.experts = OwnExperts(me, moe.experts, self.members)
         self.routing = None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -60,8 +60,8 @@ class ExpertParallel(nn.Module):
         tokens = x.reshape(-1, x.size(-1))  # (N, D)
         routing = self.routing = self.router(tokens)
         journey = Dispatch.plan(self.members, routing)
-        rows = self.experts(journey.there(tokens), journey.counts)  # (R, D)
-        return journey.back(rows).view_as(x)
+        rows = self.experts(journey.dispatch(tokens), journey.counts)  # (R, D)
+        return journey.combine(rows).view_as(x)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "routing": None}
@@ -76,12 +76,12 @@ class OwnExperts(HoldsParts, Experts):
         "each backward, without a wrapper"
     )
 
-    def __init__(self, me: Rank, whole: Experts, members: Members) -> None:
+    def __init__(self, me: Rank, experts: Experts, members: Members) -> None:
         nn.Module.__init__(self)
         self.parts_among = members
-        sizes = shared_out(len(whole.w_up), members.count)
+        sizes = experts_per_rank(len(experts.w_up), members.count)
         for name in ("w_up", "w_down"):
-            weight = getattr(whole, name)
-            part = weight.detach().split(sizes)[members.place].to(me.device, copy=True)
+            weight = getattr(experts, name)
+            part = weight.detach().split(sizes)[members.group_rank].to(me.device, copy=True)
             setattr(self, name, nn.Parameter(part, requires_grad=weight.requires_grad))
         held_in_parts(self.parameters(), type(self).__name__, members, self.averaged_by)

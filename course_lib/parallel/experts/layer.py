@@ -75,6 +75,6 @@ def combine(rows: Tensor, order: Tensor, routing: Routing) -> Tensor:
     GPU does not promise of ``index_add_``.
     """
     num_tokens, top_k = routing.experts.shape
-    places = rows.new_zeros(num_tokens * top_k, rows.size(1)).index_put((order,), rows)
+    slots = rows.new_zeros(num_tokens * top_k, rows.size(1)).index_put((order,), rows)
     weights = routing.weights.to(rows.dtype).unsqueeze(-1)  # (N, k, 1)
-    return (places.view(num_tokens, top_k, rows.size(1)) * weights).sum(1)
+    return (slots.view(num_tokens, top_k, rows.size(1)) * weights).sum(1)

@@ -22,7 +22,7 @@ from course_lib.cluster.links.emulated_compute import pace
 from course_lib.cluster.links.links import Links
 from course_lib.layouts.link import Link
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.experts.dispatch import Dispatch, shared_out
+from course_lib.parallel.experts.dispatch import Dispatch, experts_per_rank
 from course_lib.parallel.experts.router import Routing
 
 __all__ = ["PacedExperts", "run_experts"]
@@ -62,7 +62,7 @@ def run_experts(
             f"counts has {len(counts)} rows, of {sorted({len(row) for row in counts})} experts, for "
             f"{cluster.world_size} ranks: it wants one row for each rank, all of the same number of experts"
         )
-    shared_out(len(counts[0]), cluster.world_size)
+    experts_per_rank(len(counts[0]), cluster.world_size)
     for row in counts:
         at_least(0, **{f"tokens for expert {expert}": count for expert, count in enumerate(row)})
     # On the CPU: on GPUs no host would wait for tokens before it paces what it does with them.
@@ -80,7 +80,7 @@ def _steps(me: Rank, counts: list[list[int]], row_s: float, width: int, num_step
         dist.barrier()
         began_s = time.perf_counter()
         journey = Dispatch.plan(Members.of(me, None), routing)
-        journey.back(experts(journey.there(tokens), journey.counts))
+        journey.combine(experts(journey.dispatch(tokens), journey.counts))
         if step:
             taken_s.append(time.perf_counter() - began_s)
     return taken_s

@@ -119,9 +119,9 @@ class TopKRouter(nn.Module):
         weights = probabilities.gather(1, experts)
         if self.normalised:
             weights = weights / weights.sum(-1, keepdim=True)
-        return Routing(experts, weights, probabilities, self._kept(experts))
+        return Routing(experts, weights, probabilities, self._mask_over_capacity(experts))
 
-    def _kept(self, experts: Tensor) -> Tensor:
+    def _mask_over_capacity(self, experts: Tensor) -> Tensor:
         if self.capacity_factor is None:
             return torch.ones_like(experts, dtype=torch.bool)
         num_tokens, num_experts = len(experts), len(self.weight)

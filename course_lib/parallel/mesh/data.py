@@ -23,19 +23,19 @@ __all__ = ["DataShare"]
 @checked
 @dataclass(frozen=True)
 class DataShare:
-    """A rank's place among those that are given different samples; a sampler takes the two as rank and world size."""
+    """Which of ``count`` shares of each batch a rank is given; a sampler takes the two as rank and world size."""
 
-    place: int
+    dp_rank: int
     count: int
 
     def __post_init__(self) -> None:
-        at_least(0, place=self.place)
-        at_least(self.place + 1, count=self.count)
+        at_least(0, dp_rank=self.dp_rank)
+        at_least(self.dp_rank + 1, count=self.count)
 
     @classmethod
     def of(cls, mesh: Mesh, rank: int) -> DataShare:
         """Ranks that differ along other axes alone have the same one."""
-        return cls(mesh.place(rank, *DATA_AXES), mesh.size(*DATA_AXES))
+        return cls(mesh.group_rank(rank, *DATA_AXES), mesh.size(*DATA_AXES))
 
     def deal(self, *batch: Tensor) -> tuple[Any, ...]:
         """This rank's rows of each tensor, (B, ...) -> (B/n, ...), and last what its mean loss counts for, a float.
@@ -49,5 +49,5 @@ class DataShare:
             raise ValueError(f"tensors of {num_rows} rows were given; those of one batch have as many each")
         at_least(self.count, num_rows=num_rows[0])
         sizes = split_sizes(num_rows[0], self.count)
-        mine = [tensor.split(sizes)[self.place] for tensor in batch]
-        return *mine, sizes[self.place] * self.count / num_rows[0]
+        mine = [tensor.split(sizes)[self.dp_rank] for tensor in batch]
+        return *mine, sizes[self.dp_rank] * self.count / num_rows[0]

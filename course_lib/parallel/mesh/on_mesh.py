@@ -102,7 +102,7 @@ class OnMesh:
             split_transformer(me, model, group=self.groups.group("tp"), sequence_parallel=sequence_parallel)
         model.to(me.device)
         if schedule is None:
-            self.pipeline, self._whole = None, self._with_data_parallelism(model)
+            self.pipeline, self._replica = None, self._with_data_parallelism(model)
         else:
             self.pipeline = Pipeline(
                 me,
@@ -133,7 +133,7 @@ class OnMesh:
     @property
     def modules(self) -> list[nn.Module]:
         """The pieces of the model on this rank, as they are within their wrappers: names are the plain model's."""
-        wrapped = [self._whole] if self.pipeline is None else self.pipeline.stages.values()
+        wrapped = [self._replica] if self.pipeline is None else self.pipeline.stages.values()
         wrappers = (FullySharded, DistributedDataParallel)
         return [m.module if isinstance(m, wrappers) else m for m in wrapped]
 
@@ -165,7 +165,7 @@ class OnMesh:
         x, targets = x.to(self.me.device), targets.to(self.me.device)
         loss: Tensor | None
         if self.pipeline is None:
-            loss = self._loss_of(self._whole(x), targets)
+            loss = self._loss_of(self._replica(x), targets)
             loss.backward()
         else:
             loss = self.pipeline.step(x, targets)

@@ -21,11 +21,11 @@ __all__ = ["seed_for_data", "seed_of"]
 def seed_of(mesh: Mesh, rank: int, seed: Int64) -> int:
     """The seed of a rank after the weights are there: ``seed`` plus its place along all axes but ``tp``."""
     at_least(0, seed=seed)
-    place, here = 0, mesh.coordinates(rank)
+    group_rank, here = 0, mesh.coordinates(rank)
     for axis in mesh.axes:
         if axis != "tp":
-            place = place * mesh.size(axis) + here[axis]
-    return seed + place
+            group_rank = group_rank * mesh.size(axis) + here[axis]
+    return seed + group_rank
 
 
 @checked

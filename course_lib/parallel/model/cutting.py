@@ -82,7 +82,7 @@ def cut(model: nn.Module, ranges: Sequence[range]) -> list[Part]:
     ``ValueError``. Chained, the parts are the model.
     """
     row = list(pieces_of(model).items())
-    covered = [place for part in ranges for place in part]
+    covered = [index for part in ranges for index in part]
     if covered != list(range(len(row))) or not all(ranges):
         nearest = split_evenly([1] * len(row), max(1, min(len(ranges), len(row))))
         raise ValueError(

@@ -48,12 +48,12 @@ class OnDevices(nn.Module):
                 f"there is a part at least: give {max(1, len(parts))} devices"
             )
         for numbers in tied_parameters(parts).values():
-            places = sorted({str(self.devices[number]) for number in numbers})
-            if len(places) > 1:
+            on_devices = sorted({str(self.devices[number]) for number in numbers})
+            if len(on_devices) > 1:
                 raise ValueError(
                     f"parts {', '.join(map(str, numbers))} share a parameter and were given the devices "
-                    f"{', '.join(places)}; a parameter lies on one: give them all {self.devices[numbers[0]]}, or use "
-                    "a rank for each part (ModelParallel)"
+                    f"{', '.join(on_devices)}; a parameter lies on one: give them all {self.devices[numbers[0]]}, or "
+                    "use a rank for each part (ModelParallel)"
                 )
         self.parts = nn.ModuleList(part.to(device) for part, device in zip(parts, self.devices, strict=True))
 
@@ -116,14 +116,14 @@ class ModelParallel(nn.Module):
         if self.is_first:
             entering = self._here(x, "x")
         else:
-            told = self.passing.listen()
-            entering = self.passing.recv_activation(told)
-            entering.requires_grad_(told.needs_gradient)  # a leaf, whose .grad is sent back below
+            spec = self.passing.recv_spec()
+            entering = self.passing.recv_activation(spec)
+            entering.requires_grad_(spec.needs_gradient)  # a leaf, whose .grad is sent back below
         with self._working("forward"):
             leaving: torch.Tensor = self.part(entering)
             loss = loss_of(leaving, self._here(target, "the target")) if self.is_last else None
         if not self.is_last:
-            self.passing.tell(leaving)
+            self.passing.send_spec(leaving)
             self.passing.send_activation(leaving)
 
         # Backward: from the next rank, back through this part, to the rank before.
@@ -156,15 +156,15 @@ class ModelParallel(nn.Module):
         return loss_of(output, self._here(target, "the target")) if self.is_last else output
 
     def _from_previous(self) -> torch.Tensor:
-        told = self.passing.listen()
-        if not told.needs_gradient:
-            return self.passing.recv_activation(told)
+        spec = self.passing.recv_spec()
+        if not spec.needs_gradient:
+            return self.passing.recv_activation(spec)
         anchor = torch.zeros((), device=self.me.device, requires_grad=True)
-        received: torch.Tensor = RecvFromPrevious.apply(anchor, self.passing, told)
+        received: torch.Tensor = RecvFromPrevious.apply(anchor, self.passing, spec)
         return received
 
     def _to_next(self, leaving: torch.Tensor) -> torch.Tensor:
-        self.passing.tell(leaving)
+        self.passing.send_spec(leaving)
         if leaving.requires_grad:
             begin: torch.Tensor = SendToNext.apply(leaving, self.passing)
             return begin

@@ -71,13 +71,13 @@ def time_costs(model: nn.Module, x: torch.Tensor, *, repetitions: int = 5) -> li
         for _ in range(repetitions + 1):
             timeline, entering = Timeline(device=x.device), x
             for name, piece in row.items():
-                entering = _there_and_back(timeline, name, piece, entering)
+                entering = _forward_and_backward(timeline, name, piece, entering)
             for name, mine in times_s.items():
                 mine.append(timeline.time_s(name))
     return [statistics.median(mine[1:]) for mine in times_s.values()]
 
 
-def _there_and_back(timeline: Timeline, name: str, piece: nn.Module, x: torch.Tensor) -> torch.Tensor:
+def _forward_and_backward(timeline: Timeline, name: str, piece: nn.Module, x: torch.Tensor) -> torch.Tensor:
     """One piece on its own, as a rank would run it; returns what the next piece is given."""
     x = x.detach().requires_grad_(x.requires_grad)  # nobody asks for the gradient of the batch itself
     with timeline.span(name):

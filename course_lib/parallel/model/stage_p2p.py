@@ -68,33 +68,33 @@ class Passing:
 
     def forget(self) -> None:
         """The next batch may have another shape or dtype, or other parts of the model may be frozen."""
-        self._heard: dict[bool, TensorSpec] = {}  # what the rank before told; by whether gradients are recorded
-        self._told: dict[bool, TensorSpec] = {}  # what the next rank was told
+        self._recv_specs: dict[bool, TensorSpec] = {}  # what the rank before told; by whether gradients are recorded
+        self._sent_specs: dict[bool, TensorSpec] = {}  # what the next rank was told
 
-    def listen(self) -> TensorSpec:
+    def recv_spec(self) -> TensorSpec:
         """What the rank before sends at every batch; waits for the message that says so, the first time."""
         mode = torch.is_grad_enabled()
-        if mode not in self._heard:
+        if mode not in self._recv_specs:
             numbers = torch.empty(3 + _MOST_DIMS, dtype=torch.int64, device=self.me.device)
             with self.timeline.span("recv", kind="recv"):
                 exchange([recv(numbers, self.me.rank - 1)])
-            self._heard[mode] = TensorSpec.of(numbers.tolist())
-        return self._heard[mode]
+            self._recv_specs[mode] = TensorSpec.of(numbers.tolist())
+        return self._recv_specs[mode]
 
-    def tell(self, activation: torch.Tensor) -> None:
+    def send_spec(self, activation: torch.Tensor) -> None:
         """Tell the next rank what this rank sends at every batch; a message, the first time."""
         mode = torch.is_grad_enabled()
         now = TensorSpec(tuple(activation.shape), activation.dtype, activation.requires_grad)
-        if mode not in self._told:
+        if mode not in self._sent_specs:
             numbers = torch.tensor(now.numbers(), dtype=torch.int64, device=self.me.device)
             with self.timeline.span("send", kind="send"):
                 exchange([send(numbers, self.me.rank + 1)])
-            self._told[mode] = now
-        if now != self._told[mode]:
+            self._sent_specs[mode] = now
+        if now != self._sent_specs[mode]:
             raise ValueError(
                 f"rank {self.me.rank} has {now} to pass on, but at the first batch it told rank {self.me.rank + 1} to "
-                f"expect {self._told[mode]}. Keep to that (drop a smaller last batch), or call forget_shapes() on "
-                "every rank before a batch that differs."
+                f"expect {self._sent_specs[mode]}. Keep to that (drop a smaller last batch), or call forget_shapes() "
+                "on every rank before a batch that differs."
             )
 
     def send_activation(self, activation: torch.Tensor) -> None:
@@ -102,9 +102,9 @@ class Passing:
         with self.timeline.span("send", kind="send"):
             exchange([send(activation.detach().contiguous(), self.me.rank + 1)])
 
-    def recv_activation(self, told: TensorSpec) -> torch.Tensor:
+    def recv_activation(self, spec: TensorSpec) -> torch.Tensor:
         """What the part before made of the batch: its values, without a history."""
-        activation = torch.empty(told.shape, dtype=told.dtype, device=self.me.device)
+        activation = torch.empty(spec.shape, dtype=spec.dtype, device=self.me.device)
         with self.timeline.span("recv", kind="recv"):
             exchange([recv(activation, self.me.rank - 1)])
         return activation
@@ -148,9 +148,9 @@ class RecvFromPrevious(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, passing: Passing, told: TensorSpec) -> torch.Tensor:
+    def forward(ctx: Any, anchor: torch.Tensor, passing: Passing, spec: TensorSpec) -> torch.Tensor:
         ctx.passing = passing
-        return passing.recv_activation(told)
+        return passing.recv_activation(spec)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, None, None]:

@@ -57,7 +57,7 @@ class TiedParameters:
         self._rank = rank
         self._shared = [(*mine[p], sorted(ranks)) for p, ranks in holders.items() if p in mine and len(ranks) > 1]
         self._is_sum: set[int] = set()  # whose gradient, by its number in ``_shared``, is a sum over all copies
-        self._aside: dict[int, Tensor] = {}  # such sums, while further gradients come
+        self._stashed: dict[int, Tensor] = {}  # such sums, while further gradients come
 
     def sum_gradients(self) -> None:
         """After backward, before the step: each copy gets the sum of the gradients of all copies.
@@ -70,7 +70,7 @@ class TiedParameters:
             if not parameter.requires_grad:  # on all ranks alike
                 continue
             if number in self._is_sum:  # nothing has come since
-                self._set_aside(number)
+                self._stash(number)
             gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
             mine = in_one_piece(gradient)
             by_rank = {r: mine if r == self._rank else mine.new_empty(mine.shape) for r in ranks}
@@ -85,7 +85,7 @@ class TiedParameters:
         """In this block gradients of one batch come, and at its end they are added up over the copies."""
         numbers = range(len(self._shared))
         for number in numbers:
-            self._set_aside(number)
+            self._stash(number)
         try:
             yield
             self.sum_gradients()
@@ -102,17 +102,17 @@ class TiedParameters:
 
     def _on_gradient(self, number: int, _gradient: Any) -> None:
         if number in self._is_sum:
-            self._set_aside(number)
+            self._stash(number)
 
-    def _set_aside(self, number: int) -> None:
+    def _stash(self, number: int) -> None:
         part, name, _ = self._shared[number]
         parameter = part.get_parameter(name)
         self._is_sum.discard(number)
         if parameter.grad is not None:
-            self._aside[number], parameter.grad = parameter.grad, None
+            self._stashed[number], parameter.grad = parameter.grad, None
 
     def _add_again(self, number: int) -> None:
-        before = self._aside.pop(number, None)
+        before = self._stashed.pop(number, None)
         if before is not None:
             part, name, _ = self._shared[number]
             parameter = part.get_parameter(name)

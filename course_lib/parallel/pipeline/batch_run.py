@@ -33,7 +33,7 @@ __all__ = ["BatchRun"]
 class BatchRun:
     """The stages of this rank, by number, while a batch goes through them.
 
-    ``ranks[r]`` is the global rank that plays rank r of the schedule. ``told[s, i]`` is what stage s passes on of
+    ``ranks[r]`` is the global rank that plays rank r of the schedule. ``spec[s, i]`` is what stage s passes on of
     micro-batch i: both ends of a message look there, one to make room and the other to keep to it.
     """
 
@@ -42,34 +42,34 @@ class BatchRun:
         me: Rank,
         ranks: Sequence[int],
         stages: Mapping[int, StageRun],
-        told: Mapping[tuple[int, int], TensorSpec],
+        spec: Mapping[tuple[int, int], TensorSpec],
     ) -> None:
-        self.me, self.ranks, self.stages, self.told = me, ranks, stages, told
+        self.me, self.ranks, self.stages, self.spec = me, ranks, stages, spec
         self.spans: list[ActionSpan] = []
         self._rank = list(ranks).index(me.rank)
-        self._under_way: dict[Transfer, Callable[[], None]] = {}  # messages, and what waits for each
+        self._in_flight: dict[Transfer, Callable[[], None]] = {}  # messages, and what waits for each
 
     def go(self, moves: Sequence[Move]) -> None:
         with self._thread(moves) as thread:
-            for sends, recvs, awaits, action, beside in moves:
+            for sends, recvs, awaits, action, overlapped in moves:
                 self._start(sends, recvs)
                 if action is None:  # the last messages of all
                     break
                 for transfer in awaits:
                     self._wait_for(transfer)
-                if beside is None or thread is None:
+                if overlapped is None or thread is None:
                     self.spans.append(self._run(action))
                     self._hand_over(action)
                 else:
-                    self._run_both(thread, action, beside)
-        for transfer in list(self._under_way):
+                    self._run_both(thread, action, overlapped)
+        for transfer in list(self._in_flight):
             self._wait_for(transfer)
 
     @staticmethod
     def _thread(moves: Sequence[Move]) -> contextlib.AbstractContextManager[ThreadPoolExecutor | None]:
         """A second thread where two actions overlap; it ends with the batch."""
-        if any(move.beside for move in moves):
-            return ThreadPoolExecutor(max_workers=1, thread_name_prefix="beside a forward")
+        if any(move.overlapped for move in moves):
+            return ThreadPoolExecutor(max_workers=1, thread_name_prefix="overlapped a forward")
         return contextlib.nullcontext()
 
     def _run(self, action: Action) -> ActionSpan:
@@ -80,11 +80,11 @@ class BatchRun:
     def _run_both(self, thread: ThreadPoolExecutor, forward: Action, backward: Action) -> None:
         """A forward here, a backward in the thread, at the same time; what they made goes on when both are done."""
         self.stages[forward.stage].expect_forward()  # counted before the backward lets go of anything
-        under_way = thread.submit(self._run_on, self._stream(), backward)
+        future = thread.submit(self._run_on, self._stream(), backward)
         try:
             self.spans.append(self._run(forward))
         finally:
-            span = under_way.result()  # not before it is over, whatever the forward did
+            span = future.result()  # not before it is over, whatever the forward did
         self.spans.append(span)
         self._hand_over(forward)
         self._hand_over(backward)
@@ -115,11 +115,11 @@ class BatchRun:
         if messages:
             with only_on_gloo(self.me.backend == "gloo"):  # recvs are early there: see comm_plan.py
                 started = start([*messages.values()])
-            for place, transfer in enumerate(messages):
-                self._under_way[transfer] = partial(started.wait_for, place)
+            for index, transfer in enumerate(messages):
+                self._in_flight[transfer] = partial(started.wait_for, index)
 
     def _wait_for(self, transfer: Transfer) -> None:
-        wait = self._under_way.pop(transfer, None)
+        wait = self._in_flight.pop(transfer, None)
         if wait is not None:  # a gradient that nobody wants is not under way
             wait()
 
@@ -131,12 +131,12 @@ class BatchRun:
     def _make_room(self, transfer: Transfer) -> Tensor | None:
         """An empty tensor among the inputs of a stage, or among its gradients, to be filled by a message."""
         kind, i, from_stage, to_stage, *_ = transfer
-        told, stage = self.told[min(from_stage, to_stage), i], self.stages[to_stage]
-        if kind == "B" and not told.needs_gradient:
+        spec, stage = self.spec[min(from_stage, to_stage), i], self.stages[to_stage]
+        if kind == "B" and not spec.needs_gradient:
             return None
-        room = torch.empty(told.shape, dtype=told.dtype, device=self.me.device)
+        room = torch.empty(spec.shape, dtype=spec.dtype, device=self.me.device)
         if kind == "F":
-            stage.inputs[i] = room.requires_grad_(told.needs_gradient)
+            stage.inputs[i] = room.requires_grad_(spec.needs_gradient)
         else:
             stage.gradients[i] = room
         return room
@@ -156,7 +156,7 @@ class BatchRun:
         kind, i, from_stage, to_stage, *_ = transfer
         if kind == "B":
             return  # the gradient of what was received: of that same shape
-        expected, found = self.told[from_stage, i], TensorSpec(tuple(made.shape), made.dtype, made.requires_grad)
+        expected, found = self.spec[from_stage, i], TensorSpec(tuple(made.shape), made.dtype, made.requires_grad)
         if found != expected:
             raise ValueError(
                 f"stage {from_stage} has {found} to pass on, where in the first batch stage {to_stage} was told to "

@@ -24,14 +24,14 @@ __all__ = ["Move", "moves_of", "proofs_of"]
 class Move(NamedTuple):
     """Start ``sends`` and ``recvs`` together, wait for those in ``awaits``, run the action.
 
-    Where two actions overlap, ``beside`` is the backward, which runs at the same time.
+    Where two actions overlap, ``overlapped`` is the backward, which runs at the same time.
     """
 
     sends: tuple[Transfer, ...]
     recvs: tuple[Transfer, ...]
     awaits: tuple[Transfer, ...]
     action: Action | None
-    beside: Action | None = None
+    overlapped: Action | None = None
 
 
 def moves_of(schedule: Schedule, rank: int, *, early: bool = False) -> tuple[Move, ...]:
@@ -44,10 +44,10 @@ def moves_of(schedule: Schedule, rank: int, *, early: bool = False) -> tuple[Mov
     if early and len(steps) > 1:
         recvs = [recvs[0] + recvs[1], *recvs[2:], ()]
     moves = []
-    for (sends, _, action, beside), started in zip(steps, recvs, strict=True):
-        arrivals = [schedule.dependencies.awaits.get(each) for each in (action, beside) if each]
+    for (sends, _, action, overlapped), started in zip(steps, recvs, strict=True):
+        arrivals = [schedule.dependencies.awaits.get(each) for each in (action, overlapped) if each]
         awaits = tuple(each for arrival in arrivals if arrival for each in (arrival, *proofs[arrival]))
-        moves.append(Move(sends, started, awaits, action, beside))
+        moves.append(Move(sends, started, awaits, action, overlapped))
     return tuple(moves)
 
 

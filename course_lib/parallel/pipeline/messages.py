@@ -22,13 +22,13 @@ class MessageStep(NamedTuple):
     """Start ``sends`` and ``recvs`` together, wait for what the action needs, run the action.
 
     Recvs may be for a later action; sends are of earlier ones. The last step of a rank may have no action. Where two
-    actions overlap, ``beside`` is the backward.
+    actions overlap, ``overlapped`` is the backward.
     """
 
     sends: tuple[Transfer, ...]
     recvs: tuple[Transfer, ...]
     action: Action | None
-    beside: Action | None = None
+    overlapped: Action | None = None
 
 
 def steps_of(schedule: Schedule) -> tuple[tuple[MessageStep, ...], ...]:
@@ -59,7 +59,7 @@ def steps_of(schedule: Schedule) -> tuple[tuple[MessageStep, ...], ...]:
             _hand_out(made, sends, recvs)
             now = step
         if latest[rank] == step:
-            steps[rank][-1] = steps[rank][-1]._replace(beside=action)
+            steps[rank][-1] = steps[rank][-1]._replace(overlapped=action)
         else:
             close(rank, action)
         latest[rank] = step

@@ -52,12 +52,12 @@ class RowStage:
         self.shape, self.device, self.dtype = tuple(shape), me.device, _dtype_of(stages)
         self.x, self.target = (part.to(me.device).chunk(num_micro_batches) for part in batch)
         self.losses: list[Tensor] = []  # of the last stage, in the order in which they were computed
-        self._kept: dict[int, tuple[Tensor, Tensor]] = {}  # by micro-batch: what came in, and what came of it
+        self._saved: dict[int, tuple[Tensor, Tensor]] = {}  # by micro-batch: what came in, and what came of it
 
     @property
     def in_flight(self) -> list[int]:
         """The micro-batches whose forward has been run and whose backward has not."""
-        return list(self._kept)
+        return list(self._saved)
 
     def room(self) -> Tensor:
         """A new tensor, in which what a neighbour sends can arrive: activations or their gradient."""
@@ -73,7 +73,7 @@ class RowStage:
         if self.is_last:
             made = self.loss_of(made, self.target[i]) / self.num_micro_batches
             self.losses.append(made.detach())
-        self._kept[i] = given, made
+        self._saved[i] = given, made
         return made.detach().contiguous()
 
     def backward(self, i: int, arrived: Tensor | None = None) -> Tensor | None:
@@ -81,12 +81,12 @@ class RowStage:
 
         What to send to the stage before; None on the first.
         """
-        if i not in self._kept:
+        if i not in self._saved:
             raise ValueError(
                 f"backward({i}) was asked for before forward({i}); in flight are the micro-batches {self.in_flight}."
             )
         gradient = None if self.is_last else _needed(arrived, f"backward({i}, ...)", "a gradient")
-        given, made = self._kept.pop(i)
+        given, made = self._saved.pop(i)
         if made.requires_grad:  # else nothing in the first stage learns
             made.backward(gradient)
         return None if self.is_first else given.grad

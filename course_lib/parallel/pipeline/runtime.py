@@ -108,7 +108,7 @@ class Pipeline:
             True: moves_of(schedule if overlap else schedule.one_by_one(), self.rank, early=early),
             False: moves_of(schedule.forward_only(), self.rank, early=early),
         }
-        self._told: dict[bool, dict[tuple[int, int], TensorSpec]] = {}
+        self._specs: dict[bool, dict[tuple[int, int], TensorSpec]] = {}
 
     def parameters(self) -> list[nn.Parameter]:
         """Those of this rank's stages, each once."""
@@ -148,7 +148,7 @@ class Pipeline:
 
     def forget_shapes(self) -> None:
         """On every rank, before a batch with another shape or dtype, or after (un)freezing parameters."""
-        self._told.clear()
+        self._specs.clear()
 
     def _run(self, x: Tensor | None, target: Tensor | None, *, with_backward: bool) -> dict[int, StageRun]:
         """The stages of this rank, after a batch."""
@@ -160,9 +160,9 @@ class Pipeline:
             stages[0].inputs = dict(enumerate(self._cut(x, "x")))
         if with_backward and self.schedule.num_stages - 1 in stages:
             stages[self.schedule.num_stages - 1].targets = self._cut(target, "the target")
-        if with_backward not in self._told:
-            self._told[with_backward] = find_shapes(self.me, self.schedule, stages, self.ranks)
-        batch = BatchRun(self.me, self.ranks, stages, self._told[with_backward])
+        if with_backward not in self._specs:
+            self._specs[with_backward] = find_shapes(self.me, self.schedule, stages, self.ranks)
+        batch = BatchRun(self.me, self.ranks, stages, self._specs[with_backward])
         batch.go(self._moves[with_backward])
         self.spans = batch.spans
         return stages

@@ -17,12 +17,12 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.model.cutting import buffers_kept
 from course_lib.parallel.model.stage_p2p import TensorSpec
 from course_lib.parallel.pipeline.stage_run import StageFailed, StageRun
-from course_lib.parallel.pipeline.wrapped import HoldsBack
+from course_lib.parallel.pipeline.wrapped import DefersReduction
 from course_lib.schedules.table import Schedule
 
 __all__ = ["find_shapes"]
 
-_NUM_TOLD = len(TensorSpec((), torch.float32, needs_gradient=False).numbers())
+_SPEC_NUMEL = len(TensorSpec((), torch.float32, needs_gradient=False).numbers())
 
 
 def find_shapes(
@@ -33,23 +33,23 @@ def find_shapes(
     ``stages`` are those of this rank; stage 0 has its inputs. One message goes from the rank of each stage to the rank
     of the next, with what it passes on of every micro-batch.
     """
-    told: dict[tuple[int, int], TensorSpec] = {}
+    specs: dict[tuple[int, int], TensorSpec] = {}
     numbers = range(schedule.num_micro_batches)
     for stage in range(schedule.num_stages - 1):
         here, next_ = (ranks[schedule.rank_of_stage[s]] for s in (stage, stage + 1))
         if me.rank == here:
             run = stages[stage]
-            entering = [told[stage - 1, i] if stage else _told(run.inputs[i]) for i in numbers]
+            entering = [specs[stage - 1, i] if stage else _spec_of(run.inputs[i]) for i in numbers]
             leaving = {each: _try_out(me, run, each) for each in _to_try(run, entering)}
-            told |= {(stage, i): leaving[entering[i]] for i in numbers}
+            specs |= {(stage, i): leaving[entering[i]] for i in numbers}
             if next_ != here:
-                lines = [told[stage, i].numbers() for i in numbers]
+                lines = [specs[stage, i].numbers() for i in numbers]
                 exchange([send(torch.tensor(lines, device=me.device), next_)])
         elif me.rank == next_:
-            room = torch.empty(len(numbers), _NUM_TOLD, dtype=torch.int64, device=me.device)
+            room = torch.empty(len(numbers), _SPEC_NUMEL, dtype=torch.int64, device=me.device)
             exchange([recv(room, here)])
-            told |= {(stage, i): TensorSpec.of(line) for i, line in enumerate(room.tolist())}
-    return told
+            specs |= {(stage, i): TensorSpec.of(line) for i, line in enumerate(room.tolist())}
+    return specs
 
 
 def _to_try(run: StageRun, entering: Sequence[TensorSpec]) -> list[TensorSpec]:
@@ -59,7 +59,7 @@ def _to_try(run: StageRun, entering: Sequence[TensorSpec]) -> list[TensorSpec]:
     samples, which divides where this one's does not. So all of them try twice.
     """
     shapes = list(dict.fromkeys(entering))
-    return (shapes * 2)[:2] if isinstance(run.module, HoldsBack) else shapes
+    return (shapes * 2)[:2] if isinstance(run.module, DefersReduction) else shapes
 
 
 def _try_out(me: Rank, run: StageRun, entering: TensorSpec) -> TensorSpec:
@@ -68,7 +68,7 @@ def _try_out(me: Rank, run: StageRun, entering: TensorSpec) -> TensorSpec:
     devices = [me.device] if me.device.type == "cuda" else []
     try:
         with torch.random.fork_rng(devices=devices), buffers_kept(run.module):
-            return _told(run.module(x.requires_grad_(entering.needs_gradient)))
+            return _spec_of(run.module(x.requires_grad_(entering.needs_gradient)))
     except Exception as error:
         raise StageFailed(
             f"stage {run.stage} failed when it was tried out, before the first micro-batch, on zeros of shape "
@@ -76,7 +76,7 @@ def _try_out(me: Rank, run: StageRun, entering: TensorSpec) -> TensorSpec:
         ) from error
 
 
-def _told(x: Tensor) -> TensorSpec:
+def _spec_of(x: Tensor) -> TensorSpec:
     if not isinstance(x, Tensor):
         raise TypeError(f"it gave a {type(x).__name__}; what one stage gives to the next is one tensor")
     return TensorSpec(tuple(x.shape), x.dtype, x.requires_grad)

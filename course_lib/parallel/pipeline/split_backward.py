@@ -36,7 +36,7 @@ def backward_for_inputs(
     if not trunk:  # the output does not depend on the inputs: all there is to do is for the weights
         return torch.zeros_like(inputs), lambda: torch.autograd.backward([output], begin)
     leaves = {get_gradient_edge(p).node: p for p in parameters if p.requires_grad}
-    branches = {node: _leaves_beside(node, trunk, leaves) for node in trunk}
+    branches = {node: _branch_leaves(node, trunk, leaves) for node in trunk}
     branches = {node: found for node, found in branches.items() if found}
     arrived: dict[Node, tuple[Any, ...]] = {}
     hooks = [node.register_prehook(_note(arrived, node)) for node in branches]
@@ -94,7 +94,7 @@ def _nodes_towards(start: Node, end: Node) -> dict[Node, None]:
     return trunk
 
 
-def _leaves_beside(node: Node, trunk: Collection[Node], leaves: dict[Node, Tensor]) -> frozenset[Node]:
+def _branch_leaves(node: Node, trunk: Collection[Node], leaves: dict[Node, Tensor]) -> frozenset[Node]:
     """The weights that can be reached from a node without walking along the trunk."""
     found, seen = set[Node](), set[Node]()
     todo = [child for child, _ in node.next_functions if child is not None and child not in trunk]

@@ -23,7 +23,7 @@ class StageFailed(RuntimeError):
     """A stage raised; the message says which one and in which action, and the cause is what it raised."""
 
 
-class _Kept(NamedTuple):
+class _Saved(NamedTuple):
     """What a forward leaves for its backward."""
 
     entered: Tensor
@@ -61,7 +61,7 @@ class StageRun:
         self.input_gradients: dict[int, Tensor] = {}
         self.losses: list[Tensor] = []  # their sum is the mean loss of the batch
         self.peak_in_flight = 0
-        self._kept: dict[int, _Kept] = {}
+        self._saved: dict[int, _Saved] = {}
         self._for_weights: dict[int, Callable[[], None]] = {}
 
     def run(self, action: Action) -> None:
@@ -77,7 +77,7 @@ class StageRun:
     def expect_forward(self) -> None:
         """Count a micro-batch that is about to be in flight."""
         if self.with_backward:
-            num_in_flight = len(self._kept) + len(self._for_weights) + 1
+            num_in_flight = len(self._saved) + len(self._for_weights) + 1
             self.peak_in_flight = max(self.peak_in_flight, num_in_flight)
 
     # -- the four actions ---------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class StageRun:
         else:
             self.outputs[i] = left.detach().requires_grad_(left.requires_grad)
         if self.with_backward:
-            self._kept[i] = _Kept(entered, get_gradient_edge(left) if left.requires_grad else None)
+            self._saved[i] = _Saved(entered, get_gradient_edge(left) if left.requires_grad else None)
 
     def _loss(self, output: Tensor, i: int) -> Tensor:
         """The part of a micro-batch in the batch's mean loss: its own mean, by its share of the samples."""
@@ -110,7 +110,7 @@ class StageRun:
         return self._loss_of(output, target) * (len(target) / sum(map(len, self.targets)))
 
     def _backward(self, i: int) -> None:
-        entered, begin = self._kept.pop(i)
+        entered, begin = self._saved.pop(i)
         gradient = self.gradients.pop(i, None)  # none on the last stage, where it goes back from a loss
         if begin is not None:
             torch.autograd.backward([begin], None if gradient is None else [gradient])
@@ -118,10 +118,10 @@ class StageRun:
             self.input_gradients[i] = torch.zeros_like(entered) if entered.grad is None else entered.grad
 
     def _backward_inputs(self, i: int) -> None:
-        entered, begin = self._kept[i]
+        entered, begin = self._saved[i]
         if not entered.requires_grad:  # nobody waits for it: W does the whole
             return
-        del self._kept[i]
+        del self._saved[i]
         gradient = self.gradients.pop(i, None)
         if begin is None:  # the output does not depend on the input, nor on any weight
             self.input_gradients[i], self._for_weights[i] = torch.zeros_like(entered), lambda: None

@@ -15,28 +15,28 @@ from torch import nn
 from course_lib.parallel.model.cutting import tied_parameters
 from course_lib.schedules.table import Schedule
 
-__all__ = ["HoldsBack", "gradients_sent_once", "refuse_to_wrap"]
+__all__ = ["DefersReduction", "gradients_sent_once", "refuse_to_wrap"]
 
 
 @runtime_checkable
-class HoldsBack(Protocol):
+class DefersReduction(Protocol):
     """A wrapper that can keep gradients on this rank, and send them when it is told to."""
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]: ...
 
-    def reduce_held_back(self) -> None: ...
+    def reduce_deferred(self) -> None: ...
 
 
 @contextlib.contextmanager
 def gradients_sent_once(stages: Iterable[nn.Module]) -> Iterator[None]:
     """In this block, stages that can hold gradients back do so; at its end they send them."""
-    holding = [stage for stage in stages if isinstance(stage, HoldsBack)]
+    deferring = [stage for stage in stages if isinstance(stage, DefersReduction)]
     with contextlib.ExitStack() as block:
-        for stage in holding:
+        for stage in deferring:
             block.enter_context(stage.no_sync())
         yield
-    for stage in holding:
-        stage.reduce_held_back()
+    for stage in deferring:
+        stage.reduce_deferred()
 
 
 def refuse_to_wrap(stages: Sequence[nn.Module], schedule: Schedule, *, overlap: bool) -> None:

@@ -20,16 +20,16 @@ _HOME_OF = {
     "Rows": "row_sharding",
     "ShardedOptimizer": "zero.sharded_optimizer",
     "WholeMatrixOptimizer": "tools.whole_matrices",
+    "assign_owners": "tools.whole_matrices",
     "clip_gradients": "clipping",
     "clip_shards": "clipping",
-    "deal_out": "tools.whole_matrices",
     "fill_from_meta": "tools.whole_weights",
     "load_sharded": "tools.checkpoint",
     "newest_checkpoint": "tools.checkpoint",
     "save_sharded": "tools.checkpoint",
     "start_save_sharded": "tools.checkpoint",
+    "unsharded": "tools.whole_weights",
     "watched_step": "tools.watching",
-    "whole": "tools.whole_weights",
 }
 
 __all__ = sorted(_HOME_OF)

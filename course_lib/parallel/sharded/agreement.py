@@ -76,7 +76,7 @@ def check_memory(parameters: Sequence[Tensor]) -> None:
                     "Give it memory with p.contiguous()."
                 )
         if len(sharing) > 1:
-            _check_apart(sharing)
+            _check_distinct(sharing)
 
 
 def _overlaps_itself(p: Tensor) -> bool:
@@ -89,7 +89,7 @@ def _overlaps_itself(p: Tensor) -> bool:
     return False
 
 
-def _check_apart(sharing: Sequence[Tensor]) -> None:
+def _check_distinct(sharing: Sequence[Tensor]) -> None:
     """Byte by byte, since columns of one matrix lie between each other without touching."""
     taken = torch.zeros(sharing[0].untyped_storage().nbytes(), dtype=torch.bool)
     for p in sharing:

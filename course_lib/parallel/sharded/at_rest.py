@@ -29,13 +29,13 @@ __all__ = ["AtRest", "ShardedParameter", "StandIn"]
 
 
 class ShardedParameter:
-    """A parameter of which this rank keeps its rows. ``places`` are the modules that hold it, and under which name."""
+    """A parameter of which this rank keeps its rows. ``holders`` are the modules that hold it, and under which name."""
 
-    def __init__(self, members: Members, name: str, parameter: nn.Parameter, places: list[tuple[nn.Module, str]]):
-        self.name, self.places = name, places  # of several names, where it is tied, the first
+    def __init__(self, members: Members, name: str, parameter: nn.Parameter, holders: list[tuple[nn.Module, str]]):
+        self.name, self.holders = name, holders  # of several names, where it is tied, the first
         self.rows = Rows(tuple(parameter.shape), members.count)
         self.is_trained, self._members = parameter.requires_grad, members
-        self.become(self.rows.cut(parameter.detach(), members.place).clone())
+        self.become(self.rows.cut(parameter.detach(), members.group_rank).clone())
 
     def become(self, rows: Tensor) -> None:
         """Keep these rows from now on."""
@@ -43,13 +43,13 @@ class ShardedParameter:
         self.shard.is_part = self.rows.num_parts > 1
         held_in_parts([self.shard], "FullySharded", self._members, AVERAGED_BY)
         self.born_as = (rows.dtype, rows.device)
-        for module, attribute in self.places:
+        for module, attribute in self.holders:
             module._parameters[attribute] = self.shard
 
     def names_in(self, model: nn.Module) -> list[str]:
         """All names of this parameter in the model's ``state_dict()``; several where it is tied."""
         name_of = {part: name for name, part in model.named_modules()}
-        return [f"{name_of[module]}.{attribute}".lstrip(".") for module, attribute in self.places]
+        return [f"{name_of[module]}.{attribute}".lstrip(".") for module, attribute in self.holders]
 
 
 # What a stand-in tells: all of it is true of the shard as well.
@@ -65,7 +65,7 @@ _FACTS = (
     "grad",
     "grad_fn",
 )
-_TOLD: frozenset[Callable[..., Any]] = frozenset(
+_ANSWERED: frozenset[Callable[..., Any]] = frozenset(
     [inspect.getattr_static(Tensor, name).__get__ for name in _FACTS]
     + [inspect.getattr_static(Tensor, name).__set__ for name in ("requires_grad", "grad")]
     + [Tensor.requires_grad_, Tensor.size, Tensor.stride, Tensor.dim, Tensor.numel, torch.numel, Tensor.__len__]
@@ -101,7 +101,7 @@ class StandIn(WeightShard):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        if func in _TOLD:
+        if func in _ANSWERED:
             return func(*(a.shard if isinstance(a, StandIn) else a for a in args), **(kwargs or {}))
         found = [a for a in (*args, *(kwargs or {}).values()) if isinstance(a, StandIn)]
         what = found[0].what if found else "one of the parameters is at rest: this rank keeps some of its rows"

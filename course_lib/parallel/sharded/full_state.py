@@ -45,7 +45,7 @@ def load_full_state_dict(module: nn.Module, units: Sequence[Unit], state: Mappin
                 "full_state_dict() returns them; a shard of another run is none."
             )
     for parameter, names in rows:
-        parameter.shard.copy_(parameter.rows.cut(state[names[0]], units[0].members.place))
+        parameter.shard.copy_(parameter.rows.cut(state[names[0]], units[0].members.group_rank))
     own = {name for _, names in rows for name in names}
     for name, buffer in module.state_dict().items():
         if name not in own:

@@ -33,7 +33,7 @@ from course_lib.parallel.sharded.agreement import check_memory
 from course_lib.parallel.sharded.full_state import check_own_rows, full_state_dict, load_full_state_dict
 from course_lib.parallel.sharded.hooks import call_around_forward
 from course_lib.parallel.sharded.misuse import AVERAGED_BY, COPIED, CREATE_GRAPH, MISSING
-from course_lib.parallel.sharded.partial_reshard import ReshardedPiece, neighbours_of
+from course_lib.parallel.sharded.partial_reshard import ReshardedPiece, reshard_members
 from course_lib.parallel.sharded.prefetch_order import Order, Passed
 from course_lib.parallel.sharded.reduction import Reduction
 from course_lib.parallel.sharded.unit import Unit, Use
@@ -86,9 +86,9 @@ class FullySharded(nn.Module):
         at_least(0, prefetch=prefetch)
         self.me, self.members, self.compute_dtype = me, Members.of(me, group), compute_dtype
         self.reshard_after_forward, self.prefetch = reshard_after_forward, prefetch
-        between = neighbours_of(me, self.members, reshard_after_forward)
+        between = reshard_members(me, self.members, reshard_after_forward)
         self._reshards = between is not None
-        self._neighbours = between if between is not self.members else None
+        self._reshard_members = between if between is not self.members else None
         groups = [group, *([replicas] if replicas else [])]
         check_model(me, module, (FullySharded, *WRAPPERS), groups)
         check_memory(list(module.parameters()))
@@ -104,7 +104,7 @@ class FullySharded(nn.Module):
         self._passed = Passed(self._forward_order, self._backward_order)
         self._backward: int | None = None  # autograd's number of the backward that is under way
         self._wants_all = True  # gradients of all parameters, and not those of inputs alone
-        self._borrowed: list[Use] = []  # what this backward has made whole
+        self._unsharded: list[Use] = []  # what this backward has made whole
         self._synchronise = True  # False within no_sync
         for unit in self.units:
             call_around_forward(unit, self._before_forward, self._after_forward, compute_dtype)
@@ -117,7 +117,7 @@ class FullySharded(nn.Module):
         try:
             output = self.module(*args, **kwargs)
         finally:
-            self._let_go()
+            self._release()
         if self._reduction.find_unused_parameters and not torch.is_grad_enabled():
             self._reduction.compare(self._passed)  # else at the end of backward
         return output
@@ -130,21 +130,21 @@ class FullySharded(nn.Module):
         """A backward that raised has not called ``_finish``."""
         if self._backward is not None:
             self._backward = None
-            while self._borrowed:
-                self._give_back(self._borrowed.pop())
+            while self._unsharded:
+                self._reshard(self._unsharded.pop())
             for unit in self.units:
                 unit.forget()
             self._reduction.begin()
             self._passed.begin()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         """After forward, also after one that raised: units that are on their way, or whole, and not needed."""
         for unit in self.units:
             unit.drop()
             if unit.use is not None:
-                unit.use.empty()
-                unit.put()
-                unit.use, unit.num_begun = None, 0
+                unit.use.free()
+                unit.to_sharded()
+                unit.use, unit.num_started = None, 0
 
     # -- forward ------------------------------------------------------------------------------------------------
 
@@ -152,9 +152,9 @@ class FullySharded(nn.Module):
         if self._is_recomputing():  # the whole weights of the forward that is repeated
             if (use := unit.last_use()) is None:
                 raise RuntimeError(NESTED.format(names=", ".join(p.name for p in unit.parameters)))
-            self._borrow(use)
+            self._unshard(use)
             return
-        unit.num_begun += 1
+        unit.num_started += 1
         if unit.use is not None:
             return  # another module of the unit has come before
         unit.check_shards()
@@ -163,25 +163,25 @@ class FullySharded(nn.Module):
         for following in self._forward_order.after(unit, self.prefetch):
             following.start()
         unit.use = Use(unit, self._on_gradients)
-        unit.put(unit.gathered(unit.use))
+        unit.to_unsharded(unit.gathered(unit.use))
 
     def _after_forward(self, unit: Unit, inputs: Any, output: Any) -> None:
         use = unit.use
         if self._is_recomputing() or use is None:
             return
         if torch.is_grad_enabled():
-            self._listen(use, inputs, output)
-        if unit.num_begun < len(unit.modules):
+            self._register_hooks(use, inputs, output)
+        if unit.num_started < len(unit.modules):
             return  # other modules of the unit are still to come
         use.check_unchanged()
-        unit.put()
-        if torch.is_grad_enabled() and self._neighbours is not None:
-            unit.piece = ReshardedPiece.cut(self._neighbours, use.wholes)
+        unit.to_sharded()
+        if torch.is_grad_enabled() and self._reshard_members is not None:
+            unit.piece = ReshardedPiece.cut(self._reshard_members, use.unsharded)
         if self._reshards or not torch.is_grad_enabled():
-            use.empty()
-        unit.use, unit.num_begun = None, 0
+            use.free()
+        unit.use, unit.num_started = None, 0
 
-    def _listen(self, use: Use, inputs: Any, output: Any) -> None:
+    def _register_hooks(self, use: Use, inputs: Any, output: Any) -> None:
         """Be called when the unit's backward begins, and, where it has no gradients of its own, when it is over."""
         for tensor in tree_leaves(output):
             if isinstance(tensor, Tensor) and tensor.requires_grad:
@@ -189,58 +189,58 @@ class FullySharded(nn.Module):
         if use.unit.is_frozen:
             sources = [t for t in tree_leaves(inputs) if isinstance(t, Tensor) and t.requires_grad]
             if sources:
-                register_multi_grad_hook(sources, lambda _gradients: self._give_back(use))
+                register_multi_grad_hook(sources, lambda _gradients: self._reshard(use))
 
     # -- backward -----------------------------------------------------------------------------------------------
 
     def _on_output_gradient(self, use: Use) -> None:
         if torch.is_grad_enabled():
             raise RuntimeError(CREATE_GRAPH)
-        self._borrow(use)
+        self._unshard(use)
 
-    def _borrow(self, use: Use) -> None:
+    def _unshard(self, use: Use) -> None:
         """Make a unit's weights whole again, for its backward, or for a forward that backward repeats."""
         if self._backward is None:
             self._backward, self._wants_all = torch._C._current_graph_task_id(), True
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
             self._backward_order.begin()
             self._reduction.begin()
-        if use.is_borrowed:
+        if use.is_in_backward:
             return
-        use.is_borrowed = True
-        self._borrowed.append(use)
+        use.is_in_backward = True
+        self._unsharded.append(use)
         self._passed.add(use.unit)
         if not use.is_asked_for_gradients():
             self._wants_all = False
-        if not use.is_whole:
+        if not use.is_unsharded:
             use.unit.start(again=True)
         for following in self._backward_order.after(use.unit, self.prefetch):
-            if not following.is_whole:
+            if not following.is_unsharded:
                 following.start(again=True)
-        use.fill()
-        use.unit.put(use.wholes)  # for a forward that is recomputed within the unit
+        use.unshard()
+        use.unit.to_unsharded(use.unsharded)  # for a forward that is recomputed within the unit
 
-    def _give_back(self, use: Use) -> None:
-        use.empty()
-        use.is_borrowed = False
-        use.unit.put()
+    def _reshard(self, use: Use) -> None:
+        use.free()
+        use.is_in_backward = False
+        use.unit.to_sharded()
 
     def _on_gradients(self, use: Use, gradients: tuple[Tensor | None, ...]) -> None:
         """Called in backward, when the gradients of all of a unit's whole weights are complete."""
-        self._give_back(use)
+        self._reshard(use)
         if self._synchronise:
             self._reduction.start(use.unit, gradients)
         else:
-            use.unit.hold_back(gradients)
+            use.unit.defer(gradients)
 
     def _finish(self) -> None:
         """Called at the end of backward: wait for the gradients, and let go of what is still whole."""
         self._backward = None
-        strays = [name for use in self._borrowed for name in use.names_of_strays()]
-        for use in self._borrowed:
-            if use.is_borrowed:
-                self._give_back(use)
-        self._borrowed.clear()
+        strays = [name for use in self._unsharded for name in use.names_of_strays()]
+        for use in self._unsharded:
+            if use.is_in_backward:
+                self._reshard(use)
+        self._unsharded.clear()
         for unit in self.units:
             unit.forget()
         missing: list[str] = []
@@ -272,7 +272,7 @@ class FullySharded(nn.Module):
         """Take this rank's rows of a plain model's ``state_dict()``. ``ValueError`` for one that does not fit."""
         load_full_state_dict(self.module, self.units, state)
 
-    def reduce_held_back(self) -> None:
+    def reduce_deferred(self) -> None:
         """Reduce now what backwards within ``no_sync`` have left, for those who know only afterwards which was last."""
         self._reduction.begin()
         self._reduce_rest()
@@ -281,13 +281,13 @@ class FullySharded(nn.Module):
 
     def _reduce_rest(self) -> None:
         for unit in self.units:
-            if unit.held_back:
+            if unit.deferred:
                 self._reduction.start(unit, [None] * len(unit.parameters))
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
         """Gradients of backwards within stay on this rank, *whole*, and travel with the next backward outside, or by
-        ``reduce_held_back``.
+        ``reduce_deferred``.
 
         No reduce-scatters, and the memory of all gradients: what accumulation costs here. All-gathers stay as they are.
         """

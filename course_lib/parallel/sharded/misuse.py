@@ -18,8 +18,8 @@ __all__ = [
 
 AVERAGED_BY = "FullySharded(me, module, group=..., replicas=...), which averages by itself"
 INSTEAD = (
-    "Call the model, or the unit, and not a part of it; or enter `with whole(model):`, where all weights are whole. "
-    "The rows themselves, for an optimizer say, are those of model.parameters() and named_parameters()."
+    "Call the model, or the unit, and not a part of it; or enter `with unsharded(model):`, where all weights are "
+    "whole. The rows themselves, for an optimizer say, are those of model.parameters() and named_parameters()."
 )
 CLIPPED = (
     "torch.nn.utils.clip_grad_norm_ would clip by the norm of the rows that this rank keeps, every rank by another. "

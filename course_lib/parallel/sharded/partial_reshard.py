@@ -29,7 +29,7 @@ from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded.row_sharding import Packing, Rows
 
-__all__ = ["ReshardedPiece", "neighbours_of"]
+__all__ = ["ReshardedPiece", "reshard_members"]
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class ReshardedPiece:
     flat: Tensor
 
     @classmethod
-    def cut(cls, members: Members, wholes: Sequence[Tensor]) -> ReshardedPiece:
+    def cut(cls, members: Members, unsharded: Sequence[Tensor]) -> ReshardedPiece:
         """This rank's piece of whole weights, in memory of its own."""
-        rows = [Rows(tuple(whole.shape), members.count) for whole in wholes]
-        parts = [one.cut(whole.detach(), members.place) for one, whole in zip(rows, wholes, strict=True)]
+        rows = [Rows(tuple(tensor.shape), members.count) for tensor in unsharded]
+        parts = [one.cut(tensor.detach(), members.group_rank) for one, tensor in zip(rows, unsharded, strict=True)]
         packing = Packing(rows)
-        return cls(members, packing, packing.pack_part(parts, wholes[0].dtype))
+        return cls(members, packing, packing.pack_part(parts, unsharded[0].dtype))
 
     def start_all_gather(self) -> Callable[[], Tensor]:
         """Start it; calling what it returns waits, and gives what all members hold, (n, K)."""
@@ -54,7 +54,7 @@ class ReshardedPiece:
         return lambda: finish().view(self.members.count, -1)
 
 
-def neighbours_of(me: Rank, members: Members, reshard_after_forward: bool | int) -> Members | None:
+def reshard_members(me: Rank, members: Members, reshard_after_forward: bool | int) -> Members | None:
     """Among whom weights stay cut from forward to backward: ``members`` for True, None (whole) for False.
 
     A whole number m: this rank and those beside it, m in all; 1 is as False, and the number of members as True. All
@@ -68,7 +68,7 @@ def neighbours_of(me: Rank, members: Members, reshard_after_forward: bool | int)
     if count in (1, members.count):
         return members if count > 1 else None
     every = [members.ranks[first : first + count] for first in range(0, members.count, count)]
-    mine, name = every[members.place // count], f"{count} neighbours"
+    mine, name = every[members.group_rank // count], f"{count} neighbours"
     found = [one for _, one in groups_here() if one.group_desc == name and ranks_of(one) == mine]
     if found:
         return Members.of(me, found[0])
@@ -76,4 +76,4 @@ def neighbours_of(me: Rank, members: Members, reshard_after_forward: bool | int)
         group = dist.new_group(mine, use_local_synchronization=True, group_desc=name)
         return Members.of(me, group)
     groups = [dist.new_group(ranks, group_desc=name) for ranks in every]
-    return Members.of(me, groups[members.place // count])
+    return Members.of(me, groups[members.group_rank // count])

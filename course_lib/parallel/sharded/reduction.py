@@ -16,7 +16,7 @@ from course_lib.parallel.sharded.unit import Unit
 
 __all__ = ["Reduction"]
 
-_MOST_UNDER_WAY = 1  # each holds a unit's whole gradients until it is done
+_MAX_IN_FLIGHT = 1  # each holds a unit's whole gradients until it is done
 
 
 class Reduction:
@@ -45,10 +45,10 @@ class Reduction:
 
     def start(self, unit: Unit, gradients: Sequence[Tensor | None]) -> None:
         """Send a unit's gradients on their way; ``None`` stands for a weight that was not used."""
-        while len(self._scattering) >= _MOST_UNDER_WAY:
+        while len(self._scattering) >= _MAX_IN_FLIGHT:
             self._land()
         self._used |= {p for p, g in zip(unit.parameters, gradients, strict=True) if g is not None}
-        self._used |= {p for p, g in zip(unit.parameters, unit.held_back, strict=False) if g is not None}
+        self._used |= {p for p, g in zip(unit.parameters, unit.deferred, strict=False) if g is not None}
         self._scattering.append((unit, unit.start_reduction(gradients)))
 
     def _land(self) -> None:

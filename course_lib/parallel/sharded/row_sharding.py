@@ -60,10 +60,10 @@ class Rows:
         """First row of a rank, and the one after its last; they are equal where it has none."""
         return rounded_up_range(self.shape[0], self.num_parts, part)
 
-    def cut(self, whole: Tensor, part: int) -> Tensor:
-        """A rank's rows of ``whole``: a view."""
+    def cut(self, full: Tensor, part: int) -> Tensor:
+        """A rank's rows of ``full``: a view."""
         first, end = self.range_of(part)
-        return whole[first:end]
+        return full[first:end]
 
 
 class Packing:
@@ -83,37 +83,37 @@ class Packing:
         """One rank's rows of all tensors -> (K,)."""
         make = torch.zeros if self.has_padding else torch.empty
         flat = make(self.part_numel, dtype=dtype, device=shards[0].device)
-        for rows, shard, place in zip(self.tensors, shards, self._places(flat), strict=True):
+        for rows, shard, view in zip(self.tensors, shards, self._views(flat), strict=True):
             if rows.row_numel:
-                place[: shard.numel()] = shard.flatten()
+                view[: shard.numel()] = shard.flatten()
         return flat
 
     def unpack_part(self, flat: Tensor, part: int) -> list[Tensor]:
         """(K,) -> the rows of rank ``part`` of each tensor, without padding: views of ``flat``."""
         shards = []
-        for rows, place in zip(self.tensors, self._places(flat), strict=True):
+        for rows, view in zip(self.tensors, self._views(flat), strict=True):
             first, end = rows.range_of(part)
-            shards.append(place[: (end - first) * rows.row_numel].view(end - first, *rows.shape[1:]))
+            shards.append(view[: (end - first) * rows.row_numel].view(end - first, *rows.shape[1:]))
         return shards
 
-    def pack_whole(self, wholes: Sequence[Tensor | None], like: Tensor, dtype: torch.dtype) -> Tensor:
+    def pack_full(self, full_tensors: Sequence[Tensor | None], like: Tensor, dtype: torch.dtype) -> Tensor:
         """Whole tensors -> (n, K); ``None`` stands for zeros. ``like`` tells the device."""
-        any_zeros = self.has_padding or any(whole is None for whole in wholes)
+        any_zeros = self.has_padding or any(full is None for full in full_tensors)
         make = torch.zeros if any_zeros else torch.empty
         flat = make(self.num_parts, self.part_numel, dtype=dtype, device=like.device)
-        for rows, whole, place in zip(self.tensors, wholes, self._places(flat), strict=True):
-            if whole is not None:
-                for there, here in _pairs(rows, place, whole):
+        for rows, full, view in zip(self.tensors, full_tensors, self._views(flat), strict=True):
+            if full is not None:
+                for there, here in _pairs(rows, view, full):
                     there.copy_(here)
         return flat
 
-    def unpack_whole(self, flat: Tensor, wholes: Sequence[Tensor]) -> None:
-        """(n, K) -> into ``wholes``, which have their full shapes."""
-        for rows, whole, place in zip(self.tensors, wholes, self._places(flat), strict=True):
-            for there, here in _pairs(rows, place, whole):
+    def unpack_full(self, flat: Tensor, full_tensors: Sequence[Tensor]) -> None:
+        """(n, K) -> into ``full_tensors``, which have their full shapes."""
+        for rows, full, view in zip(self.tensors, full_tensors, self._views(flat), strict=True):
+            for there, here in _pairs(rows, view, full):
                 here.copy_(there)
 
-    def _places(self, flat: Tensor) -> tuple[Tensor, ...]:
+    def _views(self, flat: Tensor) -> tuple[Tensor, ...]:
         """(..., K) -> each tensor's (..., k)."""
         return flat.split([rows.part_numel for rows in self.tensors], dim=-1)
 
@@ -122,25 +122,25 @@ def all_gather_rows(members: Members, packing: Packing, shards: Sequence[Tensor]
     """The whole tensors of which every rank gives its rows, in their dtype, in memory of their own."""
     part = packing.pack_part(shards, shards[0].dtype)
     flat = start_all_gather(members, part, 0)().view(members.count, -1)
-    wholes = [torch.empty(rows.shape, dtype=flat.dtype, device=flat.device) for rows in packing.tensors]
-    packing.unpack_whole(flat, wholes)
-    return wholes
+    full_tensors = [torch.empty(rows.shape, dtype=flat.dtype, device=flat.device) for rows in packing.tensors]
+    packing.unpack_full(flat, full_tensors)
+    return full_tensors
 
 
-def _pairs(rows: Rows, place: Tensor, whole: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The numbers of ``whole`` beside their places in (n, k): ranks with all their rows, and one with fewer.
+def _pairs(rows: Rows, view: Tensor, full: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The numbers of ``full`` beside their places in (n, k): ranks with all their rows, and one with fewer.
 
-    All are views, whatever the strides of ``whole`` (``view`` would raise): what is written to a copy is lost.
+    All are views, whatever the strides of ``full`` (``view`` would raise): what is written to a copy is lost.
     """
     if rows.part_numel == 0:
         return []
-    num_full, left_over = divmod(rows.shape[0], rows.per_part)
+    num_full, num_rest = divmod(rows.shape[0], rows.per_part)
     end, a_row = num_full * rows.per_part, rows.shape[1:]
     pairs = []
     if num_full:
         shape = (num_full, rows.per_part, *a_row)
-        pairs.append((place[:num_full].view(shape), whole[:end].view(shape)))
-    if left_over:
-        place = place[num_full, : left_over * rows.row_numel]
-        pairs.append((place.view(left_over, *a_row), whole[end:]))
+        pairs.append((view[:num_full].view(shape), full[:end].view(shape)))
+    if num_rest:
+        view = view[num_full, : num_rest * rows.row_numel]
+        pairs.append((view.view(num_rest, *a_row), full[end:]))
     return pairs

@@ -6,8 +6,8 @@ has saved the weights for backward, so it is the *storage* that is emptied, and 
 storages are filled by a second all-gather before the unit's backward begins. When the gradients of all its weights
 are there, one reduce-scatter adds them over the ranks, and each rank keeps its own rows of the sum.
 
-To autograd, ``whole = _Gather(shards)`` is one operation, and its backward is called when every gradient of the unit
-is complete, however often and wherever its weights were used. That is why tied and unused weights need no care.
+To autograd, ``unsharded = _Gather(shards)`` is one operation, and its backward is called when every gradient of the
+unit is complete, however often and wherever its weights were used. That is why tied and unused weights need no care.
 
 Source: Rajbhandari et al., "ZeRO" (2020), stage 3; Zhao et al., "PyTorch FSDP" (2023).
 """
@@ -43,35 +43,37 @@ class Use:
 
     def __init__(self, unit: Unit, on_gradients: OnGradients) -> None:
         self.unit, self.on_gradients = unit, on_gradients
-        self.is_whole = self.is_borrowed = False  # borrowed: whole because its backward is under way
+        self.is_unsharded = self.is_in_backward = False  # is_in_backward: unsharded because its backward runs
         self.gather: weakref.ref[Any] | None = None  # autograd's node, whose backward has all gradients of the unit
         # Tensors that count their changes, whatever mode the model runs in.
         with torch.inference_mode(False) if torch.is_inference_mode_enabled() else nullcontext():
-            self.wholes = [torch.empty(p.rows.shape, dtype=unit.dtype, device=p.shard.device) for p in unit.parameters]
-        for whole, parameter in zip(self.wholes, unit.parameters, strict=True):
-            _resize(whole, 0)
-            whole.requires_grad_(parameter.shard.requires_grad)
+            self.unsharded = [
+                torch.empty(p.rows.shape, dtype=unit.dtype, device=p.shard.device) for p in unit.parameters
+            ]
+        for tensor, parameter in zip(self.unsharded, unit.parameters, strict=True):
+            _resize(tensor, 0)
+            tensor.requires_grad_(parameter.shard.requires_grad)
         unit.uses = weakref.ref(self)
 
-    def fill(self) -> None:
+    def unshard(self) -> None:
         """Make the weights whole: wait for their all-gather, which is started now where nobody has started it
         before."""
-        if self.is_whole:
+        if self.is_unsharded:
             return
         packing, flat = self.unit.arrived()
-        for whole in self.wholes:
-            _resize(whole, whole.numel() * whole.element_size())
+        for tensor in self.unsharded:
+            _resize(tensor, tensor.numel() * tensor.element_size())
         # To autograd nothing has changed: what it saved is there again.
-        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tuple(self.wholes)):
-            packing.unpack_whole(flat, self.wholes)
-        self.is_whole = True
+        with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tuple(self.unsharded)):
+            packing.unpack_full(flat, self.unsharded)
+        self.is_unsharded = True
 
-    def empty(self) -> None:
+    def free(self) -> None:
         """Give the memory of the whole weights back."""
-        if self.is_whole:
-            for whole in self.wholes:
-                _resize(whole, 0)
-            self.is_whole = False
+        if self.is_unsharded:
+            for tensor in self.unsharded:
+                _resize(tensor, 0)
+            self.is_unsharded = False
 
     def is_asked_for_gradients(self) -> bool:
         """Asked in a backward: whether it is going to compute gradients of the weights, and not of inputs alone."""
@@ -80,17 +82,17 @@ class Use:
 
     def names_of_strays(self) -> list[str]:
         """Weights whose gradients went past the unit: a backward within a backward took them for leaves."""
-        pairs = zip(self.wholes, self.unit.parameters, strict=True)
-        return [parameter.name for whole, parameter in pairs if whole.grad is not None]
+        pairs = zip(self.unsharded, self.unit.parameters, strict=True)
+        return [parameter.name for tensor, parameter in pairs if tensor.grad is not None]
 
     def check_unchanged(self) -> None:
         """``RuntimeError`` where a weight was written to while it was whole: the shards would not know."""
-        for whole, parameter in zip(self.wholes, self.unit.parameters, strict=True):
-            if whole._version:
+        for tensor, parameter in zip(self.unsharded, self.unit.parameters, strict=True):
+            if tensor._version:
                 raise RuntimeError(
                     f"{parameter.name} was changed while it was whole, in the forward of {self.unit.name}; each rank "
                     "keeps its own rows, so the change would be lost. Change it between steps: "
-                    "with whole(model, writable=True)."
+                    "with unsharded(model, writable=True)."
                 )
 
 
@@ -122,36 +124,36 @@ class Unit:
         self.dtype = dtype or dtypes.pop()
         self.reduce_dtype = reduce_dtype or self.dtype
         self.packing = Packing([p.rows for p in parameters])
-        self.held_back: list[Tensor | None] = []  # whole gradients that wait for a backward that is reduced
+        self.deferred: list[Tensor | None] = []  # whole gradients that wait for a backward that is reduced
         self.use: Use | None = None  # of the forward that is under way
-        self.num_begun = 0  # of its modules' forwards in this use
+        self.num_started = 0  # of its modules' forwards in this use
         self.uses: weakref.ref[Use] | None = None  # the last one, as long as autograd knows it
         self.piece: ReshardedPiece | None = None  # from forward to backward, where neighbours hold the weights
-        self._coming: Callable[[], Tensor] | None = None  # an all-gather under way
-        self._going: ReshardedPiece | None = None  # what it sends, which may not go before it is done
+        self._gather_result: Callable[[], Tensor] | None = None  # an all-gather under way
+        self._gather_input: ReshardedPiece | None = None  # what it sends, which may not go before it is done
         self.settle()
 
     def settle(self) -> None:
         """Have the modules keep the shards that there are now, to be found there whenever the unit is at rest."""
         self._index_of: dict[nn.Module, dict[str, int]] = {}  # of a module's parameters, by their names in it
         for i, parameter in enumerate(self.parameters):
-            for module, attribute in parameter.places:
+            for module, attribute in parameter.holders:
                 self._index_of.setdefault(module, {})[attribute] = i
         stand_ins = [StandIn.of(parameter, self.name) for parameter in self.parameters]
         self._at_rest = {
             module: AtRest(module._parameters, {name: stand_ins[i] for name, i in index_of.items()})
             for module, index_of in self._index_of.items()
         }
-        self.put()
+        self.to_sharded()
 
     @property
     def is_frozen(self) -> bool:
         return not any(p.shard.requires_grad for p in self.parameters)
 
     @property
-    def is_whole(self) -> bool:
+    def is_unsharded(self) -> bool:
         use = self.uses() if self.uses else None
-        return use is not None and use.is_whole
+        return use is not None and use.is_unsharded
 
     def last_use(self) -> Use | None:
         """That of the last forward with gradients, as long as its graph lives."""
@@ -179,9 +181,9 @@ class Unit:
 
     def start(self, *, again: bool = False) -> None:
         """Start the all-gather of the whole weights, unless it is under way. ``again``: in backward, of the piece."""
-        if self._coming is None:
-            self._going = self.piece if again and self.piece is not None else self._own_piece()
-            self._coming = self._going.start_all_gather()
+        if self._gather_result is None:
+            self._gather_input = self.piece if again and self.piece is not None else self._own_piece()
+            self._gather_result = self._gather_input.start_all_gather()
 
     def _own_piece(self) -> ReshardedPiece:
         part = self.packing.pack_part([p.shard.detach() for p in self.parameters], self.dtype)  # (K,)
@@ -190,12 +192,12 @@ class Unit:
     def arrived(self) -> tuple[Packing, Tensor]:
         """What all ranks keep, or all neighbours hold, (n, K), and how it is packed. A piece is not needed then."""
         self.start()
-        assert self._coming is not None
-        assert self._going is not None
-        flat, packing = self._coming(), self._going.packing
-        if self._going is self.piece:
+        assert self._gather_result is not None
+        assert self._gather_input is not None
+        flat, packing = self._gather_result(), self._gather_input.packing
+        if self._gather_input is self.piece:
             self.piece = None
-        self._coming = self._going = None
+        self._gather_result = self._gather_input = None
         return packing, flat
 
     def copies(self) -> list[Tensor]:
@@ -204,9 +206,9 @@ class Unit:
 
     def drop(self) -> None:
         """Forget an all-gather that turned out not to be needed; it is waited for, since other ranks take part."""
-        if self._coming is not None:
-            self._coming()
-            self._coming = self._going = None
+        if self._gather_result is not None:
+            self._gather_result()
+            self._gather_result = self._gather_input = None
 
     def forget(self) -> None:
         """The same, and the piece of a forward whose backward is over, or will not come."""
@@ -215,38 +217,40 @@ class Unit:
 
     def gathered(self, use: Use) -> Sequence[Tensor]:
         """The whole weights as autograd knows them: computed from the shards."""
-        use.fill()
+        use.unshard()
         return _Gather.apply(use, *(p.shard for p in self.parameters))
 
-    def put(self, tensors: Sequence[Tensor] | None = None) -> None:
-        """Let the modules see whole weights, or (``None``) what they keep at rest."""
-        for module, kept in self._at_rest.items():
-            if tensors is None:
-                module.__dict__["_parameters"] = kept
-            else:
-                index_of = self._index_of[module]
-                module.__dict__["_parameters"] = {
-                    name: tensors[index_of[name]] if name in index_of else None for name in kept
-                }
+    def to_unsharded(self, tensors: Sequence[Tensor]) -> None:
+        """Let the modules see whole weights, one for each parameter of the unit."""
+        for module, at_rest in self._at_rest.items():
+            index_of = self._index_of[module]
+            module.__dict__["_parameters"] = {
+                name: tensors[index_of[name]] if name in index_of else None for name in at_rest
+            }
+
+    def to_sharded(self) -> None:
+        """Let the modules see what they keep at rest."""
+        for module, at_rest in self._at_rest.items():
+            module.__dict__["_parameters"] = at_rest
 
     # -- gradients ----------------------------------------------------------------------------------------------
 
-    def hold_back(self, gradients: Sequence[Tensor | None]) -> None:
+    def defer(self, gradients: Sequence[Tensor | None]) -> None:
         """Keep whole gradients on this rank, to be added to those of a later backward."""
-        kept = self.held_back or [None] * len(self.parameters)
-        self.held_back = [_sum(a, b) for a, b in zip(kept, gradients, strict=True)]
+        kept = self.deferred or [None] * len(self.parameters)
+        self.deferred = [_sum(a, b) for a, b in zip(kept, gradients, strict=True)]
 
     def start_reduction(self, gradients: Sequence[Tensor | None]) -> Callable[[], Tensor]:
         """Start the reduce-scatter; calling what it returns waits for this rank's part of the sums, (K,)."""
-        if self.held_back:
-            self.hold_back(gradients)
-            gradients, self.held_back = self.held_back, []
-        flat = self.packing.pack_whole(gradients, self.parameters[0].shard, self.reduce_dtype)  # (n, K)
+        if self.deferred:
+            self.defer(gradients)
+            gradients, self.deferred = self.deferred, []
+        flat = self.packing.pack_full(gradients, self.parameters[0].shard, self.reduce_dtype)  # (n, K)
         return start_lean_reduce_scatter(self.members, flat)
 
     def accumulate(self, flat: Tensor) -> None:
         """Add this rank's rows of the mean gradients, (K,), to the shards' gradients."""
-        rows = self.packing.unpack_part(flat.to(self.parameters[0].shard.dtype), self.members.place)
+        rows = self.packing.unpack_part(flat.to(self.parameters[0].shard.dtype), self.members.group_rank)
         for parameter, gradient in zip(self.parameters, rows, strict=True):
             shard = parameter.shard
             if shard.requires_grad:
@@ -260,9 +264,10 @@ class _Gather(torch.autograd.Function):
     def forward(ctx: Any, use: Use, *shards: Tensor) -> tuple[Tensor, ...]:
         ctx.use, use.gather = use, weakref.ref(ctx)
         ctx.set_materialize_grads(False)  # a weight that was not used has None, and not zeros
-        wholes = tuple(whole.detach() for whole in use.wholes)  # the same storages, known to autograd by this operation
-        ctx.mark_non_differentiable(*(w for w, s in zip(wholes, shards, strict=True) if not s.requires_grad))
-        return wholes
+        # The same storages, known to autograd by this operation.
+        unsharded = tuple(tensor.detach() for tensor in use.unsharded)
+        ctx.mark_non_differentiable(*(w for w, s in zip(unsharded, shards, strict=True) if not s.requires_grad))
+        return unsharded
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[None, ...]:

@@ -26,13 +26,13 @@ def divide(members: Members, model: nn.Module, units: Units | None, **options: A
     group_of = _owners(model, groups)
     names = {module: name for name, module in model.named_modules()}
 
-    places: dict[nn.Parameter, list[tuple[nn.Module, str]]] = {}
+    holders_of: dict[nn.Parameter, list[tuple[nn.Module, str]]] = {}
     for module in model.modules():
         for attribute, parameter in module._parameters.items():
             if parameter is not None:
-                places.setdefault(parameter, []).append((module, attribute))
+                holders_of.setdefault(parameter, []).append((module, attribute))
     members_of: dict[int, list[ShardedParameter]] = {}
-    for parameter, holders in places.items():
+    for parameter, holders in holders_of.items():
         owners = {group_of[module] for module, _ in holders}
         holder_names = [f"{names[module]}.{attribute}".lstrip(".") for module, attribute in holders]
         if len(owners) > 1:

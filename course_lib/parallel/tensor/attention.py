@@ -39,7 +39,7 @@ class HeadParallelAttention(nn.Module):
     def __init__(
         self,
         me: Rank,
-        whole: Attention,
+        attention: Attention,
         *,
         group: dist.ProcessGroup | None = None,
         sequence_parallel: bool = False,
@@ -47,20 +47,20 @@ class HeadParallelAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.region = Region(me, group, sequence_parallel, regather)
-        self.head_dim = whole.head_dim
-        _check_heads(whole, self.region.members.count)
+        self.head_dim = attention.head_dim
+        _check_heads(attention, self.region.members.count)
         entering: dict[str, Any] = {
             "group": group,
             "sequence_parallel": sequence_parallel,
             "regather": regather,
         }
-        with checked_as_one(me, self.region.members, type(self).__name__, whole):
-            self.w_q = ColumnParallelLinear(me, whole.w_q, **entering)
-            self.w_k = ColumnParallelLinear(me, whole.w_k, **entering)
-            self.w_v = ColumnParallelLinear(me, whole.w_v, **entering)
-            self.w_out = RowParallelLinear(me, whole.w_out, group=group, sequence_parallel=sequence_parallel)
-        self.dropout = OwnDropout(self.region, whole.dropout.p) if sequence_parallel else whole.dropout
-        self.attention_dropout_p = whole.dropout.p
+        with checked_as_one(me, self.region.members, type(self).__name__, attention):
+            self.w_q = ColumnParallelLinear(me, attention.w_q, **entering)
+            self.w_k = ColumnParallelLinear(me, attention.w_k, **entering)
+            self.w_v = ColumnParallelLinear(me, attention.w_v, **entering)
+            self.w_out = RowParallelLinear(me, attention.w_out, group=group, sequence_parallel=sequence_parallel)
+        self.dropout = OwnDropout(self.region, attention.dropout.p) if sequence_parallel else attention.dropout
+        self.attention_dropout_p = attention.dropout.p
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, D); with sequence parallelism (B, T/n, D) -> same."""

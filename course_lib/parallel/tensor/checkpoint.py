@@ -53,7 +53,7 @@ def load_unsplit(me: Rank, model: nn.Module, state: State, *, group: dist.Proces
     members, placements = Members.of(me, group), parameter_placements(model)
     model.load_state_dict(
         {
-            name: _slice(value, placements.get(name, Replicate()), members.place, members.count)
+            name: _slice(value, placements.get(name, Replicate()), members.group_rank, members.count)
             for name, value in state.items()
         }
     )
@@ -72,10 +72,10 @@ def join_states(states: Sequence[State], placements: Mapping[str, Placement]) ->
     return joined
 
 
-def _slice(whole: Tensor, placement: Placement, place: int, count: int) -> Tensor:
+def _slice(full: Tensor, placement: Placement, group_rank: int, count: int) -> Tensor:
     if not isinstance(placement, Shard):
-        return whole
-    return whole.split(split_sizes(whole.size(placement.dim), count), placement.dim)[place]
+        return full
+    return full.split(split_sizes(full.size(placement.dim), count), placement.dim)[group_rank]
 
 
 def _sizes_of_all(me: Rank, rows: Tensor, members: Members) -> list[int]:

@@ -54,7 +54,7 @@ class ColumnParallelLinear(HoldsParts):
     def __init__(
         self,
         me: Rank,
-        whole: nn.Linear,
+        linear: nn.Linear,
         *,
         group: dist.ProcessGroup | None = None,
         sequence_parallel: bool = False,
@@ -63,13 +63,13 @@ class ColumnParallelLinear(HoldsParts):
     ) -> None:
         super().__init__()
         self.region = Region(me, group, sequence_parallel, regather)
-        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
-        self.in_features, self.out_features = whole.in_features, whole.out_features  # of the unsplit layer
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(linear))
+        self.in_features, self.out_features = linear.in_features, linear.out_features  # of the unsplit layer
         self.gather_output = gather_output
         if gather_output:
-            _check_divides("out_features", whole.out_features, self.region, "gather_output=True")
-        self.weight = own_slice(self.region, whole.weight, Shard(0))  # (out/n, in)
-        self.bias = None if whole.bias is None else own_slice(self.region, whole.bias, Shard(0))
+            _check_divides("out_features", linear.out_features, self.region, "gather_output=True")
+        self.weight = own_slice(self.region, linear.weight, Shard(0))  # (out/n, in)
+        self.bias = None if linear.bias is None else own_slice(self.region, linear.bias, Shard(0))
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., T, in) -> (..., T, out/n)."""
@@ -101,7 +101,7 @@ class RowParallelLinear(HoldsParts):
     def __init__(
         self,
         me: Rank,
-        whole: nn.Linear,
+        linear: nn.Linear,
         *,
         group: dist.ProcessGroup | None = None,
         sequence_parallel: bool = False,
@@ -109,13 +109,13 @@ class RowParallelLinear(HoldsParts):
     ) -> None:
         super().__init__()
         self.region = Region(me, group, sequence_parallel)
-        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
-        self.in_features, self.out_features = whole.in_features, whole.out_features  # of the unsplit layer
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(linear))
+        self.in_features, self.out_features = linear.in_features, linear.out_features  # of the unsplit layer
         self.splits_input = splits_input
         if splits_input:
-            _check_divides("in_features", whole.in_features, self.region, "splits_input=True")
-        self.weight = own_slice(self.region, whole.weight, Shard(1))  # (out, in/n)
-        self.bias = None if whole.bias is None else own_slice(self.region, whole.bias, Replicate())
+            _check_divides("in_features", linear.in_features, self.region, "splits_input=True")
+        self.weight = own_slice(self.region, linear.weight, Shard(1))  # (out, in/n)
+        self.bias = None if linear.bias is None else own_slice(self.region, linear.bias, Replicate())
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., T, in/n) -> (..., T, out), or (..., T/n, out) with sequence parallelism."""
@@ -146,14 +146,14 @@ class SequenceParallelNorm(nn.Module):
 
     placements: ClassVar[dict[str, Placement]] = {"weight": Replicate(), "bias": Replicate()}
 
-    def __init__(self, me: Rank, whole: nn.LayerNorm, *, group: dist.ProcessGroup | None = None) -> None:
+    def __init__(self, me: Rank, norm: nn.LayerNorm, *, group: dist.ProcessGroup | None = None) -> None:
         super().__init__()
         self.region = Region(me, group, sequence_parallel=True)
-        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
-        self.normalized_shape, self.eps = whole.normalized_shape, whole.eps
-        has_weight, has_bias = whole.weight is not None, whole.bias is not None
-        self.weight = own_slice(self.region, whole.weight, Replicate()) if has_weight else None
-        self.bias = own_slice(self.region, whole.bias, Replicate()) if has_bias else None
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(norm))
+        self.normalized_shape, self.eps = norm.normalized_shape, norm.eps
+        has_weight, has_bias = norm.weight is not None, norm.bias is not None
+        self.weight = own_slice(self.region, norm.weight, Replicate()) if has_weight else None
+        self.bias = own_slice(self.region, norm.bias, Replicate()) if has_bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., T/n, D) -> (..., T/n, D)."""
@@ -166,9 +166,9 @@ class SequenceParallelNorm(nn.Module):
         return F.layer_norm(x, self.normalized_shape, weight, bias, self.eps)
 
 
-def own_slice(region: Region, whole: Tensor, placement: Placement) -> nn.Parameter:
+def own_slice(region: Region, full: Tensor, placement: Placement) -> nn.Parameter:
     """This rank's part of an unsplit parameter, on the rank's device, in memory of its own; frozen stays frozen."""
-    part = whole.detach()
+    part = full.detach()
     if isinstance(placement, Shard):
         size, n = part.size(placement.dim), region.members.count
         if size < n:
@@ -177,9 +177,9 @@ def own_slice(region: Region, whole: Tensor, placement: Placement) -> nn.Paramet
                 f"has size {size}: every rank needs something to hold. Make it at least {n}, or take {size} ranks."
             )
         sizes = split_sizes(size, n)
-        part = part.split(sizes, placement.dim)[region.members.place]
+        part = part.split(sizes, placement.dim)[region.members.group_rank]
     part = part.to(region.me.device, copy=True, memory_format=torch.contiguous_format)
-    own = nn.Parameter(part, requires_grad=whole.requires_grad)
+    own = nn.Parameter(part, requires_grad=full.requires_grad)
     if isinstance(placement, Shard):
         held_in_parts([own], "layer that is cut", region.members)
     return own

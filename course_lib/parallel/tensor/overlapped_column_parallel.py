@@ -49,9 +49,9 @@ class _EnterAndMultiply(Function):
         weights, biases = parameters[:count], parameters[count:]
         ctx.region, ctx.count, ctx.members = region, count, region.members
         ctx.is_gathered = region.sequence_parallel and ctx.members.count > 1
-        whole = start_all_gather(ctx.members, x, SEQUENCE_DIM)() if ctx.is_gathered else x
-        ctx.save_for_backward(x if region.regather else whole, *weights)
-        return tuple(F.linear(whole, w, b) for w, b in zip(weights, biases, strict=True))
+        full = start_all_gather(ctx.members, x, SEQUENCE_DIM)() if ctx.is_gathered else x
+        ctx.save_for_backward(x if region.regather else full, *weights)
+        return tuple(F.linear(full, w, b) for w, b in zip(weights, biases, strict=True))
 
     @staticmethod
     @once_differentiable

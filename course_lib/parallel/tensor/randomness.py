@@ -34,7 +34,7 @@ def own_random_numbers(region: Region) -> Iterator[None]:
     common_seed = int(torch.randint(2**62, (), device="cpu").item())  # drawn on the host: equal on all ranks
     own_generators = [] if device.type == "cpu" else [device]  # beside the host's, which is always forked
     with torch.random.fork_rng(own_generators, device_type=device.type):
-        torch.manual_seed(common_seed + region.members.place)
+        torch.manual_seed(common_seed + region.members.group_rank)
         yield
 
 

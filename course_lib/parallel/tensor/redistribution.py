@@ -24,18 +24,18 @@ __all__ = ["local_part", "redistribute", "run_matmul"]
 Group = dist.ProcessGroup | None
 
 
-def local_part(me: Rank, whole: torch.Tensor, placement: Placement, *, group: Group = None) -> torch.Tensor:
-    """What this rank holds of ``whole``. Nothing is sent: every rank has it all.
+def local_part(me: Rank, full: torch.Tensor, placement: Placement, *, group: Group = None) -> torch.Tensor:
+    """What this rank holds of ``full``. Nothing is sent: every rank has it all.
 
     Partial sums are uneven on purpose: rank r of n holds 2 (r + 1) / (n (n + 1)) of the tensor.
     """
     members = Members.of(me, group)
     if isinstance(placement, Shard):
-        return own_part(members, whole, placement.dim).clone()
+        return own_part(members, full, placement.dim).clone()
     if isinstance(placement, Partial):
         n = members.count
-        return whole * (2 * (members.place + 1) / (n * (n + 1)))
-    return whole.clone()
+        return full * (2 * (members.group_rank + 1) / (n * (n + 1)))
+    return full.clone()
 
 
 def redistribute(
@@ -52,7 +52,7 @@ def redistribute(
     if isinstance(source, Replicate):
         if isinstance(target, Shard):
             return own_part(members, local, target.dim).clone()
-        return local if members.place == 0 else torch.zeros_like(local)
+        return local if members.group_rank == 0 else torch.zeros_like(local)
     if isinstance(source, Partial):
         if isinstance(target, Shard):
             return start_reduce_scatter(members, local, target.dim)()
@@ -92,6 +92,6 @@ def _among_zeros(members: Members, part: torch.Tensor, dim: int) -> torch.Tensor
     """The part in its place, zeros where the other ranks' parts are."""
     shape = list(part.shape)
     shape[dim] *= members.count
-    whole = part.new_zeros(shape)
-    own_part(members, whole, dim).copy_(part)
-    return whole
+    full = part.new_zeros(shape)
+    own_part(members, full, dim).copy_(part)
+    return full

@@ -111,14 +111,14 @@ class ParallelStem(nn.Module):
     gradients an all-gather of (T, D) numbers makes complete in the backward pass.
     """
 
-    def __init__(self, region: Region, whole: Embedding) -> None:
+    def __init__(self, region: Region, embedding: Embedding) -> None:
         super().__init__()
-        self.region, self.context_length = region, whole.context_length
+        self.region, self.context_length = region, embedding.context_length
         self.tokens = VocabParallelEmbedding(
-            region.me, whole.tokens, group=region.group, sequence_parallel=region.sequence_parallel
+            region.me, embedding.tokens, group=region.group, sequence_parallel=region.sequence_parallel
         )
-        self.positions = whole.positions
-        self.dropout = OwnDropout(region, whole.dropout.p) if region.sequence_parallel else whole.dropout
+        self.positions = embedding.positions
+        self.dropout = OwnDropout(region, embedding.dropout.p) if region.sequence_parallel else embedding.dropout
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (B, T, D), or (B, T/n, D) with sequence parallelism."""

@@ -47,26 +47,26 @@ class VocabParallelEmbedding(HoldsParts):
     def __init__(
         self,
         me: Rank,
-        whole: nn.Embedding,
+        embedding: nn.Embedding,
         *,
         group: dist.ProcessGroup | None = None,
         sequence_parallel: bool = False,
     ) -> None:
         super().__init__()
-        if whole.padding_idx is not None or whole.max_norm is not None or whole.scale_grad_by_freq:
+        if embedding.padding_idx is not None or embedding.max_norm is not None or embedding.scale_grad_by_freq:
             raise ValueError(
                 "This embedding has padding_idx, max_norm or scale_grad_by_freq, which a split one does not know. "
                 "Use a plain nn.Embedding(num_tokens, width)."
             )
         self.region = Region(me, group, sequence_parallel)
-        check_replicas(me, self.region.members, type(self).__name__, tensors_of(whole))
-        self.num_embeddings, self.embedding_dim = whole.num_embeddings, whole.embedding_dim
-        self.weight = own_slice(self.region, whole.weight, Shard(0))  # (V/n, D)
+        check_replicas(me, self.region.members, type(self).__name__, tensors_of(embedding))
+        self.num_embeddings, self.embedding_dim = embedding.num_embeddings, embedding.embedding_dim
+        self.weight = own_slice(self.region, embedding.weight, Shard(0))  # (V/n, D)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, T) -> (B, T, D), or (B, T/n, D) with sequence parallelism."""
-        place, is_here = _own_places(tokens, self.num_embeddings, self.region.members)
-        vectors = F.embedding(place, self.weight).masked_fill(~is_here.unsqueeze(-1), 0.0)
+        local_index, is_here = _local_indices(tokens, self.num_embeddings, self.region.members)
+        vectors = F.embedding(local_index, self.weight).masked_fill(~is_here.unsqueeze(-1), 0.0)
         return self.region.leave(vectors)
 
     @property
@@ -94,7 +94,7 @@ def vocab_parallel_cross_entropy(
     to each rank for its own tokens. The arithmetic is float32 at least. ``reduction``: "mean", "sum" or "none".
     """
     members = Members.of(me, group)
-    own_size = split_sizes(vocab_size, members.count)[members.place]
+    own_size = split_sizes(vocab_size, members.count)[members.group_rank]
     if logits.size(-1) != own_size:
         raise ValueError(
             f"logits have {logits.size(-1)} tokens on rank {me.rank}; its share of vocab_size={vocab_size} among "
@@ -114,24 +114,24 @@ class _VocabParallelCrossEntropy(Function):
         largest = logits.amax(-1)  # (...): subtracted, so that no exponential overflows
         if members.count > 1:
             start_all_reduce(members, largest, op=dist.ReduceOp.MAX)()
-        place, is_here = _own_places(targets, vocab_size, members)
+        local_index, is_here = _local_indices(targets, vocab_size, members)
         shifted = logits - largest.unsqueeze(-1)  # (..., V/n)
-        target_logit = shifted.gather(-1, place.unsqueeze(-1)).squeeze(-1).masked_fill(~is_here, 0.0)
+        target_logit = shifted.gather(-1, local_index.unsqueeze(-1)).squeeze(-1).masked_fill(~is_here, 0.0)
         exponentials = shifted.exp_()
         sums = torch.stack([exponentials.sum(-1), target_logit])  # (2, ...)
         if members.count > 1:
             start_all_reduce(members, sums)()
         probabilities = exponentials.div_(sums[0].unsqueeze(-1))
-        ctx.save_for_backward(probabilities, place, is_here)
+        ctx.save_for_backward(probabilities, local_index, is_here)
         return sums[0].log() - sums[1]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
-        probabilities, place, is_here = ctx.saved_tensors
+        probabilities, local_index, is_here = ctx.saved_tensors
         grad_logits = probabilities.clone()
         one_hot = is_here.to(grad_logits.dtype).unsqueeze(-1)  # 0 where the target is another rank's
-        grad_logits.scatter_add_(-1, place.unsqueeze(-1), -one_hot)
+        grad_logits.scatter_add_(-1, local_index.unsqueeze(-1), -one_hot)
         return None, grad_logits.mul_(grad.unsqueeze(-1)), None, None
 
 
@@ -141,7 +141,7 @@ def gather_logits(me: Rank, logits: Tensor, *, vocab_size: int, group: dist.Proc
     return all_gather(me, logits.movedim(-1, 0), sizes=sizes, group=group).movedim(0, -1)
 
 
-def _own_places(tokens: Tensor, vocab_size: int, members: Members) -> tuple[Tensor, Tensor]:
+def _local_indices(tokens: Tensor, vocab_size: int, members: Members) -> tuple[Tensor, Tensor]:
     """Where each token stands among this rank's tokens (0 for those of other ranks), and whether it is there.
 
     A token beyond the vocabulary would belong to nobody and pass for zeros: on a CPU that is a ``ValueError``. On a
@@ -154,6 +154,6 @@ def _own_places(tokens: Tensor, vocab_size: int, members: Members) -> tuple[Tens
             f"{min(max(wrong, 0), vocab_size - 1)}."
         )
     sizes = split_sizes(vocab_size, members.count)
-    first = sum(sizes[: members.place])
-    is_here = (tokens >= first) & (tokens < first + sizes[members.place])
+    first = sum(sizes[: members.group_rank])
+    is_here = (tokens >= first) & (tokens < first + sizes[members.group_rank])
     return torch.where(is_here, tokens - first, 0), is_here

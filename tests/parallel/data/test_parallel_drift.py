@@ -10,7 +10,7 @@ from torch import nn
 from course_lib.cluster import Rank
 from course_lib.meter import expect, metered
 from course_lib.models import SmallCNN
-from course_lib.parallel.data import Drift, DriftDetector, find_drift, fingerprints
+from course_lib.parallel.data import Divergence, DivergenceDetector, find_divergence, fingerprints
 from course_lib.parallel.data.replica_divergence import _odd_numbers
 from course_lib.parallel.sharded import FullySharded
 from course_lib.parallel.tensor import ColumnParallelLinear, RowParallelLinear
@@ -125,7 +125,7 @@ def test_parameters_come_first_and_in_model_order():
 # -- between ranks --------------------------------------------------------------------------------------------
 
 
-def change(me: Rank, changes: dict[int, list[str]], include_buffers: bool = False) -> Drift | None:
+def change(me: Rank, changes: dict[int, list[str]], include_buffers: bool = False) -> Divergence | None:
     """The same model on all ranks, then each rank changes the parameters named for it."""
     torch.manual_seed(0)
     model = SmallCNN(width=2)
@@ -133,7 +133,7 @@ def change(me: Rank, changes: dict[int, list[str]], include_buffers: bool = Fals
     for name in changes.get(me.rank, ()):
         with torch.no_grad():
             tensors[name].view(-1)[0] += 1 + me.rank
-    return find_drift(me, model, include_buffers=include_buffers)
+    return find_divergence(me, model, include_buffers=include_buffers)
 
 
 STEM, BLOCK, HEAD, MEAN = "stem.0.weight", "blocks.0.0.weight", "head.2.bias", "stem.1.running_mean"
@@ -163,7 +163,7 @@ def test_two_ranks_have_no_majority(cluster2):
 
 
 def test_halves_are_named_as_such():
-    drift = Drift({STEM: ((0, 2), (1, 3))})
+    drift = Divergence({STEM: ((0, 2), (1, 3))})
     assert drift.ranks == (0, 1, 2, 3)
     assert str(drift) == f"ranks 0, 1, 2 and 3 differ (0 and 2 against 1 and 3) in {STEM}"
 
@@ -177,7 +177,7 @@ def test_buffers_are_looked_at_when_asked(cluster4):
     assert str(drift) == f"rank 3 differs from the others in {HEAD} (and 1 more)"
 
 
-def other_models(me: Rank) -> tuple[Drift | None, Drift | None]:
+def other_models(me: Rank) -> tuple[Divergence | None, Divergence | None]:
     """Rank 1's model has a layer more; then: a rank's weights are transposed, with the same numbers in all."""
     more = nn.Sequential(*[nn.Linear(2, 2, bias=False) for _ in range(1 + (me.rank == 1))])
     square = nn.Linear(3, 3, bias=False)
@@ -187,7 +187,7 @@ def other_models(me: Rank) -> tuple[Drift | None, Drift | None]:
         square.weight.copy_(torch.arange(9.0).reshape(3, 3))
         if me.rank == 3:
             square.weight.copy_(square.weight.T.clone())
-    return find_drift(me, more), find_drift(me, square)
+    return find_divergence(me, more), find_divergence(me, square)
 
 
 def test_other_layers_and_transposed_weights_are_found(cluster4):
@@ -210,7 +210,7 @@ def watch(me: Rank, every: int, drift_at: tuple[int, ...], mended_at: int, last:
     """One rank moves a weight at some steps; at another all are made equal again."""
     torch.manual_seed(0)
     model = nn.Linear(4, 4)
-    detector = DriftDetector(me, model, every)
+    detector = DivergenceDetector(me, model, every)
     seen = []
     for step in range(last + 1):
         with torch.no_grad():
@@ -259,7 +259,7 @@ def forgotten(me: Rank, reduces: bool) -> list[str]:
     torch.manual_seed(0)
     model = SmallCNN(width=2)
     optimizer = torch.optim.AdamW(model.parameters())
-    detector = DriftDetector(me, model, include_buffers=False)
+    detector = DivergenceDetector(me, model, include_buffers=False)
     torch.manual_seed(1 + me.rank)  # data of its own
     found = []
     for step in range(3):
@@ -285,24 +285,26 @@ def test_a_forgotten_all_reduce_is_found_after_one_step(cluster2):
 def test_bad_input_gets_a_sentence():
     me = Rank(0, 1, torch.device("cpu"), "gloo")
     with pytest.raises(ValueError, match=r"every=0 does not work.*nearest that works is 1"):
-        DriftDetector(me, nn.Linear(1, 1), every=0)
+        DivergenceDetector(me, nn.Linear(1, 1), every=0)
     with pytest.raises(ValueError, match=r"step=1.5 does not work: step is a whole number"):
-        DriftDetector(me, nn.Linear(1, 1)).check(1.5)
+        DivergenceDetector(me, nn.Linear(1, 1)).check(1.5)
     with pytest.raises(ValueError, match=r"a rank, then a model; module is a Rank"):
-        DriftDetector(nn.Linear(1, 1), me)
+        DivergenceDetector(nn.Linear(1, 1), me)
 
 
 # -- groups, and parts -----------------------------------------------------------------------------------------------
 
 
-def changed_in_groups(me: Rank, odd: int) -> tuple[Drift | None, Drift | None]:
+def changed_in_groups(me: Rank, odd: int) -> tuple[Divergence | None, Divergence | None]:
     """Rows and columns of a square of ranks; one rank has changed a weight."""
     pairs = [dist.new_group(ranks) for ranks in ([0, 1], [2, 3], [0, 2], [1, 3])]
     torch.manual_seed(0)
     model = nn.Linear(3, 3)
     if me.rank == odd:
         nn.init.zeros_(model.bias)
-    return find_drift(me, model, group=pairs[me.rank // 2]), find_drift(me, model, group=pairs[2 + me.rank % 2])
+    return find_divergence(me, model, group=pairs[me.rank // 2]), find_divergence(
+        me, model, group=pairs[2 + me.rank % 2]
+    )
 
 
 def test_a_group_is_asked_alone_and_its_ranks_are_named(cluster4):
@@ -324,7 +326,7 @@ def watched_in_a_group(me: Rank) -> list[str]:
     model = nn.Sequential(
         ColumnParallelLinear(me, nn.Linear(4, 4), group=group), RowParallelLinear(me, nn.Linear(4, 4), group=group)
     )
-    detector, found = DriftDetector(me, model, group=group), []
+    detector, found = DivergenceDetector(me, model, group=group), []
     for step in range(3):
         if (step, me.rank) == (2, 3):
             nn.init.zeros_(model[1].bias)
@@ -341,7 +343,7 @@ def test_of_a_model_in_slices_the_copies_are_compared(cluster4):
 def of_parts_alone(me: Rank) -> str:
     torch.manual_seed(0)
     with pytest.raises(ValueError, match="hold different parts") as caught:
-        find_drift(me, FullySharded(me, nn.Linear(4, 4)))
+        find_divergence(me, FullySharded(me, nn.Linear(4, 4)))
     return str(caught.value)
 
 

@@ -142,7 +142,7 @@ def test_the_ledger_agrees_to_the_byte(clusters, num_ranks, num_experts, options
             top_k=options.get("top_k", 2),
             num_tokens=TOKENS[rank],
             sent_rows=sum(rows[rank]),
-            come_rows=sum(row[rank] for row in rows),
+            recv_rows=sum(row[rank] for row in rows),
             normalised="normalised" in options,
             itemsize=8,
         )
@@ -198,7 +198,7 @@ def test_real_ranks_wait_for_the_busiest_one(cluster2):
 # -- what cannot be ------------------------------------------------------------------------------------------------
 
 
-TWOS = dict.fromkeys(("width", "hidden", "num_experts", "top_k", "num_tokens", "come_rows"), 2)
+TWOS = dict.fromkeys(("width", "hidden", "num_experts", "top_k", "num_tokens", "recv_rows"), 2)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_the_data_axes_deal_the_batch_and_the_others_see_the_same():
         assert weight == pytest.approx(len(mine) * 4 / 10)
         place = here["dp_replicate"], here["dp_shard"]
         assert rows.setdefault(place, mine.tolist()) == mine.tolist()
-        sampled = GlobalBatches(10, rank=share.place, world_size=share.count, global_batch_size=10, shuffle=False)
+        sampled = GlobalBatches(10, rank=share.dp_rank, world_size=share.count, global_batch_size=10, shuffle=False)
         assert sorted(len(part) for part in sampled) == [len(mine)]
     assert [row for place in sorted(rows) for row in rows[place]] == x.tolist()  # everything, once
 

@@ -47,7 +47,7 @@ def sums(me, mesh):
     for axes in (("tp",), ("dp_shard",), ("tp", "dp_shard")):
         number = torch.tensor([10.0**me.rank])
         dist.all_reduce(number, group=groups.group(*axes))
-        found[axes] = number.item(), groups.members(*axes).place
+        found[axes] = number.item(), groups.members(*axes).group_rank
     groups.close()
     return found
 

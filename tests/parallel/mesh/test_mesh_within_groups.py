@@ -84,7 +84,7 @@ def sharded(me, in_grid):
         for _ in range(2):
             wrapped(torch.full((1, 3), me.rank + 1.0, dtype=torch.float64)).sum().backward()
     kept = [p.grad is None for p in wrapped.parameters()]
-    wrapped.reduce_held_back()
+    wrapped.reduce_deferred()
     state = wrapped.full_state_dict()
     with torch.no_grad():
         for p in wrapped.parameters():

@@ -118,13 +118,13 @@ def meet(me, overlap):
         if count["B"] == 1:
             here["backward"].set()
             found.append(here["forward"].wait(LONGEST_WAIT_S if overlap else 0))
-            threads.append("beside" in threading.current_thread().name)
+            threads.append("overlapped" in threading.current_thread().name)
 
     stages = [Meeting(lambda: None, on_backward), Meeting(on_forward, lambda: None)]
     pipeline = Pipeline(me, stages, dual_pipe_v(1, 2), F.mse_loss, overlap=overlap)
     x = torch.ones(2, 1, requires_grad=True)
     pipeline.step(x, torch.zeros(2, 1))
-    left = [thread for thread in threading.enumerate() if "beside" in thread.name]
+    left = [thread for thread in threading.enumerate() if "overlapped" in thread.name]
     return sorted(found), threads, len(left)
 
 
@@ -228,7 +228,7 @@ def test_the_thread_beside_is_on_the_gpu_of_its_rank(monkeypatch):
     gpu = torch.device("cuda", 1)
 
     def note(what):
-        done.append((what, "beside" in threading.current_thread().name))
+        done.append((what, "overlapped" in threading.current_thread().name))
 
     @contextlib.contextmanager
     def on_stream(stream):
@@ -243,7 +243,7 @@ def test_the_thread_beside_is_on_the_gpu_of_its_rank(monkeypatch):
     batch = BatchRun(Rank(1, 2, gpu, "nccl"), [1], stages, {})
     monkeypatch.setattr(batch, "_run", lambda action: note(action.kind))
     monkeypatch.setattr(batch, "_hand_over", lambda action: None)
-    with ThreadPoolExecutor(1, thread_name_prefix="beside a forward") as thread:
+    with ThreadPoolExecutor(1, thread_name_prefix="overlapped a forward") as thread:
         batch._run_both(thread, forward, backward)
     assert [what for what, beside in done if beside] == ["on cuda:1", "stream of cuda:1", backward.kind]
     assert [what for what, beside in done if not beside] == [forward.kind]

@@ -15,7 +15,7 @@ from sharded_cases import odd, transformer
 from torch import nn
 from torch.optim import optimizer as torchs_optimizer
 
-from course_lib.parallel.sharded import FullySharded, clip_gradients, whole
+from course_lib.parallel.sharded import FullySharded, clip_gradients, unsharded
 
 pytestmark = [
     pytest.mark.xdist_group("sharded"),
@@ -49,7 +49,7 @@ def uses_of_a_part(me):
             "tied by hand": message_of(lambda: F.linear(torch.ones(1, 4).double(), table.weight)),
         }
         right = torch.equal(model.module[0](torch.ones(2, 4).double()), two_layers()[0](torch.ones(2, 4).double()))
-        with whole(model) as plain:
+        with unsharded(model) as plain:
             told["whole"] = plain[0][1](x).shape[1]
     return told, right
 
@@ -63,7 +63,7 @@ def test_a_part_of_a_unit_used_alone_is_refused_by_name(clusters):
             if what != "stacked":
                 assert said.startswith(f"{name} is at rest: of its shape"), (what, said)
                 assert f"only while its unit, {name[0]}, computes" in said
-            assert "Call the model, or the unit, and not a part of it; or enter `with whole(model):`" in said
+            assert "Call the model, or the unit, and not a part of it; or enter `with unsharded(model):`" in said
         assert "linear would compute with these rows alone" in told["layer"]
         assert "of its shape (5, 6) this rank keeps" in told["layer"]
 

@@ -56,7 +56,7 @@ def test_what_is_packed_comes_out_again(num_parts):
     packing = Packing([Rows(shape, num_parts) for shape in SHAPES])
     assert packing.part_numel == sum(-(-shape[0] // num_parts) * torch.Size(shape[1:]).numel() for shape in SHAPES)
 
-    flat = packing.pack_whole(wholes, wholes[0], torch.float64)
+    flat = packing.pack_full(wholes, wholes[0], torch.float64)
     assert flat.shape == (num_parts, packing.part_numel)
     assert flat.sum().item() == pytest.approx(sum(whole.sum().item() for whole in wholes))  # padding is zeros
     parts = [
@@ -66,7 +66,7 @@ def test_what_is_packed_comes_out_again(num_parts):
     assert torch.equal(torch.stack(parts), flat)
 
     out = [torch.full_like(whole, 7.0) for whole in wholes]
-    packing.unpack_whole(flat, out)
+    packing.unpack_full(flat, out)
     assert all(torch.equal(a, b) for a, b in zip(out, wholes, strict=True))
     for part in range(num_parts):
         for rows, whole, shard in zip(packing.tensors, wholes, packing.unpack_part(flat[part], part), strict=True):
@@ -76,9 +76,9 @@ def test_what_is_packed_comes_out_again(num_parts):
 def test_none_is_zeros_and_other_layouts_and_dtypes_are_taken():
     packing = Packing([Rows((3, 2), 2), Rows((3, 4), 2)])
     whole = torch.arange(12.0).reshape(4, 3).T  # not contiguous
-    flat = packing.pack_whole([None, whole], whole, torch.float64)
+    flat = packing.pack_full([None, whole], whole, torch.float64)
     out = [torch.ones(3, 2, dtype=torch.float64), torch.ones(3, 4, dtype=torch.float64)]
-    packing.unpack_whole(flat, out)
+    packing.unpack_full(flat, out)
     assert torch.equal(out[0], torch.zeros(3, 2, dtype=torch.float64))
     assert torch.equal(out[1], whole.double())
 

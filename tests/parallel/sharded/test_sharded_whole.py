@@ -16,11 +16,11 @@ from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded import (
     FullySharded,
     WholeMatrixOptimizer,
+    assign_owners,
     clip_gradients,
     clip_shards,
-    deal_out,
     fill_from_meta,
-    whole,
+    unsharded,
 )
 
 pytestmark = [
@@ -36,7 +36,7 @@ pytestmark = [
 def test_within_the_model_is_the_plain_one(clusters, options):
     def look(me):
         model = FullySharded(me, transformer(), **options)
-        with whole(model) as plain:
+        with unsharded(model) as plain:
             within = {name: p.detach().clone() for name, p in plain.named_parameters()}
         return within, {name: tuple(p.shape) for name, p in model.module.named_parameters()}
 
@@ -51,12 +51,12 @@ def test_within_the_model_is_the_plain_one(clusters, options):
 def test_a_change_is_kept_where_that_was_asked_for_and_told_where_not(clusters):
     def change(me):
         model = FullySharded(me, transformer())
-        with whole(model, writable=True) as plain, torch.no_grad():
+        with unsharded(model, writable=True) as plain, torch.no_grad():
             plain.head.norm.weight.mul_(2.0)
         kept = model.full_state_dict("cpu")["head.norm.weight"]
 
         def forget():
-            with whole(model) as plain, torch.no_grad():
+            with unsharded(model) as plain, torch.no_grad():
                 plain.head.norm.weight.fill_(7.0)
 
         message = message_of(forget)
@@ -67,7 +67,7 @@ def test_a_change_is_kept_where_that_was_asked_for_and_told_where_not(clusters):
     for kept, message, at_last in clusters(2).call(change, show=False):
         assert torch.equal(kept, torch.full((12,), 2.0, dtype=torch.float64))
         assert "head.norm.weight was changed while it was whole" in message
-        assert "whole(model, writable=True)" in message
+        assert "unsharded(model, writable=True)" in message
         assert torch.equal(at_last, kept)
 
 
@@ -266,9 +266,9 @@ def test_a_whole_optimizer_is_right_after_many_steps(clusters):
 
 
 def test_matrices_are_dealt_out_by_size():
-    assert deal_out([(4, 4), (2, 2), (3, 4), (1, 5)], 2) == [0, 0, 1, 1]
-    assert deal_out([(2, 2)] * 4, 2) == [0, 1, 0, 1]
-    assert deal_out([(3, 3)], 3) == [0]
+    assert assign_owners([(4, 4), (2, 2), (3, 4), (1, 5)], 2) == [0, 0, 1, 1]
+    assert assign_owners([(2, 2)] * 4, 2) == [0, 1, 0, 1]
+    assert assign_owners([(3, 3)], 3) == [0]
 
 
 def test_names_and_gradients_that_are_missing(clusters):

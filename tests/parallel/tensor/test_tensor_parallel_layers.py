@@ -206,7 +206,7 @@ def test_attention_by_heads_equals_the_unsplit_one(cluster2, cluster4, num_kv_he
         (lambda me: Region(me, regather=True), "regather=True needs sequence_parallel=True"),
         (
             lambda me: ColumnParallelLinear(me, nn.Identity()),
-            r"whole=Identity\(\) does not work: whole is a Linear",
+            r"linear=Identity\(\) does not work: linear is a Linear",
         ),
         (lambda me: RowParallelLinear(me, nn.Embedding(4, 4)), "whole is a Linear"),
         (lambda me: SequenceParallelNorm(me, nn.BatchNorm1d(4)), "whole is a LayerNorm"),

@@ -19,8 +19,8 @@ _OWN_GROUPS = (
 
 def _new_group(ended: Any) -> Explanation:
     """``ended``: the ``RankError``, or the run of a program that came through."""
-    standings: Mapping[int, Any] = getattr(ended, "standings", {})
-    stuck = sorted(rank for rank, standing in standings.items() if standing.meeting == "new_group")
+    statuses: Mapping[int, Any] = getattr(ended, "statuses", {})
+    stuck = sorted(rank for rank, status in statuses.items() if status.rendezvous == "new_group")
     seen: dict[tuple[int, ...], str] = {
         (): _OWN_GROUPS[0],
         (2, 3): _OWN_GROUPS[1],

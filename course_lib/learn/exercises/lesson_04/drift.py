@@ -129,8 +129,8 @@ DRIFT = Exercise(
         "`torch.stack(rows)` has a row for each rank. (Python's own `hash` of bytes differs from process to process.)",
     ),
     forbidden=(
-        "course_lib.parallel.data.find_drift",
-        "course_lib.parallel.data.DriftDetector",
+        "course_lib.parallel.data.find_divergence",
+        "course_lib.parallel.data.DivergenceDetector",
         "course_lib.parallel.data.fingerprints",
     ),
     forbidden_example=wrong.by_the_library,

@@ -119,9 +119,9 @@ def hash_of_the_model(me: Rank, model: nn.Module) -> list[str]:
 
 
 def by_the_library(me: Rank, model: nn.Module) -> list[str]:
-    from course_lib.parallel.data import find_drift
+    from course_lib.parallel.data import find_divergence
 
-    drift = find_drift(me, model)
+    drift = find_divergence(me, model)
     return [] if drift is None else list(drift.parameters)
 
 

@@ -106,7 +106,7 @@ class _Watched(RowStage):
         self.seen.ran.append(f"F{i}")
         if isinstance(arrived, Tensor):
             place = arrived.data_ptr()
-            held = [each for each, (given, _) in self._kept.items() if given.data_ptr() == place]
+            held = [each for each, (given, _) in self._saved.items() if given.data_ptr() == place]
             self.seen.overwritten += held
         return super().forward(i, arrived)
 

@@ -22,7 +22,7 @@ def _next_stage(rank: int) -> int:
 def _num_shares(mesh: Mesh) -> int:
     from course_lib.parallel.mesh import DataShare
 
-    return len({DataShare.of(mesh, rank).place for rank in range(mesh.num_ranks)})
+    return len({DataShare.of(mesh, rank).dp_rank for rank in range(mesh.num_ranks)})
 
 
 def _num_seeds() -> int:

@@ -256,7 +256,7 @@ def by_the_library(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, nu
     everything = torch.ones_like(chosen, dtype=torch.bool)
     probabilities = torch.zeros(len(tokens), num_experts, dtype=tokens.dtype, device=me.device)
     journey = Dispatch.plan(Members.of(me, None), Routing(chosen, weights, probabilities, everything))
-    rows = journey.there(tokens)
+    rows = journey.dispatch(tokens)
     first = me.rank * num_experts // me.world_size
     made = [run(first + own, part) for own, part in enumerate(rows.split(journey.counts))]
-    return journey.back(torch.cat(made))
+    return journey.combine(torch.cat(made))

@@ -43,12 +43,12 @@ def scatter(inputs: Any, devices: Devices, dim: int = 0) -> list[Any]:
     those of ``Tensor.chunk``: all but the last are of one size, and there may be fewer than devices. Without any
     tensor there is one part. Tensors that differ in size along ``dim`` are a ``ValueError``. Backward: a gather.
     """
-    places = _placed(devices)
+    targets = _as_devices(devices)
     leaves, nesting = tree_flatten(inputs)
     if not any(isinstance(leaf, Tensor) for leaf in leaves):
         return [inputs]
     _check_sizes([leaf for leaf in leaves if isinstance(leaf, Tensor)], dim)
-    cut = [Scatter.apply(places, dim, leaf) if isinstance(leaf, Tensor) else None for leaf in leaves]
+    cut = [Scatter.apply(targets, dim, leaf) if isinstance(leaf, Tensor) else None for leaf in leaves]
     num_parts = max(len(parts) for parts in cut if parts is not None)
     return [
         tree_unflatten([leaf if parts is None else parts[r] for leaf, parts in zip(leaves, cut, strict=True)], nesting)
@@ -64,11 +64,13 @@ def replicate(module: nn.Module, devices: Devices) -> list[nn.Module]:
     replica 0 shares the memory of the module's own, so that what it writes there stays, and what the others write is
     thrown away with them. Other attributes are those of the original; a replica that sets one sets its own.
     """
-    places = _placed(devices)
+    targets = _as_devices(devices)
     parameters, buffers = list(module.parameters()), list(module.buffers())  # each once, if shared
-    copies = iter(Broadcast.apply(places, *parameters) if parameters else ())  # all of replica 0, all of replica 1, ...
+    copies = iter(
+        Broadcast.apply(targets, *parameters) if parameters else ()
+    )  # all of replica 0, all of replica 1, ...
     replicas = []
-    for replica, device in enumerate(places):
+    for replica, device in enumerate(targets):
         new: dict[Tensor, Tensor] = {parameter: next(copies) for parameter in parameters}
         new |= {buffer: send_to(device, buffer.detach(), replica) for buffer in buffers}
         replicas.append(_shallow_copy(module, new, {}))
@@ -100,14 +102,14 @@ def parallel_apply(
     named in a ``RuntimeError``, with its own exception as the cause. ``devices`` are where the replicas sit (the CPU).
     """
     keywords = [{} for _ in replicas] if kwargs is None else kwargs
-    places = [torch.device("cpu")] * len(replicas) if devices is None else _placed(devices)
-    if not len(replicas) == len(inputs) == len(keywords) == len(places):
-        counts = f"{len(replicas)} replicas, {len(inputs)} inputs, {len(keywords)} kwargs and {len(places)} devices"
+    targets = [torch.device("cpu")] * len(replicas) if devices is None else _as_devices(devices)
+    if not len(replicas) == len(inputs) == len(keywords) == len(targets):
+        counts = f"{len(replicas)} replicas, {len(inputs)} inputs, {len(keywords)} kwargs and {len(targets)} devices"
         raise ValueError(f"there are {counts}; give one of each for every replica")
     outputs: list[Any] = [None] * len(replicas)
     failures: dict[int, Exception] = {}
     inference, recording = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
-    modes = [_modes_on(device) for device in places]
+    modes = [_modes_on(device) for device in targets]
 
     def work(r: int) -> None:
         autocast, stream = modes[r]
@@ -125,7 +127,7 @@ def parallel_apply(
         thread.join()
     for r, error in sorted(failures.items()):
         what = f"{type(error).__name__}: {error}"
-        raise RuntimeError(f"replica {r} of {len(replicas)}, on {places[r]}, failed: {what}") from error
+        raise RuntimeError(f"replica {r} of {len(replicas)}, on {targets[r]}, failed: {what}") from error
     return outputs
 
 
@@ -142,7 +144,7 @@ def gather(outputs: Sequence[Any], device: torch.device | str, dim: int = 0) -> 
         if nesting != flat[0][1]:
             raise ValueError(f"replica {r} returned {nesting}, replica 0 {flat[0][1]}; return the same from all")
     columns = zip(*(leaves for leaves, _ in flat), strict=True)
-    return tree_unflatten([_gathered(column, _placed([device])[0], dim) for column in columns], flat[0][1])
+    return tree_unflatten([_gathered(column, _as_devices([device])[0], dim) for column in columns], flat[0][1])
 
 
 def _gathered(column: tuple[Any, ...], device: torch.device, dim: int) -> Any:
@@ -174,8 +176,8 @@ class DataParallel(nn.Module):
         dim: int = 0,
     ) -> None:
         super().__init__()
-        self.module, self.dim, self.devices = module, dim, _placed(devices)
-        self.output_device = self.devices[0] if output_device is None else _placed([output_device])[0]
+        self.module, self.dim, self.devices = module, dim, _as_devices(devices)
+        self.output_device = self.devices[0] if output_device is None else _as_devices([output_device])[0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         for name, tensor in chain(self.module.named_parameters(), self.module.named_buffers()):
@@ -191,7 +193,7 @@ class DataParallel(nn.Module):
         return gather(outputs, self.output_device, self.dim)
 
 
-def _placed(devices: Devices) -> list[torch.device]:
+def _as_devices(devices: Devices) -> list[torch.device]:
     """The devices with their numbers: "cuda" becomes "cuda:0"."""
     if not devices or isinstance(devices, str):
         raise ValueError(f'devices is {devices!r}; give a list of at least one, such as ["cpu", "cpu"]')
@@ -203,8 +205,8 @@ def _check_sizes(tensors: list[Tensor], dim: int) -> None:
     if any(not -len(shape) <= dim < len(shape) for shape in shapes):
         raise ValueError(f"tensors of shapes {shapes} cannot all be cut along dim {dim}; give each of them that dim")
     if len({shape[dim] for shape in shapes}) > 1:
-        whole = "what every replica needs whole belongs into a buffer of the module"
-        raise ValueError(f"tensors of shapes {shapes} differ along dim {dim}, which is cut; {whole}")
+        needed = "what every replica needs whole belongs into a buffer of the module"
+        raise ValueError(f"tensors of shapes {shapes} differ along dim {dim}, which is cut; {needed}")
 
 
 def _modes_on(device: torch.device) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:

@@ -59,12 +59,12 @@ def threads_or_processes(
     if steps < 1 or rounds < 1:
         raise ValueError(f"steps={steps} and rounds={rounds} must each be at least 1")
     k = cluster.world_size
-    whole, parts = _Worker(build, 0, 1, backward), [_Worker(build, r, k, backward) for r in range(k)]
+    full, parts = _Worker(build, 0, 1, backward), [_Worker(build, r, k, backward) for r in range(k)]
     cluster.call(_in_rank, (build, backward, 1), show=False)  # the first calls of each way do not count
-    _in_threads([whole, *parts], 1)
+    _in_threads([full, *parts], 1)
     times = [
         (
-            _in_threads([whole], steps),
+            _in_threads([full], steps),
             _in_threads(parts, steps),
             max(cluster.call(_in_rank, (build, backward, steps), show=False)),
         )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["watched_step"]
 
-_LET_GO_S = 0.005
+_RELEASE_S = 0.005
 
 
 def watched_step(
@@ -65,7 +65,7 @@ def _on_rank(
     torch.manual_seed(0)
     units = [[nn.Linear(width, width, bias=False, device=me.device) for _ in range(size)] for size in sizes]
     model, watch = nn.Sequential(*(nn.Sequential(*unit) for unit in units)), _Watch()
-    watch.listen(model)  # before it is wrapped: its hooks come first
+    watch.register_hooks(model)  # before it is wrapped: its hooks come first
     run, optimizer, inner, owned = _wrapped(me, model, stage, sharding)
     x = torch.randn(1, width, device=me.device)
 
@@ -116,7 +116,7 @@ class _Watch:
     def __init__(self) -> None:
         self._ledger: MemoryLedger | None = None
 
-    def listen(self, units: nn.Sequential) -> None:
+    def register_hooks(self, units: nn.Sequential) -> None:
         """Hear of each unit when its forward begins, and when the gradient of its output is there."""
         for number, unit in enumerate(units):
             unit.register_forward_pre_hook(lambda *_, n=number: self._mark(f"forward of unit {n}"))
@@ -137,11 +137,11 @@ class _Watch:
         try:
             ledger.mark("before")
             forward_and_backward()
-            time.sleep(_LET_GO_S)
+            time.sleep(_RELEASE_S)
             ledger.mark("optimizer")
             step()
         finally:
             self._ledger = None
         history = ledger.history()
-        begins = [place for _, place in history.marks] + [len(history.totals) - 1]
-        return [max(history.totals[a : b + 1]) for a, b in pairwise(begins)]
+        first_points = [index for _, index in history.marks] + [len(history.totals) - 1]
+        return [max(history.totals[a : b + 1]) for a, b in pairwise(first_points)]

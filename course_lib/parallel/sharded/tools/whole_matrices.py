@@ -22,7 +22,7 @@ from course_lib.parallel.sharded.at_rest import ShardedParameter
 from course_lib.parallel.sharded.fully_sharded import FullySharded
 from course_lib.parallel.sharded.row_sharding import Packing
 
-__all__ = ["WholeMatrixOptimizer", "deal_out"]
+__all__ = ["WholeMatrixOptimizer", "assign_owners"]
 
 
 class WholeMatrixOptimizer:
@@ -44,12 +44,12 @@ class WholeMatrixOptimizer:
         **options: Any,
     ) -> None:
         self.members, self.parameters = model.members, _chosen(model, names)
-        self.owners = deal_out([p.rows.shape for p in self.parameters], self.members.count)
-        whole = {p: t for unit in model.units for p, t in zip(unit.parameters, unit.copies(), strict=True)}
+        self.owners = assign_owners([p.rows.shape for p in self.parameters], self.members.count)
+        full = {p: t for unit in model.units for p, t in zip(unit.parameters, unit.copies(), strict=True)}
         self.owned = {
-            p: nn.Parameter(whole[p])
+            p: nn.Parameter(full[p])
             for p, owner in zip(self.parameters, self.owners, strict=True)
-            if owner == self.members.place
+            if owner == self.members.group_rank
         }
         self.inner = optimizer_class(list(self.owned.values()), **options) if self.owned else None
 
@@ -59,13 +59,13 @@ class WholeMatrixOptimizer:
         for parameter, owner in zip(self.parameters, self.owners, strict=True):
             if parameter.shard.grad is None:
                 raise RuntimeError(f"{parameter.name} has no gradient: call backward() before step()")
-            whole = self._collect(parameter, parameter.shard.grad, owner)
-            if whole is not None:
-                self.owned[parameter].grad = whole
+            full = self._collect(parameter, parameter.shard.grad, owner)
+            if full is not None:
+                self.owned[parameter].grad = full
         if self.inner is not None:
             self.inner.step()
         for parameter, owner in zip(self.parameters, self.owners, strict=True):
-            self._deal(parameter, owner)
+            self._scatter(parameter, owner)
 
     def zero_grad(self) -> None:
         for parameter in self.parameters:
@@ -76,23 +76,23 @@ class WholeMatrixOptimizer:
         packing = Packing([parameter.rows])
         part = packing.pack_part([rows], rows.dtype)  # (k,)
         parts = torch.empty(self.members.count, *part.shape, dtype=part.dtype, device=part.device)  # (n, k)
-        mine = self.members.place == owner
+        mine = self.members.group_rank == owner
         dist.gather(part, list(parts) if mine else None, dst=self.members.at(owner), group=self.members.group)
         if not mine:
             return None
-        whole = torch.empty(parameter.rows.shape, dtype=part.dtype, device=part.device)
-        packing.unpack_whole(parts, [whole])
-        return whole
+        full = torch.empty(parameter.rows.shape, dtype=part.dtype, device=part.device)
+        packing.unpack_full(parts, [full])
+        return full
 
-    def _deal(self, parameter: ShardedParameter, owner: int) -> None:
+    def _scatter(self, parameter: ShardedParameter, owner: int) -> None:
         """The owner's new weight, to every rank its rows."""
         packing, shard = Packing([parameter.rows]), parameter.shard
         part = torch.empty(packing.part_numel, dtype=shard.dtype, device=shard.device)
         parts = None
-        if self.members.place == owner:
-            parts = list(packing.pack_whole([self.owned[parameter].detach()], shard, shard.dtype))
+        if self.members.group_rank == owner:
+            parts = list(packing.pack_full([self.owned[parameter].detach()], shard, shard.dtype))
         dist.scatter(part, parts, src=self.members.at(owner), group=self.members.group)
-        shard.copy_(packing.unpack_part(part, self.members.place)[0])
+        shard.copy_(packing.unpack_part(part, self.members.group_rank)[0])
 
 
 def _chosen(model: FullySharded, names: Iterable[str] | None) -> list[ShardedParameter]:
@@ -105,7 +105,7 @@ def _chosen(model: FullySharded, names: Iterable[str] | None) -> list[ShardedPar
     return [known[name] for name in names]
 
 
-def deal_out(shapes: Iterable[tuple[int, ...]], num_ranks: int) -> list[int]:
+def assign_owners(shapes: Iterable[tuple[int, ...]], num_ranks: int) -> list[int]:
     """An owner for each tensor: the largest first, each to the rank that has least so far."""
     sizes = [torch.Size(shape).numel() for shape in shapes]
     loads, owners = [0] * num_ranks, [0] * len(sizes)

@@ -11,44 +11,44 @@ from torch import Tensor, nn
 from course_lib.parallel.sharded.fully_sharded import FullySharded
 from course_lib.parallel.sharded.unit import Unit
 
-__all__ = ["fill_from_meta", "whole"]
+__all__ = ["fill_from_meta", "unsharded"]
 
 
 @contextlib.contextmanager
-def whole(model: FullySharded, *, writable: bool = False) -> Iterator[nn.Module]:
+def unsharded(model: FullySharded, *, writable: bool = False) -> Iterator[nn.Module]:
     """The model within, with all its parameters whole. Every rank enters; each holds *all* of the model meanwhile.
 
-    ``with whole(model) as plain: print(plain.head.weight.norm())``. With ``writable`` each rank takes its rows of
+    ``with unsharded(model) as plain: print(plain.head.weight.norm())``. With ``writable`` each rank takes its rows of
     what the weights are at the end: do the same on every rank. Without it a changed weight is a ``RuntimeError``.
     """
     copies: dict[Unit, list[Tensor]] = {}
     for unit in model.units:
         unit.check_shards()
         copies[unit] = unit.copies()
-        unit.put([nn.Parameter(t, requires_grad=t.is_floating_point()) for t in copies[unit]])
+        unit.to_unsharded([nn.Parameter(t, requires_grad=t.is_floating_point()) for t in copies[unit]])
     try:
         yield model.module
     except BaseException:
-        _put_back(model)
+        _to_sharded(model)
         raise
     for unit, tensors in copies.items():
         for parameter, tensor in zip(unit.parameters, tensors, strict=True):
-            own = parameter.rows.cut(tensor, model.members.place)
+            own = parameter.rows.cut(tensor, model.members.group_rank)
             if writable:
                 parameter.shard.data.copy_(own)
             elif not torch.equal(own, parameter.shard.detach()):
-                _put_back(model)
+                _to_sharded(model)
                 raise RuntimeError(
                     f"{parameter.name} was changed while it was whole, and the change would be lost: each rank "
                     "keeps its own "
-                    "rows. To keep it, enter by whole(model, writable=True), and do the same on every rank."
+                    "rows. To keep it, enter by unsharded(model, writable=True), and do the same on every rank."
                 )
-    _put_back(model)
+    _to_sharded(model)
 
 
-def _put_back(model: FullySharded) -> None:
+def _to_sharded(model: FullySharded) -> None:
     for unit in model.units:
-        unit.put()
+        unit.to_sharded()
 
 
 def fill_from_meta(
@@ -73,7 +73,7 @@ def fill_from_meta(
                 module._buffers[name] = torch.empty_like(buffer, device=device)
     for number, unit in enumerate(model.units):
         _fill_unit(model, unit, init, device, hash((seed, number)))
-    holders = {module for unit in model.units for p in unit.parameters for module, _ in p.places}
+    holders = {module for unit in model.units for p in unit.parameters for module, _ in p.holders}
     for module in model.module.modules():
         if module not in holders and module._buffers:  # buffers without parameters beside them
             init(module)
@@ -83,15 +83,15 @@ def _fill_unit(
     model: FullySharded, unit: Unit, init: Callable[[nn.Module], None], device: torch.device, seed: int
 ) -> None:
     """One unit: whole, filled, cut. A function of its own, so that its whole weights go before the next unit's come."""
-    wholes = [
+    tensors = [
         nn.Parameter(torch.empty(p.rows.shape, dtype=p.shard.dtype, device=device), requires_grad=p.shard.requires_grad)
         for p in unit.parameters
     ]
-    unit.put(wholes)
+    unit.to_unsharded(tensors)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        for holder in dict.fromkeys(module for p in unit.parameters for module, _ in p.places):
+        for holder in dict.fromkeys(module for p in unit.parameters for module, _ in p.holders):
             init(holder)
-    for parameter, filled in zip(unit.parameters, wholes, strict=True):
-        parameter.become(parameter.rows.cut(filled.detach(), model.members.place).clone())
+    for parameter, filled in zip(unit.parameters, tensors, strict=True):
+        parameter.become(parameter.rows.cut(filled.detach(), model.members.group_rank).clone())
     unit.settle()

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from course_lib.parallel.sharded.zero.stand_in import GradientStandIn
 
-__all__ = ["check_unwritten", "is_averaged", "mark_averaged", "mark_complete", "put_stand_ins", "unmark"]
+__all__ = ["check_unwritten", "is_averaged", "mark_averaged", "mark_complete", "set_stand_ins", "unmark"]
 
 _COMPLETE, _AVERAGED = (
     "_complete_at_version",
@@ -66,7 +66,7 @@ def check_unwritten(gradient: Tensor) -> None:
         )
 
 
-def put_stand_ins(parameters: Sequence[Tensor]) -> None:
+def set_stand_ins(parameters: Sequence[Tensor]) -> None:
     """Give each a gradient of its shape, of one number's memory in all: nan, and to add to it is an error."""
     nan = torch.full((), torch.nan, dtype=parameters[0].dtype, device=parameters[0].device)
     for parameter in parameters:

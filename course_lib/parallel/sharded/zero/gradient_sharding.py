@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.graph import get_gradient_edge
 
 from course_lib.parallel.data.ddp_errors import check_gradient
-from course_lib.parallel.sharded.zero.gradient_marks import is_averaged, put_stand_ins
+from course_lib.parallel.sharded.zero.gradient_marks import is_averaged, set_stand_ins
 from course_lib.parallel.sharded.zero.optimizer_buckets import OptimizerBucket
 
 __all__ = ["GradientSharding"]
@@ -30,7 +30,7 @@ class GradientSharding:
     def __init__(self) -> None:
         self.buckets: list[OptimizerBucket] = []
         self._ready: list[set[int]] = []  # of each bucket the parameters whose gradient is there
-        self._under_way: list[Callable[[], Tensor]] = []  # of the first buckets; the last is not there yet
+        self._in_flight: list[Callable[[], Tensor]] = []  # of the first buckets; the last is not there yet
         self._backward: int | None = None
         self._nodes: list[Any] = []  # autograd keeps the hooks of a node as long as somebody holds it
 
@@ -60,18 +60,18 @@ class GradientSharding:
             )
         check_gradient(f"a parameter of shape {tuple(parameter.shape)}", parameter)
         self._ready[number].add(index)
-        while len(self._under_way) < len(self.buckets) and self._is_full(len(self._under_way)):
-            self._send(len(self._under_way))
+        while len(self._in_flight) < len(self.buckets) and self._is_full(len(self._in_flight)):
+            self._send(len(self._in_flight))
 
     def _is_full(self, number: int) -> bool:
         return len(self._ready[number]) == len(self.buckets[number].parameters)
 
     def _send(self, number: int) -> None:
-        if self._under_way:
-            self._under_way[-1] = _arrived(self._under_way[-1])
+        if self._in_flight:
+            self._in_flight[-1] = _arrived(self._in_flight[-1])
         bucket, ready = self.buckets[number], self._ready[number]
         gradients = [p.grad if index in ready else None for index, p in enumerate(bucket.parameters)]
-        self._under_way.append(bucket.start_reduction(gradients))
+        self._in_flight.append(bucket.start_reduction(gradients))
         for parameter in bucket.parameters:
             parameter.grad = None  # here: the rows that this rank keeps come back later
 
@@ -84,12 +84,12 @@ class GradientSharding:
             for index, parameter in enumerate(bucket.parameters)
             if index not in self._ready[number]
         ]
-        while len(self._under_way) < len(self.buckets):
-            self._send(len(self._under_way))  # with zeros, so that no other rank waits for ever
-        for bucket, finish in zip(self.buckets, self._under_way, strict=True):
+        while len(self._in_flight) < len(self.buckets):
+            self._send(len(self._in_flight))  # with zeros, so that no other rank waits for ever
+        for bucket, finish in zip(self.buckets, self._in_flight, strict=True):
             bucket.accumulate(finish())
-            put_stand_ins(bucket.parameters)
-        self._under_way = []
+            set_stand_ins(bucket.parameters)
+        self._in_flight = []
         self._start_anew()
         if missing:
             raise RuntimeError(
@@ -99,9 +99,9 @@ class GradientSharding:
             )
 
     def _start_anew(self) -> None:
-        for finish in self._under_way:
+        for finish in self._in_flight:
             finish()
-        self._under_way, self._backward = [], None
+        self._in_flight, self._backward = [], None
         for ready in self._ready:
             ready.clear()
 

@@ -35,7 +35,7 @@ class OptimizerBucket:
     def _own_rows(self) -> list[Tensor]:
         """Of each parameter, as it is now: views."""
         pairs = zip(self.packing.tensors, self.parameters, strict=True)
-        return [rows.cut(parameter.detach(), self.members.place) for rows, parameter in pairs]
+        return [rows.cut(parameter.detach(), self.members.group_rank) for rows, parameter in pairs]
 
     def _kept(self, rows: Tensor) -> Tensor:
         """The rows themselves, where they can be a shard."""
@@ -67,13 +67,13 @@ class OptimizerBucket:
         """Start the reduce-scatter of whole gradients; what it returns waits for this rank's part of the mean,
         (K,)."""
         like = self.parameters[0]
-        flat = self.packing.pack_whole(gradients, like, like.dtype)  # (n, K)
+        flat = self.packing.pack_full(gradients, like, like.dtype)  # (n, K)
         finish = start_lean_reduce_scatter(self.members, flat)
         return lambda: finish().div_(self.members.count)
 
     def accumulate(self, flat: Tensor) -> None:
         """Add this rank's rows of the mean gradients, (K,), to the shards' gradients."""
-        for shard, rows in zip(self.shards, self.packing.unpack_part(flat, self.members.place), strict=True):
+        for shard, rows in zip(self.shards, self.packing.unpack_part(flat, self.members.group_rank), strict=True):
             gradient = rows.to(shard.dtype)
             shard.grad = gradient if shard.grad is None else shard.grad + gradient
 
@@ -97,15 +97,15 @@ class OptimizerBucket:
 
     def take(self, flat: Tensor) -> None:
         """Write all ranks' rows, (n K,), into the parameters."""
-        self.packing.unpack_whole(flat.view(self.members.count, -1), [p.detach() for p in self.parameters])
+        self.packing.unpack_full(flat.view(self.members.count, -1), [p.detach() for p in self.parameters])
 
-    def whole(self, index: int, own: Tensor) -> Tensor:
+    def full(self, index: int, own: Tensor) -> Tensor:
         """Something that each rank has for its rows (an optimizer's state), for all rows: with the weight's strides."""
         packing = Packing([self.packing.tensors[index]])
         flat = start_all_gather(self.members, packing.pack_part([own], own.dtype), 0)()
-        whole = torch.empty_like(self.parameters[index].detach(), dtype=own.dtype)
-        packing.unpack_whole(flat.view(self.members.count, -1), [whole])
-        return whole
+        full = torch.empty_like(self.parameters[index].detach(), dtype=own.dtype)
+        packing.unpack_full(flat.view(self.members.count, -1), [full])
+        return full
 
 
 def optimizer_buckets(

@@ -24,47 +24,47 @@ def full_state(groups: Groups, buckets: Sequence[OptimizerBucket], own: dict[Ten
     """Whole states, on every rank, of what each has for its rows: ``own``, by shard."""
     numbers = {p: number for number, p in enumerate(_parameters(groups))}
     state: dict[int, dict[str, Any]] = {}
-    for parameter, (bucket, index) in _places(groups, buckets).items():
+    for parameter, (bucket, index) in _bucket_of(groups, buckets).items():
         shard = bucket.shards[index]
-        whole = {
-            name: bucket.whole(index, value) if _is_by_row(value, tuple(shard.shape)) else value
+        full = {
+            name: bucket.full(index, value) if _is_by_row(value, tuple(shard.shape)) else value
             for name, value in own.get(shard, {}).items()
         }
-        if whole:
-            state[numbers[parameter]] = whole
+        if full:
+            state[numbers[parameter]] = full
     packed = [{**group, "params": [numbers[p] for p in group["params"]]} for group in groups]
     return {"state": state, "param_groups": packed}
 
 
-def own_share(groups: Groups, buckets: Sequence[OptimizerBucket], whole: State) -> State:
+def own_share(groups: Groups, buckets: Sequence[OptimizerBucket], full: State) -> State:
     """This rank's rows of whole states, as the inner optimizer loads them; states of frozen parameters are left out.
 
     ``ValueError`` where the groups have other sizes.
     """
-    sizes = [[len(group["params"]) for group in those] for those in (whole["param_groups"], groups)]
+    sizes = [[len(group["params"]) for group in those] for those in (full["param_groups"], groups)]
     if sizes[0] != sizes[1]:
         raise ValueError(
             f"this state is of parameter groups of {sizes[0]} parameters, and this optimizer has groups of {sizes[1]}: "
             "make it of the same parameters, frozen ones too"
         )
-    number_there = dict(zip(_parameters(groups), _parameters(whole["param_groups"]), strict=True))
-    places = _places(groups, buckets)
-    number_here = {p: number for number, p in enumerate(places)}
+    number_there = dict(zip(_parameters(groups), _parameters(full["param_groups"]), strict=True))
+    bucket_of = _bucket_of(groups, buckets)
+    number_here = {p: number for number, p in enumerate(bucket_of)}
     state = {}
-    for parameter, (bucket, index) in places.items():
-        rows, place = bucket.packing.tensors[index], bucket.members.place
-        found = whole["state"].get(number_there[parameter], {})
+    for parameter, (bucket, index) in bucket_of.items():
+        rows, group_rank = bucket.packing.tensors[index], bucket.members.group_rank
+        found = full["state"].get(number_there[parameter], {})
         own = {
-            name: rows.cut(value, place).contiguous().clone() if _is_by_row(value, rows.shape) else value
+            name: rows.cut(value, group_rank).contiguous().clone() if _is_by_row(value, rows.shape) else value
             for name, value in found.items()
         }
         if own:
             state[number_here[parameter]] = own
     packed = [
         {**there, "params": [number_here[p] for p in here["params"] if p in number_here]}
-        for there, here in zip(whole["param_groups"], groups, strict=True)
+        for there, here in zip(full["param_groups"], groups, strict=True)
     ]
-    return {**whole, "state": state, "param_groups": packed}
+    return {**full, "state": state, "param_groups": packed}
 
 
 def _parameters(groups: Groups) -> list[Any]:
@@ -72,7 +72,7 @@ def _parameters(groups: Groups) -> list[Any]:
     return list(chain.from_iterable(group["params"] for group in groups))
 
 
-def _places(groups: Groups, buckets: Sequence[OptimizerBucket]) -> dict[Tensor, tuple[OptimizerBucket, int]]:
+def _bucket_of(groups: Groups, buckets: Sequence[OptimizerBucket]) -> dict[Tensor, tuple[OptimizerBucket, int]]:
     """Of each trained parameter, in the order of the groups: its bucket, and its place there."""
     found = {p: (bucket, index) for bucket in buckets for index, p in enumerate(bucket.parameters)}
     return {p: found[p] for p in _parameters(groups) if p in found}

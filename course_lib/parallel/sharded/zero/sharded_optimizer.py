@@ -93,7 +93,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
         self.buckets: list[OptimizerBucket] = []
         self.gradient_sharding = GradientSharding() if stage == 2 else None
         self._shard_of: dict[Tensor, nn.Parameter] = {}
-        self.inner = optimizer_class(self._shared_out(self.param_groups), **options)
+        self.inner = optimizer_class(self._sharded_groups(self.param_groups), **options)
         self.state = self.inner.state  # by shard
         self.defaults.update(self.inner.defaults)
         for outer, inner in zip(self.param_groups, self.inner.param_groups, strict=True):
@@ -105,13 +105,13 @@ class ShardedOptimizer(torch.optim.Optimizer):
         if not hasattr(self, "inner"):
             return  # called by torch.optim.Optimizer.__init__
         try:
-            self.inner.add_param_group(self._shared_out(self.param_groups[-1:])[0])
+            self.inner.add_param_group(self._sharded_groups(self.param_groups[-1:])[0])
         except ValueError:
             self.param_groups.pop()
             raise
         _copy_settings(self.inner.param_groups[-1], self.param_groups[-1])
 
-    def _shared_out(self, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _sharded_groups(self, groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """These groups, of this rank's rows of the parameters that are trained."""
         parameters = [p for group in groups for p in group["params"]]
         agree(self.me, parameters, self.master_dtype, self.members.group)
@@ -181,7 +181,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
         is_there = [is_averaged(parameter.grad) for parameter in self._shard_of]
         missing = [p for p in self._shard_of if p.grad is None]
         if missing:
-            raise RuntimeError(_told_missing(missing, len(is_there)))
+            raise RuntimeError(_missing_message(missing, len(is_there)))
         if all(is_there):
             return  # stage 2, or called before
         if any(is_there):
@@ -224,7 +224,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
                 if isinstance(value, Tensor) and value.dim() and tuple(value.shape) != shape:
                     raise ValueError(
                         f"{name} of parameter {number} has shape {tuple(value.shape)}, and this rank, "
-                        f"{self.members.place} of "
+                        f"{self.members.group_rank} of "
                         f"{self.members.count}, keeps {shape}: it is a share of another run. Save full_state_dict(), "
                         "which loads on any number of ranks."
                     )
@@ -258,7 +258,7 @@ def _copy_settings(source: dict[str, Any], target: dict[str, Any]) -> None:
     target.update({name: value for name, value in source.items() if name != "params"})
 
 
-def _told_missing(missing: list[Tensor], count: int) -> str:
+def _missing_message(missing: list[Tensor], count: int) -> str:
     if len(missing) == count:
         return (
             "no parameter has a gradient on this rank: call backward() before step(). A rank that left out a "
