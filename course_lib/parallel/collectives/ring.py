@@ -104,7 +104,7 @@ def ring_all_reduce(
     if members.count == 1:
         out.copy_(tensor)
         return
-    mine, totals = (tensor.view(-1).tensor_split(members.count) for tensor in (tensor, out))
+    mine, totals = (each.view(-1).tensor_split(members.count) for each in (tensor, out))
     reduce_around(members, mine, dict(enumerate(totals)), add, segment_bytes)
     gather_around(members, totals, segment_bytes)
 

@@ -33,7 +33,7 @@ __all__ = ["BatchRun"]
 class BatchRun:
     """The stages of this rank, by number, while a batch goes through them.
 
-    ``ranks[r]`` is the global rank that plays rank r of the schedule. ``spec[s, i]`` is what stage s passes on of
+    ``ranks[r]`` is the global rank that plays rank r of the schedule. ``specs[s, i]`` is what stage s passes on of
     micro-batch i: both ends of a message look there, one to make room and the other to keep to it.
     """
 
@@ -42,9 +42,9 @@ class BatchRun:
         me: Rank,
         ranks: Sequence[int],
         stages: Mapping[int, StageRun],
-        spec: Mapping[tuple[int, int], TensorSpec],
+        specs: Mapping[tuple[int, int], TensorSpec],
     ) -> None:
-        self.me, self.ranks, self.stages, self.spec = me, ranks, stages, spec
+        self.me, self.ranks, self.stages, self.specs = me, ranks, stages, specs
         self.spans: list[ActionSpan] = []
         self._rank = list(ranks).index(me.rank)
         self._in_flight: dict[Transfer, Callable[[], None]] = {}  # messages, and what waits for each
@@ -131,7 +131,7 @@ class BatchRun:
     def _make_room(self, transfer: Transfer) -> Tensor | None:
         """An empty tensor among the inputs of a stage, or among its gradients, to be filled by a message."""
         kind, i, from_stage, to_stage, *_ = transfer
-        spec, stage = self.spec[min(from_stage, to_stage), i], self.stages[to_stage]
+        spec, stage = self.specs[min(from_stage, to_stage), i], self.stages[to_stage]
         if kind == "B" and not spec.needs_gradient:
             return None
         room = torch.empty(spec.shape, dtype=spec.dtype, device=self.me.device)
@@ -156,7 +156,7 @@ class BatchRun:
         kind, i, from_stage, to_stage, *_ = transfer
         if kind == "B":
             return  # the gradient of what was received: of that same shape
-        expected, found = self.spec[from_stage, i], TensorSpec(tuple(made.shape), made.dtype, made.requires_grad)
+        expected, found = self.specs[from_stage, i], TensorSpec(tuple(made.shape), made.dtype, made.requires_grad)
         if found != expected:
             raise ValueError(
                 f"stage {from_stage} has {found} to pass on, where in the first batch stage {to_stage} was told to "
