@@ -119,7 +119,7 @@ def test_only_a_rank_that_was_quiet_for_so_long_is_written_down(tmp_path, monkey
     monkeypatch.setattr(box, "_stack", str)
     for number, folder in ((4, "early"), (40, "late")):
         (tmp_path / folder).mkdir()
-        box._look_after(0, tmp_path / folder, 0.5, Looks(number))
+        box._watch_group(0, tmp_path / folder, 0.5, Looks(number))
     assert not list((tmp_path / "early").iterdir())
     assert len(list((tmp_path / "late").iterdir())) == (2 if writes else 0)
 

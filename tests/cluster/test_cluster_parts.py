@@ -38,7 +38,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarni
     ],
 )
 def test_seats_fit_the_machine(num_gpus, world_size, backend, expected):
-    assert list(rank_devices(world_size, backend=backend, num_gpus=num_gpus)) == [RankDevice(*seat) for seat in expected]
+    assert list(rank_devices(world_size, backend=backend, num_gpus=num_gpus)) == [
+        RankDevice(*seat) for seat in expected
+    ]
 
 
 def test_seats_that_this_machine_cannot_give_are_refused_with_the_nearest_that_it_can():

@@ -15,7 +15,7 @@ import torch
 
 from course_lib.cluster import Cluster, RankFailed
 from course_lib.cluster.base import os_errors as shortage
-from course_lib.cluster.base.os_errors import told
+from course_lib.cluster.base.os_errors import explained
 from course_lib.cluster.process import serialization as wire
 
 pytestmark = pytest.mark.limit_s(120.0)
@@ -74,7 +74,7 @@ def test_too_many_open_files_says_how_many_there_may_be():
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     with (
         pytest.raises(OSError, match=f"this process may have {limit} at a time. Close clusters") as caught,
-        told(),
+        explained(),
     ):
         fail_with(errno.EMFILE)()
     assert "ulimit -n" in str(caught.value)
@@ -139,7 +139,7 @@ def test_a_temporary_folder_that_has_gone_is_named(tmp_path):
 
 
 def test_other_errors_of_the_system_are_left_as_they_are():
-    with pytest.raises(PermissionError, match="not for you"), told():
+    with pytest.raises(PermissionError, match="not for you"), explained():
         raise PermissionError(errno.EACCES, "not for you")
 
 
@@ -156,7 +156,7 @@ def test_too_few_processes_are_told_before_anything_starts(monkeypatch):
 
 def test_a_process_that_the_system_refuses_is_told_with_the_limit(monkeypatch):
     monkeypatch.setattr(shortage, "_most_processes", lambda: 12)
-    with pytest.raises(OSError, match="this user may have 12 processes"), told():
+    with pytest.raises(OSError, match="this user may have 12 processes"), explained():
         fail_with(errno.EAGAIN)()
 
 

@@ -39,7 +39,7 @@ class FakeWork:
 
 
 def heard_of(*subscribers, error=None):
-    wait = comm_hooks._heard(FakeWork.wait)
+    wait = comm_hooks._hooked(FakeWork.wait)
     before, comm_hooks._wait_subscribers = comm_hooks._wait_subscribers, subscribers
     try:
         return wait(FakeWork(error))

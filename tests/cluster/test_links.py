@@ -741,7 +741,7 @@ def test_computing_is_stretched_once_and_before_the_next_call(clock):
     slow.begin()
     for cpu_s in (0.1, 0.05, 0.0):
         clock.compute(cpu_s)
-        slow._hear("all_reduce", {}, lambda: (order.append(len(clock.slept_s)), clock.compute(0.7)))
+        slow._on_call("all_reduce", {}, lambda: (order.append(len(clock.slept_s)), clock.compute(0.7)))
     assert order == [1, 2, 2], "each call begins after the wait before it"
     clock.compute(0.01)  # at the end of the function no call follows
     slow.catch_up()

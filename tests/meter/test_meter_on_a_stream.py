@@ -44,7 +44,7 @@ def on_gpu() -> torch.Tensor:
 def said_of(group: Any, name: str, arguments: dict[str, Any], result: Any) -> Call:
     """What the meter notes of a call that ``result`` is the answer to; a real ``Work`` in it is waited for."""
     with Recorder(0) as recorder:
-        answer = recorder._hear(name, {"process_group": group, **arguments}, lambda: result)
+        answer = recorder._on_call(name, {"process_group": group, **arguments}, lambda: result)
         assert answer is result
         for part in result if isinstance(result, tuple) else (result,):
             work = Work.unbox(part) if isinstance(part, torch.ScriptObject) else None

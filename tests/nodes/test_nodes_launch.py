@@ -25,7 +25,7 @@ from course_lib.cluster import NotSendable
 from course_lib.layouts.link import Link
 from course_lib.nodes import JobFailed, JobTimeout, Nodes
 from course_lib.nodes import nodes as nodes_module
-from course_lib.nodes.supervisor.capabilities import Capabilities, look
+from course_lib.nodes.supervisor.capabilities import Capabilities, find_capabilities
 from course_lib.nodes.supervisor.supervisor_client import SupervisorClient, _close
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="agents are ended by signals of POSIX")
@@ -313,6 +313,6 @@ def test_a_fork_of_the_owner_ends_nothing():
 
 
 def test_this_machine_is_looked_at_once_and_says_why_not():
-    found = look()
-    assert found is look()
+    found = find_capabilities()
+    assert found is find_capabilities()
     assert found.has_namespaces or found.reason

@@ -18,7 +18,7 @@ from course_lib.nodes.launch import path_of
 from course_lib.nodes.outcome import JobOutcome
 from course_lib.nodes.records import AttemptStart
 from course_lib.nodes.supervisor import namespaces
-from course_lib.nodes.supervisor.capabilities import Capabilities, look
+from course_lib.nodes.supervisor.capabilities import Capabilities, find_capabilities
 from course_lib.nodes.supervisor.counters import read_counts
 
 LOOPBACK = Capabilities(False, reason="loopback was asked for")
@@ -144,8 +144,8 @@ def test_it_says_what_it_found_and_what_it_lacks(capabilities, link, words):
 
 def test_loopback_can_be_asked_for_by_the_environment(monkeypatch):
     monkeypatch.setenv("COURSE_NODES", "loopback")
-    assert not look().has_namespaces
-    assert look().reason == "loopback was asked for"
+    assert not find_capabilities().has_namespaces
+    assert find_capabilities().reason == "loopback was asked for"
 
 
 def test_without_the_tools_the_reason_is_told(monkeypatch):
@@ -342,6 +342,6 @@ def test_a_clock_that_has_passed_midnight_is_tomorrows():
     from datetime import datetime
 
     begun = datetime(2026, 1, 1, 23, 59, 59).timestamp()
-    assert failures._moment("00:00:01.5", begun) == begun + 2.5
-    assert failures._moment("23:59:59.5", begun) == begun + 0.5
-    assert failures._moment("", begun) == begun
+    assert failures._timestamp("00:00:01.5", begun) == begun + 2.5
+    assert failures._timestamp("23:59:59.5", begun) == begun + 0.5
+    assert failures._timestamp("", begun) == begun

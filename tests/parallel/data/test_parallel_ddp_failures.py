@@ -21,7 +21,7 @@ def after_a_failure(me, overlap: bool) -> dict:
     x, said = x_of(me), {}
     inner = ours.module
     said["first"] = message_of(lambda: inner.c(Fails.apply(ours(x, "ab"))).square().sum().backward())
-    said["on their way"] = len(ours._on_their_way)
+    said["on their way"] = len(ours._in_flight)
     said["second"] = message_of(lambda: inner.b(Fails.apply(ours(x, "a"))).square().sum().backward())
     said["dropped"] = inner.c.weight.grad is None  # a mean of which the step knows nothing
     said["no forward"] = message_of(lambda: inner(x, "ca").square().sum().backward())

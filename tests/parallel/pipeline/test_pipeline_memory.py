@@ -124,7 +124,7 @@ def test_nothing_is_under_way_after_a_batch(cluster2):
 
         def watched(self, moves):
             go(self, moves)
-            left.append(len(self._under_way) + sum(len(s.inputs) + len(s.gradients) for s in self.stages.values()))
+            left.append(len(self._in_flight) + sum(len(s.inputs) + len(s.gradients) for s in self.stages.values()))
 
         BatchRun.go = watched
         try:

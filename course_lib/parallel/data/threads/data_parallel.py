@@ -66,9 +66,7 @@ def replicate(module: nn.Module, devices: Devices) -> list[nn.Module]:
     """
     targets = _as_devices(devices)
     parameters, buffers = list(module.parameters()), list(module.buffers())  # each once, if shared
-    copies = iter(
-        Broadcast.apply(targets, *parameters) if parameters else ()
-    )  # all of replica 0, then of 1, ...
+    copies = iter(Broadcast.apply(targets, *parameters) if parameters else ())  # all of replica 0, then of 1, ...
     replicas = []
     for replica, device in enumerate(targets):
         new: dict[Tensor, Tensor] = {parameter: next(copies) for parameter in parameters}
