@@ -80,7 +80,7 @@ def test_cells_that_say_what_they_lack(course):
 @pytest.mark.parametrize(("has", "status"), [(True, "runs"), (False, "in part")])
 def test_nodes_without_networks_of_their_own(course, monkeypatch, has, status):
     monkeypatch.setattr(
-        "course_lib.nodes.supervisor.capabilities.look",
+        "course_lib.nodes.supervisor.capabilities.find_capabilities",
         lambda: Capabilities(has, reason="not allowed to this user"),
     )
     found = judged(course(code="from course_lib.nodes import Nodes"))
