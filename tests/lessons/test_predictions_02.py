@@ -55,7 +55,7 @@ RECORDED += [recording("all_reduce, halving-doubling", 4, 6144)]
 def stuck(*ranks):
     """An error after which these ranks stood in new_group."""
     return SimpleNamespace(
-        statuses={rank: SimpleNamespace(meeting="new_group" if rank in ranks else "") for rank in EVERYBODY}
+        statuses={rank: SimpleNamespace(rendezvous="new_group" if rank in ranks else "") for rank in EVERYBODY}
     )
 
 

@@ -175,7 +175,7 @@ def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
     for _, p, m, v in [point for point in GRID if point[0] == kind]:
         schedule = get_schedule(kind, p, m, num_virtual_stages=v)
         steps = steps_of(schedule)
-        ran = [[(step.action, step.beside) for step in mine if step.action] for mine in steps]
+        ran = [[(step.action, step.overlapped) for step in mine if step.action] for mine in steps]
         assert [[tuple(filter(None, cell)) for cell in row] for row in ran] == [*map(list, schedule.in_cells)]
         for a in range(p):
             for b in range(p):  # the n-th send of a to b meets the n-th recv
@@ -202,7 +202,7 @@ def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
             here = set()
             for step in mine:
                 here |= {(t.kind, t.to_stage, t.micro_batch) for t in step.recvs}
-                for action in (step.action, step.beside):
+                for action in (step.action, step.overlapped):
                     if action is None or action.kind == "W":
                         continue
                     letter, stage, i = action._replace(kind="F" if action.kind == "F" else "B")

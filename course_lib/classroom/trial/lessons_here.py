@@ -85,9 +85,9 @@ def _in_part(told, text: str, here: Machine) -> LessonHere:  # type: ignore[no-u
 
 
 def _why_no_namespaces() -> list[str]:
-    from course_lib.nodes.supervisor.capabilities import look
+    from course_lib.nodes.supervisor.capabilities import find_capabilities
 
-    around = look()
+    around = find_capabilities()
     return [] if around.has_namespaces else [f"its nodes meet on loopback, not on a network ({around.reason})"]
 
 

@@ -83,7 +83,7 @@ def of_inputs(me, wrapping):
         gradient = way(ours)
         found.append(torch.equal(gradient, way(plain)) and torch.equal(gradient, way(theirs)))
         found.append(all(p.grad is None for p in ours.parameters()))
-        found.append(not any(unit.is_whole for unit in ours.units))
+        found.append(not any(unit.is_unsharded for unit in ours.units))
         found.append(right_step(me, ours))
         ours.zero_grad()
     return found
