@@ -111,7 +111,7 @@ class Line:
 def test_answers_are_handed_in_from_a_number_on_and_told_before_and_after(monkeypatch):
     monkeypatch.setattr(exercises, "right_answers", lambda name: (lambda n, w, r: None,))
     line = Line()
-    hand_in("00.share", 1, "-> nothing", line)
+    hand_in("00.share", 1, ("right", "mutant"), "-> nothing", line)
     *told, end, closed = line.sent
     assert (end[1], closed) == ("end", "closed")
     assert [one[0] for one in told[:4]] == [1, 1, 2, 2]
@@ -122,7 +122,7 @@ def test_answers_are_handed_in_from_a_number_on_and_told_before_and_after(monkey
     assert {one[3] for one in told if one[3]} <= {"not yet", "raised", "not attempted"}
 
 
-def leaves_and_hangs(name: str, start: int, only: str, line) -> None:
+def leaves_and_hangs(name: str, start: int, kinds, only: str, line) -> None:
     """In place of ``hand_in``: the second answer ends its process, the fourth one never ends."""
     import os
     import time
@@ -153,20 +153,31 @@ def test_an_answer_that_ends_or_hangs_its_process_is_one_answer_refused(monkeypa
 
 
 def test_the_bench_tells_and_keeps_what_was_accepted(monkeypatch, tmp_path, capsys):
-    def tried(name: str, *, only: str) -> judges.JudgesReport:
+    def tried(name: str, *, kinds, only: str) -> judges.JudgesReport:
         report = judges.JudgesReport(name, num_mutants=4, survivors=["1: `a` -> `b`"], same={"2": "why"}, num_right=3)
         report.refused_right.append("by_einsum: not yet")
+        report.num_spoilt, report.num_idle = 5, 2
+        report.unnoticed, report.harmless = ["leaves-a-seed: the solution"], {"only-float32: the solution": "one dtype"}
         return report
 
     monkeypatch.setattr(judges, "try_exercise", tried)
     kept = tmp_path / "judges.json"
     assert judges.main(["00.share", "06", "--json", str(kept)]) == 0
     text = capsys.readouterr().out
-    for told in ("00.share", "06.backward", "66.7% (at least 97% is asked for)", "accepted  1: `a` -> `b`"):
+    for told in (
+        "00.share",
+        "06.backward",
+        "66.7% (at least 97% is asked for)",
+        "accepted  1: `a` -> `b`",
+        "3 of 4",
+        "accepted  leaves-a-seed: the solution",
+    ):
         assert told in text
     assert "a right answer refused  by_einsum: not yet" in text
     assert "07.gpipe" not in text
     (first, *_) = json.loads(kept.read_text())["exercises"]
+    assert (first["sabotaged"], first["nothing_to_spoil"]) == (5, 2)
+    assert first["sabotaged_accepted"] == ["leaves-a-seed: the solution"]
     assert (first["refused"], first["mutants"], first["same_function"]) == (2, 4, {"2": "why"})
 
 
@@ -179,8 +190,10 @@ def test_an_unknown_name_gets_the_nearest(capsys):
 def test_a_room_says_which_answers_are_right_and_why_two_functions_are_the_same(monkeypatch):
     room = types.ModuleType("course_lib.learn.exercises.lesson_00.right_answers")
     room.RIGHT_ANSWERS, room.SAME_FUNCTION = {"00.share": (range,)}, {"00.share": {"1": "why"}}
+    room.MEANS_NOTHING = {"00.share": {"only-float32": "it is given whole numbers"}}
     monkeypatch.setitem(sys.modules, room.__name__, room)
     monkeypatch.setattr(exercises.importlib.util, "find_spec", lambda name: room)
     assert exercises.same_function("00.share") == {"1": "why"}
     assert exercises.right_answers("00.share") == (range,)
+    assert exercises.means_nothing("00.share") == {"only-float32": "it is given whole numbers"}
     assert (exercises.same_function("00.mean"), exercises.right_answers("00.mean")) == ({}, ())

@@ -517,3 +517,31 @@ def test_arguments_that_do_not_fit_are_not_blamed_on_a_line_of_the_judge():
 @pytest.mark.parametrize("name", [[], None, 7, {"02.ring"}])
 def test_what_is_no_name_of_an_exercise_gets_a_sentence(name):
     assert "There is no exercise" in str(hint(name))
+
+
+def test_what_is_held_after_the_call_and_a_seed_are_told():
+    held = []
+
+    def holds(values):
+        held.append(values)
+        return float(values.sum())
+
+    def seeds(values):
+        torch.manual_seed(1)
+        return float(values.sum())
+
+    def right(values):
+        return float(values.sum())
+
+    sums = dataclasses.replace(SPLIT, mistakes=(), judge=by_cases([Case("two numbers", lambda: (torch.ones(2),), 2.0)]))
+    assert judged(sums, right).passed
+    assert "still holds a tensor that it was given" in judged(sums, holds).message
+    assert "seeds the random numbers" in judged(sums, seeds).message
+
+
+def test_a_result_that_holds_an_input_is_the_callers():
+    def gives_it_back(values):
+        return [values, values]
+
+    judge = by_cases([Case("two numbers", lambda: (torch.ones(2),), lambda values: [values, values])])
+    assert judged(dataclasses.replace(SPLIT, mistakes=(), judge=judge), gives_it_back).passed

@@ -54,6 +54,8 @@ _LEFT = (
     "as a `with` block does."
 )
 
+_STILL_RUNS = "The results are right, and your code is not done when it returns."
+
 
 def check(name: str, answer: Any = ...) -> Verdict:
     """Try ``answer`` on the exercise of this name; show the verdict and return it. Never raises.
@@ -93,7 +95,9 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
             status, message = "not attempted", _STUB
         else:
             message = f"Your code raised {_named(describe(error, answer))}."
-    message = f"{message} {running_on(threads)}".rstrip()
+    if runs_on := running_on(threads):
+        status, message = ("not yet", _STILL_RUNS) if status == "passed" else (status, message)
+        message = f"{message} {runs_on}".lstrip()
     more |= {part: folded(more[part]) for part in ("evidence", "details") if part in more}
     return Verdict(exercise.name, status, folded(message), printed=text.text, **more)
 

@@ -4,7 +4,8 @@ A room offers ``EXERCISES: tuple[Exercise, ...]``, and may offer ``PREDICTIONS: 
 before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. What
 several exercises of a lesson try is in its ``tries.py``. Its ``right_answers.py`` is for tests and ``course bench
 judges``: ``RIGHT_ANSWERS``, by exercise answers of other styles than the solution's, and ``SAME_FUNCTION``, by exercise
-and mutant why nobody could tell the mutant from the solution.
+and mutant why nobody could tell the mutant from the solution, and ``MEANS_NOTHING``, by exercise and saboteur why what
+it spoils is no fault here.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "exercise",
     "exercises_of",
     "lesson_numbers",
+    "means_nothing",
     "prediction",
     "predictions_of",
     "quiz_of",
@@ -65,6 +67,11 @@ def right_answers(name: str) -> tuple[Any, ...]:
 def same_function(name: str) -> Mapping[str, str]:
     """By mutant of this exercise's solution, as ``course bench judges`` calls it: why nobody could tell it apart."""
     return dict(_of_right_answers(name, "SAME_FUNCTION", {}))
+
+
+def means_nothing(name: str) -> Mapping[str, str]:
+    """By saboteur, as ``course bench judges`` calls it: why what it spoils is no fault in this exercise."""
+    return dict(_of_right_answers(name, "MEANS_NOTHING", {}))
 
 
 def _of_right_answers(name: str, table: str, nothing: Any) -> Any:

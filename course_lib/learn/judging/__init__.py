@@ -10,6 +10,9 @@ In the order to read:
 - ``matmul_counter.py``: counts the multiplications of numbers in products, for judges that ask how much, and when, an
   answer computes
 - ``mutation_guard.py``: guards that an answer does not mutate its arguments
+- ``kept_references.py``: is something that an answer was given still held after the call? And did it seed everybody's
+  random numbers?
+- ``call_order.py``: does it matter in which order an answer is asked for the ranks?
 - ``call_io.py``: arguments and result of an answer, looked at before and after a call, whoever makes the call
 - ``rank_failure_messages.py``: what ranks tell of their failure, for the learner of an exercise
 - ``rank_runner.py``: what a rank runs when an answer is tried there, and what it tells of the call beside its value

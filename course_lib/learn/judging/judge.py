@@ -21,6 +21,7 @@ from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, J
 from course_lib.learn.judging.call_io import in_words, need_callable, remembered, settled
 from course_lib.learn.judging.compare import Compare, close_to, difference
 from course_lib.learn.judging.failure import NotAnAnswer, NotAttempted, describe, says_your_turn
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.rank_failure_messages import of_ranks
 from course_lib.learn.judging.rank_runner import Looks, left_behind, on_rank
@@ -91,9 +92,9 @@ class _Noted:
 
 
 def _plainly(changes: bool, answer: Callable[..., Any], *args: Any) -> Any:
-    kept = Kept() if changes else remembered(answer, args)
+    kept, traces = Kept() if changes else remembered(answer, args), Traces(args)
     got = settled(answer(*args))
-    return _Noted(got, in_words(kept.changes()))
+    return _Noted(got, in_words(kept.changes()) or traces.left(got))
 
 
 def _try(

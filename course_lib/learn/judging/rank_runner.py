@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.learn.judging.call_io import in_words, remembered, settled
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.sandbox.call_watcher import watch
 from course_lib.learn.sandbox.output_filter import own_warnings
@@ -48,7 +49,7 @@ def on_rank(
     from course_lib.meter.communication.recorder import Recorder
 
     mine = tuple(_on_device(value, me.device) for value in args[me.rank])
-    kept = Kept() if looks.changes else remembered(answer, mine)
+    kept, traces = Kept() if looks.changes else remembered(answer, mine), Traces()
     recorder = Recorder(me.rank) if looks.records else None
     groups, place = len(groups_here()), copy.copy(me)
     with (
@@ -62,6 +63,8 @@ def on_rank(
         got = settled(answer(me, *mine))
     begun = never_waited_here()
     note = f"rank {place.rank} {begun[0]}" if begun else in_words(kept.changes())
+    if looks.records:  # a trial seeds and draws itself; what is held is not looked at, since the recorder holds it too
+        note = note or traces.left(None)
     if me != place:
         left.append("changed `me`, which tells a rank its place")
     if len(groups_here()) > groups and not looks.makes_groups:

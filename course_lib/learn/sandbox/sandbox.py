@@ -136,7 +136,7 @@ def running_on(before: set[threading.Thread]) -> str:
 
 
 def _is_of_a_person(thread: threading.Thread) -> bool:
-    function = getattr(thread, "_target", None) or type(thread).run
+    function = getattr(thread, "_target", None) or getattr(thread, "function", None) or type(thread).run  # of a Timer
     while hasattr(function, "func"):  # functools.partial
         function = function.func
     code = getattr(function, "__code__", None)

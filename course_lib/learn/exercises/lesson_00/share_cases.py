@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case
+from course_lib.learn.judging.call_order import DependsOnOrder, asked_in_both_orders
 from course_lib.learn.judging.compare import short
 
 __all__ = ["CASES", "SIZES", "Shares", "all_shares", "shares_difference"]
@@ -23,8 +24,8 @@ def _in_words(num_items: int, world_size: int) -> str:
 
 
 def all_shares(answer: Any, num_items: int, world_size: int) -> Shares:
-    """The answer of every rank in turn."""
-    return [answer(num_items, rank, world_size) for rank in range(world_size)]
+    """The answer of every rank in turn, and once more from the last to the first."""
+    return asked_in_both_orders(answer, [(num_items, rank, world_size) for rank in range(world_size)])
 
 
 def _shares(num_items: int, world_size: int) -> Shares:
@@ -36,6 +37,8 @@ def _shares(num_items: int, world_size: int) -> Shares:
 def shares_difference(expected: Shares, got: Shares) -> str:
     """The first rank whose share is not as expected, in words."""
     for rank, (want, have) in enumerate(zip(expected, got, strict=True)):
+        if isinstance(have, DependsOnOrder):
+            return f"for rank {rank} {have}"
         if have is None:
             return f"for rank {rank} nothing came back (`None`); a function gives its result with `return`"
         if not isinstance(have, range):

@@ -1,0 +1,39 @@
+"""Answers that readers wrote who had seen no judge: each gets its verdict, and no sentence that is not true of it."""
+
+from __future__ import annotations
+
+import pytest
+from answer_table import answer_files, rows_of
+
+from course_lib.learn import exercises
+from course_lib.learn.checks.checking import judged
+
+pytestmark = pytest.mark.xdist_group("exercises")  # one process: ranks and oracles are warm after the first
+
+ROWS = [
+    pytest.param(
+        name, row, id=f"{name}:{getattr(row.answer, '__name__', place)}", marks=[pytest.mark.long] if row.long else []
+    )
+    for name, path in answer_files()
+    for place, row in enumerate(rows_of(path))
+]
+
+
+@pytest.mark.parametrize(("name", "row"), ROWS)
+def test_an_answer_gets_the_verdict_that_it_deserves(name, row):
+    verdict = judged(exercises.exercise(name), row.answer)
+    assert verdict.status == row.verdict, (row.why, verdict)
+    if row.mistake is not None:
+        assert verdict.mistake == row.mistake, (row.why, verdict)
+    told = f"{verdict.message} {verdict.evidence}"
+    for words in row.words:
+        assert words in told, (row.why, verdict)
+    for words in row.unsaid:
+        assert words not in told, (row.why, verdict)
+
+
+def test_each_table_is_of_an_exercise_and_says_why():
+    for name, path in answer_files():
+        assert exercises.exercise(name).name == name
+        for row in rows_of(path):
+            assert row.why.strip()
