@@ -8,6 +8,7 @@ In the order to read:
 - ``foreign_text.py``: A text that somebody else wrote, so that it can neither steer a terminal nor pass for another
   text on a page
 - ``front_end.py``: what shows this notebook's outputs
+- ``html.py``: HTML from templates: Jinja2 files in a folder ``templates`` beside the module that fills them
 - ``lazy.py``: packages whose names load when they are first used, so that what is data can be read without torch
 - ``named_file.py``: A file that a person names, or that lies where others write
 - ``paths.py``: where the course's files are, and where it keeps what it learns about a machine and its learner

@@ -9,14 +9,13 @@ import re
 import sys
 from typing import Any
 
+from course_lib.base.html import templates
+
 __all__ = ["Shown", "escape", "panel", "paragraph", "show", "table", "unbroken"]
 
 # The colour of the left edge; the words say the same. JupyterLab takes the names of a theme's colours out of a notebook
 # that it does not trust; these stay, and stand out from white and from a dark ground.
 _EDGE = {"good": "#009e73", "bad": "#d55e00", "info": "#0072b2", "quiet": "#888"}
-_TEXT = "color:var(--jp-content-font-color1,inherit);font-family:var(--jp-content-font-family,inherit)"
-
-
 _EMPHASIS = re.compile(r"(?<![\w*])\*(\S(?:[^*\n]*\S)?)\*(?![\w*])")
 
 
@@ -71,15 +70,16 @@ def escape(text: object) -> str:
     return "".join(f"<code>{parts[index]}</code>" if index % 2 else word for index, word in enumerate(words))
 
 
+_fill = templates(__file__, words=escape)
+
+
 def paragraph(text: object) -> str:
     return f"<p style='margin:0.2em 0'>{escape(text)}</p>"
 
 
 def panel(kind: str, title: str, body: str) -> str:
     """A box: ``kind`` is "good", "bad", "info" or "quiet"; ``title`` is text, ``body`` is HTML."""
-    style = f"border-left:4px solid {_EDGE[kind]};padding:0.2em 0.9em;margin:0.3em 0;{_TEXT};line-height:1.5"
-    head = f"<p style='margin:0.2em 0'><strong>{escape(title)}</strong></p>" if title else ""
-    return f"<div style='{style}'>{head}{body}</div>"
+    return _fill("panel.html", edge=_EDGE[kind], title=title, body=body)
 
 
 def unbroken(text: str) -> str:
@@ -89,15 +89,4 @@ def unbroken(text: str) -> str:
 
 def table(head: list[str], rows: list[list[str]]) -> str:
     """A table of texts, the first column being the name of its row. A column may go without a name."""
-    cell = "padding:0.15em 0.9em 0.15em 0;text-align:left;vertical-align:top"
-    line = "border-bottom:1px solid var(--jp-border-color2,#ccc)"
-    top = "".join(
-        f"<th scope='col' style='{cell};{line}'>{escape(text)}</th>" if text else f"<td style='{line}'></td>"
-        for text in head
-    )
-    body = ""
-    for first, *rest in rows:
-        cells = "".join(f"<td style='{cell}'>{escape(text)}</td>" for text in rest)
-        body += f"<tr><th scope='row' style='{cell};font-weight:normal'>{escape(first)}</th>{cells}</tr>"
-    style = "border-collapse:collapse;margin:0.3em 0;background:transparent"
-    return f"<table style='{style}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+    return _fill("table.html", head=head, rows=rows)

@@ -11,29 +11,27 @@ from __future__ import annotations
 
 import uuid
 from functools import cache
-from html import escape
 from typing import Any
 
 from course_lib.base.front_end import STAND_IN, at_cell_ends, picture_tag
+from course_lib.base.html import templates
 from course_lib.forms.script import style_sheet
 
 __all__ = ["GONE", "stand_in"]
 
+_fill = templates(__file__)
 GONE = "This form is gone, for the kernel was restarted. Run its cell again."
 
 
 @cache
 def _style() -> str:
-    return f"<style>{style_sheet('stand_in.css')}</style>"
+    return style_sheet("stand_in.css")
 
 
 def _content(said: str, image: Any) -> dict[str, str]:
-    if image is None:
-        shown = f"<p style='margin:0.2em 0;white-space:pre-line'>{escape(said)}</p>"
-    else:
-        shown = picture_tag(image.value, said, width=image.layout.width or "")
-    sentence = f"<p style='margin:0.2em 0'><strong>{GONE}</strong></p>"
-    return {"text/html": f"{_style()}<div class='{STAND_IN}'>{sentence}{shown}</div>", "text/plain": GONE}
+    shown = "" if image is None else picture_tag(image.value, said, width=image.layout.width or "")
+    html = _fill("stand_in.html", style=_style(), class_name=STAND_IN, sentence=GONE, shown=shown, said=said)
+    return {"text/html": html, "text/plain": GONE}
 
 
 def stand_in(form: Any, said: str) -> None:

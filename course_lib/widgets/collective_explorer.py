@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from html import escape
 
 import ipywidgets as widgets
 
@@ -16,6 +15,7 @@ from course_lib.meter.units import bytes_text
 from course_lib.parallel.collectives.recording import Recording
 from course_lib.plot import Picture, tiles
 from course_lib.plot.tile_chart import piece_text
+from course_lib.widgets.controls import fill
 
 __all__ = ["CollectiveExplorer"]
 
@@ -91,13 +91,8 @@ class CollectiveExplorer(Form):
             return  # the box has not met the bound of this collective yet
         self.image.value, width = self._drawn(self._now.name, step)
         self.image.layout.width = f"{width}px"
-        lines = [
-            f"<b>Step {step} of {end}.</b> {escape(self._messages())}",
-            escape(self._arrived()),
-            self._so_far(),
-            f"There is no step {beyond}." if beyond else "",
-        ]
-        self.words.value = f"<div role='status'>{'<br>'.join(line for line in lines if line)}</div>"
+        lines = [self._messages(), self._arrived(), self._so_far(), f"There is no step {beyond}." if beyond else ""]
+        self.words.value = fill("collective.html", step=step, end=end, lines=lines)
 
     def _messages(self) -> str:
         transfers = self._now.frames[self.step.value].transfers

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 from typing import Any
 
 import ipywidgets as widgets
 
-__all__ = ["dropdown", "number", "status"]
+from course_lib.base.html import templates
+
+__all__ = ["dropdown", "fill", "number", "status"]
+
+fill = templates(__file__)
+"""Fills a template of the explorers."""
 
 
 def dropdown(name: str, options: Iterable[Any], start: object, *, width: str = "15em") -> widgets.Dropdown:
@@ -26,4 +30,4 @@ def number(name: str, start: int, bounds: tuple[int, int], *, width: str) -> wid
 
 def status(*lines: str) -> str:
     """Lines of plain text as HTML that a screen reader tells when it changes."""
-    return f"<div role='status'>{'<br>'.join(map(escape, lines))}</div>"
+    return fill("status.html", lines=lines)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from html import escape
 
 import ipywidgets as widgets
 
@@ -37,6 +36,7 @@ from course_lib.schedules import (
 )
 from course_lib.schedules.stage_times import StageTimes
 from course_lib.schedules.trace import ScheduleTrace
+from course_lib.widgets.controls import fill
 from course_lib.widgets.goal import Goal
 from course_lib.widgets.paired import Paired
 
@@ -241,8 +241,7 @@ class ScheduleStudio(Form):
 
     def _say(self, mood: str, text: str) -> None:
         sign = {"good": "✓", "bad": "✗", "info": "…"}[mood]
-        head = f"<b>{'Goal: ' + escape(str(self.goal)) + '.' if self.goal else ''}</b> "
-        self.verdict.value = f"<div role='status'>{head if self.goal else ''}{sign} {escape(text)}</div>"
+        self.verdict.value = fill("verdict.html", goal=self.goal, sign=sign, text=text)
 
     @staticmethod
     def _list(problems: list[Problem] | tuple[Problem, ...]) -> str:
@@ -262,9 +261,4 @@ class ScheduleStudio(Form):
         ]
         lines.append(["all", *(f"{run.idle_share:.1%}" for run in runs.values()), ""])
         times = ", ".join(f"{time_text(run.makespan_s)} {name}" for name, run in runs.items())
-        rows = "".join(
-            f"<tr><th scope='row'>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
-            for name, *cells in lines
-        )
-        head = "".join(f"<th scope='col'>{text}</th>" for text in heads)
-        return f"<table><caption>The step: {times}</caption><tr><td></td>{head}</tr>{rows}</table>"
+        return fill("numbers.html", times=times, head=heads, rows=lines)

@@ -490,3 +490,10 @@ def test_in_a_table_signs_and_counts_stay_on_one_line_and_words_stay_whole():
     assert unbroken("6 of 12") == "6\u00a0of\u00a012"
     assert unbroken("✓✗?") == "✓\u2060✗\u2060?"
     assert unbroken("misleading, 70 %") == "misleading,\u00a070\u00a0%"
+
+
+def test_what_a_reader_calls_and_says_in_a_claim_stays_text():
+    from course_lib.learn.bets.bet_form import BetRow
+
+    claim = BetRow("Y<b>", "it's <i>so</i>", ("true", "false")).children[0]
+    assert "<strong>Y&lt;b&gt;</strong> it's &lt;i&gt;so&lt;/i&gt;</p>" in claim.value

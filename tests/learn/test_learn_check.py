@@ -482,6 +482,12 @@ def test_the_html_has_words_a_sign_and_no_raw_markup():
     assert "var(--jp-content-font-color1" in page
 
 
+def test_a_hint_s_link_cannot_leave_its_attribute():
+    from course_lib.learn.checks.hints import HintNote
+
+    assert "href='x&#x27; y=&#x27;.ipynb'" in HintNote("a title", "a text", "x' y='.ipynb")._html()
+
+
 def test_stars_and_backquotes_are_set_and_sums_are_not():
     from course_lib.forms.show import escape
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from course_lib.base.html import templates
+
 __all__ = ["Run"]
+
+_fill = templates(__file__)
 
 
 @dataclass(frozen=True)
@@ -54,19 +57,9 @@ class Run(Sequence[Any]):
         return "\n".join([*lines, *leaks_in_words(self.leaks)])
 
     def _repr_html_(self) -> str:
-        has_text = any(self.text.values())
-        head = "<th>rank</th><th style='text-align:left'>result</th>"
-        head += "<th style='text-align:left'>printed</th>" if has_text else ""
-        rows = []
-        for rank in self.ranks:
-            result = _escaped(_short(self.results[rank]))
-            cells = f"<td>{rank}</td><td style='text-align:left'><code>{result}</code></td>"
-            if has_text:
-                cells += f"<td style='text-align:left'><pre>{_escaped(self.text.get(rank, '').rstrip())}</pre></td>"
-            rows.append(f"<tr>{cells}</tr>")
-        table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        leaks = "\n".join(leaks_in_words(self.leaks))
-        return table + (f"<pre>{_escaped(leaks)}</pre>" if leaks else "")
+        rows = [(rank, _short(self.results[rank]), self.text.get(rank, "").rstrip()) for rank in self.ranks]
+        has_text, leaks = any(self.text.values()), "\n".join(leaks_in_words(self.leaks))
+        return _fill("run.html", rows=rows, has_text=has_text, leaks=leaks)
 
 
 def in_rank_order(text: dict[int, str]) -> str:
@@ -130,7 +123,3 @@ def _pieces(value: Any, limit: int) -> Iterator[str]:
         yield repr(type(value)(itertools.islice(value, limit)))
     else:
         yield repr(value)
-
-
-def _escaped(text: str) -> str:
-    return html.escape(text, quote=False)

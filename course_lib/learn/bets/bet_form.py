@@ -32,7 +32,7 @@ class BetRow(widgets.VBox):
             style=style,
             layout={"width": "auto", "min_width": "10em"},
         )
-        claim = widgets.HTML(f"<p style='margin:0.4em 0 0'><strong>{name}</strong> {escape(text)}</p>")
+        claim = widgets.HTML(f"<p style='margin:0.4em 0 0'><strong>{escape(name)}</strong> {escape(text)}</p>")
         super().__init__([claim, widgets.HBox([self.verdict, self.sure], layout={"flex_flow": "row wrap"})])
 
     def given(self) -> Bet | None:

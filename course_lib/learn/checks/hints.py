@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -30,7 +31,7 @@ class HintNote(Shown):
         body = paragraph(self.text)
         if self.link:
             label = escape(self.link.partition("#")[0])
-            body += f"<p style='margin:0.2em 0'><a href='{self.link}'>{label}</a></p>"
+            body += f"<p style='margin:0.2em 0'><a href='{html.escape(self.link)}'>{label}</a></p>"
         return panel("info", self.title, body)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-from html import escape
 from pathlib import Path
 
 from course_lib.base.front_end import (
@@ -20,11 +19,13 @@ from course_lib.base.front_end import (
     server_root,
     was_installed_by_notebook,
 )
+from course_lib.base.html import templates
 from course_lib.base.paths import project_root
 from course_lib.lessons.info import source_files
 
 __all__ = ["pictures_of", "show_what_is_not_beside"]
 
+_fill = templates(__file__)
 _PICTURE = re.compile(r"!\[([^]]*)\]\(\.\./(assets/[^)\s]+)\)")
 _FIRST_CELL = re.compile(r"^# %%(?: tags=\S+)?\n(.*?)(?=^# %%|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -75,11 +76,11 @@ def _page(pictures: dict[str, str]) -> str:
     from course_lib.forms.script import style_sheet, with_script  # ipywidgets, only where it is shown
 
     said = "The pictures of this lesson do not lie beside it. Where the text shows none, open them here."
-    figures = "".join(
-        "<figure style='margin:1em 0'>"
-        + picture_tag((project_root() / name).read_bytes(), alt, name=name)
-        + f"<figcaption>{escape(alt)}</figcaption></figure>"
-        for name, alt in pictures.items()
+    images = [picture_tag((project_root() / name).read_bytes(), alt, name=name) for name, alt in pictures.items()]
+    return _fill(
+        "pictures.html",
+        class_name=PICTURES,
+        said=said,
+        pictures=list(zip(images, pictures.values(), strict=True)),
+        script=with_script("pictures.js", style_sheet()),
     )
-    folded = f"<details><summary>{said}</summary>{figures}</details>"
-    return f"<div class='{PICTURES}'>{folded}{with_script('pictures.js', style_sheet())}</div>"

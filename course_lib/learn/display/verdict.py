@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from course_lib.forms.show import Shown, escape, panel, paragraph
+from course_lib.base.html import templates
+from course_lib.forms.show import Shown, escape, panel
 
 __all__ = ["Verdict"]
+
+_fill = templates(__file__, words=escape)
 
 _SIGNS = {
     "passed": ("good", "✓", "passed"),
@@ -58,18 +61,11 @@ class Verdict(Shown):
 
     def _html(self) -> str:
         kind, sign, words = _SIGNS[self.status]
-        body = paragraph(self.message)
+        said = [self.message]
         if self.evidence:
-            body += paragraph(f"Seen: {self.evidence}")
+            said.append(f"Seen: {self.evidence}")
         if self.warning:
-            body += paragraph(f"Beware: {self.warning}")
-        body += _folded("The whole report", self.details) + _folded("What your code printed", self.printed)
+            said.append(f"Beware: {self.warning}")
+        folded = [("The whole report", self.details), ("What your code printed", self.printed)]
+        body = _fill("verdict.html", said=said, folded=[(title, text.replace("`", "'")) for title, text in folded])
         return panel(kind, f"{sign} {self.exercise}: {words}", body)
-
-
-def _folded(title: str, text: str) -> str:
-    if not text.strip():
-        return ""
-    block = "white-space:pre-wrap;margin:0.3em 0;background:transparent;color:inherit"
-    body = escape(text.replace("`", "'"))
-    return f"<details><summary>{escape(title)}</summary><pre style='{block}'>{body}</pre></details>"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from html import escape
 from itertools import product
 from typing import Any, Protocol
 
@@ -19,6 +18,7 @@ import ipywidgets as widgets
 from course_lib.forms import Form, picture_box
 from course_lib.meter.units import bytes_text
 from course_lib.plot import MemoryBoard, Picture, memory_bars
+from course_lib.widgets.controls import fill
 from course_lib.widgets.memory.missions import Bar, MemoryMission
 
 __all__ = ["MemoryExplorer", "Predicts"]
@@ -112,7 +112,7 @@ class MemoryExplorer(Form):
             self._sizes = dict(self._predict(**self.choice))
             self._now_dials = self.choice
         except ValueError as error:
-            self.words.value = f"<p role='status'>No prediction: {escape(str(error))}</p>"
+            self.words.value = fill("memory.html", refused=error)
         else:
             self._draw()
 
@@ -145,14 +145,13 @@ class MemoryExplorer(Form):
         self.image.value = self._board.draw(bars, limit_bytes=self._limit_bytes).png()
         now, kept = sum(self._sizes.values()), sum(self._kept.values())
         items = ", ".join(f"{label} {bytes_text(self._sizes.get(label, 0))}" for label in _LABELS)
-        text = f"Now ({self._in_words()}): <b>{bytes_text(now)}</b>, of which {items}. "
-        text += f"That is {now / kept:.2f} times the bar that was kept." if kept else ""
+        rest = f"{items}. " + (f"That is {now / kept:.2f} times the bar that was kept." if kept else "")
         if self._limit_bytes is not None:
             fits = "fits in" if now <= self._limit_bytes else "does not fit in"
-            text += f" It {fits} {bytes_text(self._limit_bytes)}."
+            rest += f" It {fits} {bytes_text(self._limit_bytes)}."
         self._look_at_missions()
-        text += "".join(f"<br>{escape(line)}" for line in self.missions.splitlines())
-        self.words.value = f"<p role='status'>{text}</p>"
+        said = {"choice": self._in_words(), "now": bytes_text(now), "rest": rest}
+        self.words.value = fill("memory.html", refused="", **said, missions=self.missions.splitlines())
 
     def _in_words(self) -> str:
         choice = self.choice
