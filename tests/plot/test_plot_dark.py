@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import to_hex, to_rgb
 
-from course_lib.capstone.reports.page import page
+from course_lib.capstone.reports.page import fill
 from course_lib.forms.form import STYLE_SHEET
 from course_lib.plot.dark import DARK_FILTER, GROUND, in_the_dark
 from course_lib.plot.style import OKABE_ITO, text_colour
@@ -73,7 +73,7 @@ def test_every_page_turns_pictures_by_this_filter():
         text = path.read_text(encoding="utf-8")
         assert DARK_FILTER in text, path.name
         assert "brightness(" not in text, path.name
-    assert DARK_FILTER in page("A report", "<p>text</p>")
+    assert DARK_FILTER in fill("page.html", title="A report")
 
 
 def test_a_colour_nobody_knows_is_refused():

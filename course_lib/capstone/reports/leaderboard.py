@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.capstone.reports.page import escaped, page, table
+from course_lib.capstone.reports.page import fill
 from course_lib.capstone.reports.result_file import FILE_NAME, ForeignResult, ResultRecord, read_record
-from course_lib.forms.show import Shown
-from course_lib.forms.show import table as shown_table
+from course_lib.forms.show import Shown, table
 
 __all__ = ["Board", "board"]
 
@@ -70,26 +69,16 @@ class Board(Shown):
         return [f"Skipped {file}: {why}." for file, why in self.skipped]
 
     def _html(self) -> str:
-        told = "".join(f"<p>{escaped(text)}</p>" for text in self._told())
-        if not self.lines:
-            return f"<p>{escaped(f'No result in {self.root}.')}</p>{told}"
-        tables = [
-            f"<p>Level {level}</p>" + shown_table(list(_HEAD), [list(line.cells()) for line in of_level])
-            for level, of_level in self.by_level().items()
-        ]
-        return "".join(tables) + told
+        tables = {level: table(list(_HEAD), rows) for level, rows in self._rows().items()}
+        return fill("in_a_cell.html", tables=tables, root=self.root, skipped=self._told())
+
+    def _rows(self) -> dict[int, list[list[str]]]:
+        return {level: [list(line.cells()) for line in lines] for level, lines in self.by_level().items()}
 
     def html(self) -> str:
         """A page that needs nothing beside it."""
-        told = "".join(f"<li>{escaped(text)}</li>" for text in self._told())
-        said = f"{len(self.lines)} results, by level, most points first; levels are not compared."
-        body = f"<h1>Capstone: a class</h1><p class='soft'>{said}</p>"
-        for level, of_level in self.by_level().items():
-            rows = [line.cells() for line in of_level]
-            body += f"<h2>Level {level}</h2>" + table(_HEAD, rows, f"Level {level}, most points first")
-        body += "" if self.lines else "<p>No result yet.</p>"
-        body += f"<h2>Skipped</h2><ul>{told}</ul>" if told else ""
-        return page("Capstone: a class", body)
+        told = {"count": len(self.lines), "head": _HEAD, "levels": self._rows(), "skipped": self._told()}
+        return fill("board.html", title="Capstone: a class", **told)
 
     def save(self, path: str | Path) -> Path:
         """Write the page. ``ValueError`` where there is a file of this name: nothing is written over."""
