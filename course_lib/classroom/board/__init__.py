@@ -10,7 +10,7 @@ In the order to read:
   and how often
 - ``prediction_stats.py``: what everybody predicted, question by question, and what the runs of those who saw one gave
 - ``charts.py``: A question's histogram as data
-- ``histogram.py``: A chart as HTML: a drawn histogram for numbers, bars in a table for choices
+- ``histogram.py``: a chart as shapes, which a template draws
 - ``progress_by_part.py``: who is where: for each part of a lesson who did something there last, how many have begun,
   how many are through
 - ``board_data.py``: the board as data: what a page or a text shows of a class, for all lessons or for one
