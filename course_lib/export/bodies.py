@@ -6,7 +6,6 @@ import copy
 import re
 from collections.abc import Collection
 from functools import lru_cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from nbformat import NotebookNode
 
 from course_lib.base.front_end import PICTURES, STAND_IN
 from course_lib.export.formulas import formula
-from course_lib.export.in_page import InPage, anchor
+from course_lib.export.in_page import InPage
 from course_lib.export.safe import fragment, gate
 
 __all__ = ["body_of", "style"]
@@ -51,11 +50,13 @@ class _Exporter(HTMLExporter):
 
 
 def body_of(stem: str, notebook: NotebookNode, folder: Path, others: Collection[str]) -> str:
-    """A notebook as HTML. Links to ``others`` lead to their parts; links to files that are not here lead nowhere."""
+    """A notebook as HTML, for a section of its own.
+
+    Links to ``others`` lead to their parts; links to files that are not here lead nowhere.
+    """
     html = _converted(_as_text(notebook))
     found = re.search(r"<main>(.*)</main>", html, re.DOTALL)
-    inner = gate(found.group(1) if found else html, InPage(stem, folder, others))
-    return f"<section id='{anchor(stem)}' aria-label='{escape(stem, quote=True)}'>{inner}</section>"
+    return gate(found.group(1) if found else html, InPage(stem, folder, others))
 
 
 def _as_text(notebook: NotebookNode) -> NotebookNode:

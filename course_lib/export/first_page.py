@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
+from course_lib.base.html import templates
 from course_lib.learn import exercises
 from course_lib.learn.checks.progress_map import progress_map
 from course_lib.learn.display.units import quantity
@@ -14,6 +14,7 @@ from course_lib.learn.records.summary import summary
 
 __all__ = ["first_page"]
 
+_fill = templates(__file__)
 _PROGRESS = ("lesson", "time", "state", "exercises", "quiz", "predictions")
 _PREDICTED = ("question", "you predicted", "measured", "cost model", "right")
 _CHECKED = ("check", "state", "tries", "hints", "named mistakes met")
@@ -23,23 +24,21 @@ def first_page(kept: Store) -> str:
     """What this store tells, as sections of HTML."""
     events = kept.read()
     found = progress_map(kept)
-    parts = [_section("Progress", _PROGRESS, [line.row() for line in found.lines])]
-    parts += [f"<p>{escape(text)}</p>" for text in found.messages]
-    parts.append(_section("Predictions", _PREDICTED, _predicted(events)))
-    parts.append(_section("Checks", _CHECKED, _checked(events)))
-    return "".join(parts)
+    sections = [
+        FirstPageSection("Progress", _PROGRESS, [line.row() for line in found.lines], found.messages),
+        FirstPageSection("Predictions", _PREDICTED, _predicted(events)),
+        FirstPageSection("Checks", _CHECKED, _checked(events)),
+    ]
+    return _fill("first.html", sections=sections)
 
 
-def _section(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return f"<h2>{title}</h2><p>None yet.</p>"
-    top = "".join(f"<th scope='col'>{escape(text)}</th>" for text in head)
-    body = ""
-    for first, *rest in rows:
-        cells = "".join(f"<td>{escape(text)}</td>" for text in rest)
-        body += f"<tr><th scope='row'>{escape(first)}</th>{cells}</tr>"
-    table = f"<table aria-label='{title}'><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
-    return f"<h2>{title}</h2><div class='sideways' tabindex='0' role='group' aria-label='{title}'>{table}</div>"
+class FirstPageSection(NamedTuple):
+    """A table under its title, and sentences below it; no table where there are no rows."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    messages: Sequence[str] = ()
 
 
 def _predicted(events: Iterable[Mapping[str, Any]]) -> list[list[str]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import base64
 import io
 from functools import lru_cache
-from html import escape
+
+from course_lib.base.html import templates
 
 __all__ = ["formula"]
 
+_fill = templates(__file__)
 _SIZE_PT = 12.0
 _OTHER_WORDS = {r"\tfrac": r"\frac", r"\dots": r"\ldots", r"\lvert": "|", r"\rvert": "|"}
 
@@ -23,12 +25,10 @@ def formula(tex: str, *, is_block: bool = False) -> str:
     try:
         svg, height_pt, depth_pt = _drawn(plain)
     except (ValueError, RuntimeError):  # a word that Matplotlib does not know
-        shown = f"<code class='formula'>{escape(plain)}</code>"
-    else:
-        data = base64.b64encode(svg).decode("ascii")
-        style = f"height:{height_pt / _SIZE_PT:.3f}em;vertical-align:{-depth_pt / _SIZE_PT:.3f}em"
-        shown = f'<img class="formula" alt="{escape(plain)}" style="{style}" src="data:image/svg+xml;base64,{data}">'
-    return f"<div class='formula-block'>{shown}</div>" if is_block else shown
+        return _fill("formula.html", tex=plain, is_block=is_block, picture="")
+    style = f"height:{height_pt / _SIZE_PT:.3f}em;vertical-align:{-depth_pt / _SIZE_PT:.3f}em"
+    picture = base64.b64encode(svg).decode("ascii")
+    return _fill("formula.html", tex=plain, is_block=is_block, picture=picture, style=style)
 
 
 def _drawn(tex: str) -> tuple[bytes, float, float]:
