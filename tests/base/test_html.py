@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,33 @@ def test_every_template_is_one_and_is_named_by_what_fills_it(path: Path) -> None
     Environment().parse(path.read_text())
     users = [*path.parent.glob("*.html"), *path.parent.parent.rglob("*.py")]
     assert [user for user in users if user != path and f'"{path.name}"' in user.read_text()]
+
+
+# Which values come as HTML; each is made by another template, by `picture_tag`, by `export.safe`, or is the course's.
+TAKEN_AS_HTML = {
+    "capstone/reports/templates/in_a_cell.html": {"table"},
+    "capstone/reports/templates/style.css": {"dark_filter"},
+    "classroom/board/templates/board.html": {"mark"},
+    "export/templates/page.html": {"policy", "style", "first", "body"},
+    "forms/templates/panel.html": {"body"},
+    "forms/templates/stand_in.html": {"style", "shown"},
+    "learn/display/templates/pictures.html": {"image", "script"},
+}
+
+
+def test_only_these_values_are_taken_as_html() -> None:
+    found = {}
+    for path in TEMPLATES:
+        taken = set(re.findall(r"([\w.\"<>]+)\s*\|\s*safe\b", path.read_text()))
+        found |= {path.relative_to(LIBRARY).as_posix(): taken} if taken else {}
+        assert "autoescape" not in path.read_text(), path
+    assert found == TAKEN_AS_HTML
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: path.relative_to(LIBRARY).as_posix())
+def test_an_attribute_stands_in_quotes_and_keeps_them(path: Path) -> None:
+    tags = re.findall(r"<\w(?:\{\{.*?\}\}|\{%.*?%\}|[^<>{])*>", path.read_text(), re.DOTALL)
+    assert not [tag for tag in tags if re.search(r"=\s*\{\{|\|\s*(words|between_tags)", tag)]
 
 
 def test_jinja2_is_loaded_by_the_first_page_and_not_by_a_rank_or_a_face() -> None:
