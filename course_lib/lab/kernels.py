@@ -20,7 +20,7 @@ from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets import default
 
 from course_lib.base.front_end import IN_COURSE_LAB
-from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.base import temp_dirs
 from course_lib.lessons.kernel_sockets import LONGEST_PATH
 
 __all__ = ["CourseKernelManager", "private_folder"]
@@ -60,15 +60,15 @@ def private_folder() -> Path | None:
         return None
     for parent in dict.fromkeys([tempfile.gettempdir(), "/tmp"]):
         try:
-            folder = folders.make(Path(parent))
+            folder = temp_dirs.make(Path(parent))
         except OSError:
             continue
         if _takes_sockets(folder):
             import atexit
 
-            atexit.register(folders.remove, folder)
+            atexit.register(temp_dirs.remove, folder)
             return folder
-        folders.remove(folder)
+        temp_dirs.remove(folder)
     return None
 
 

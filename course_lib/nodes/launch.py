@@ -24,7 +24,7 @@ from typing import Any
 
 from course_lib.nodes import records
 from course_lib.nodes.records import AttemptStart
-from course_lib.nodes.supervisor import process_tree as families
+from course_lib.nodes.supervisor import process_tree
 from course_lib.nodes.supervisor.counters import INTERFACE
 
 __all__ = ["main", "path_of"]
@@ -169,7 +169,7 @@ def _leave() -> None:
 def _end_with_the_agent() -> None:
     """However the agent ends, this rank does too: by the kernel on Linux, elsewhere by a thread that looks."""
     parent = os.getppid()
-    families.die_with_parent()
+    process_tree.die_with_parent()
     if sys.platform != "linux":
 
         def follow_the_parent() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.authoring.bench.strategies import mesh as bench
+from course_lib.authoring.bench.strategies import mesh as mesh_module
 from course_lib.authoring.bench.strategies.mesh_rivals import batch_of, course_step, torch_step
 from course_lib.authoring.bench.table import Table
 from course_lib.layouts.mesh import Mesh
@@ -25,7 +25,7 @@ def losses(me, text):
 
 
 @pytest.mark.long  # in imports and traces of PyTorch's parts
-@pytest.mark.parametrize("text", bench.PAIRED)
+@pytest.mark.parametrize("text", mesh_module.PAIRED)
 def test_a_step_of_pytorchs_parts_is_the_same_step(clusters, text):
     for theirs, ours in clusters(4).call(losses, (text,), show=False):
         torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs), rtol=1e-5, atol=0)
@@ -50,9 +50,9 @@ class Rehearsed:
 
 
 def test_every_order_has_its_lines_and_the_errors_are_against_the_slowest_rank(monkeypatch, capsys):
-    monkeypatch.setattr(bench, "Cluster", Rehearsed)
+    monkeypatch.setattr(mesh_module, "Cluster", Rehearsed)
     table = Table("course bench mesh")
-    bench.add_orders(table, Mesh.of(pp=2, dp_shard=2, tp=2, ranks_per_node=4), 2)
+    mesh_module.add_orders(table, Mesh.of(pp=2, dp_shard=2, tp=2, ranks_per_node=4), 2)
     rows = {row.what: row for row in table.rows}
     assert len(rows) == 6 * 3 + 1
     errors = table.rows[-1]
@@ -67,7 +67,7 @@ def test_every_order_has_its_lines_and_the_errors_are_against_the_slowest_rank(m
 def test_the_meter_of_the_bench_names_each_axis(clusters):
     mesh = Mesh.of(pp=2, tp=2)
     table = Table("course bench mesh")
-    bench.add_bytes(table, clusters(4), mesh)
+    mesh_module.add_bytes(table, clusters(4), mesh)
     assert [row.what for row in table.rows] == [
         "pp=2 tp=2: sent by rank 0 along pp",
         "pp=2 tp=2: sent by rank 0 along tp",

@@ -266,9 +266,9 @@ class OtherCensus(cheats.Honest):
     """A name of Python's own, in the judge's module."""
 
     def prepare(self):
-        from course_lib.capstone.memory import memory_inventory as census
+        from course_lib.capstone.memory import memory_inventory
 
-        census.sum = lambda numbers: 0
+        memory_inventory.sum = lambda numbers: 0
 
 
 class OtherFloat(cheats.Honest):

@@ -14,9 +14,7 @@ import pytest
 
 from course_lib.capstone.attempts.hidden_memory import hidden_memory
 from course_lib.capstone.attempts.rule_violations import FAULTS
-from course_lib.capstone.memory import memory_group as own_group
-from course_lib.capstone.memory import open_files
-from course_lib.capstone.memory import system_memory as by_system
+from course_lib.capstone.memory import memory_group, open_files, system_memory
 from course_lib.capstone.memory.intact import changes, fingerprint, rule_of
 from course_lib.capstone.memory.memory_group import OwnGroup
 from course_lib.capstone.memory.memory_inventory import Holdings
@@ -106,8 +104,8 @@ def test_a_system_that_tells_nothing_is_no_accusation(monkeypatch):
     """As on macOS and on Windows: other processes alone are known."""
     monkeypatch.setattr(open_files, "_lines_of", lambda path: iter(()))
     monkeypatch.setattr(open_files, "_descriptors", list)
-    monkeypatch.setattr(by_system, "_libc", lambda: None)
-    monkeypatch.setattr(by_system, "_resident_bytes", lambda: None)
+    monkeypatch.setattr(system_memory, "_libc", lambda: None)
+    monkeypatch.setattr(system_memory, "_resident_bytes", lambda: None)
     with adopted():
         held = Since().held()
     alone = replace(held, children=())  # this process may have a server of ranks
@@ -233,9 +231,9 @@ def test_without_a_group_nothing_is_known():
 
 
 def test_a_group_that_may_not_be_made_is_none(tmp_path):
-    with own_group.own_group(tmp_path / "nowhere") as group:
+    with memory_group.own_group(tmp_path / "nowhere") as group:
         assert not group.is_there
-    with own_group.own_group(tmp_path) as group:  # a folder of no group: there is nothing to count with
+    with memory_group.own_group(tmp_path) as group:  # a folder of no group: there is nothing to count with
         assert not group.is_there
     assert list(tmp_path.iterdir()) == []
 
@@ -253,7 +251,7 @@ def test_where_a_process_is_counted(monkeypatch, tmp_path, name):
     groups, mounts, expected = TABLES[name]
     texts = {"/proc/self/cgroup": groups, "/proc/self/mountinfo": mounts.format(at=tmp_path)}
     monkeypatch.setattr(Path, "read_text", lambda path, **_: texts[str(path)])
-    assert own_group._home() == (None if expected is None else tmp_path / expected)
+    assert memory_group._home() == (None if expected is None else tmp_path / expected)
 
 
 HOLDS = """

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from test_capstone_attempts import FOUR
 
-from course_lib.authoring.bench.strategies import capstone as bench
+from course_lib.authoring.bench.strategies import capstone
 from course_lib.authoring.bench.table import Table
 from course_lib.capstone.attempts import record, searching
 from course_lib.capstone.attempts.record import MeshRun, mark_of, recorded, recorded_run, row_name
@@ -128,9 +128,9 @@ def test_the_bench_adds_a_line_for_each_mesh_and_the_regrets(monkeypatch, capsys
         MeshRun(best, (0.5,), 1, 1, paced_s=0.1),
         MeshRun("tp=8", (), 1, 1, "too much"),
     ]
-    monkeypatch.setattr(bench, "searching", lambda *_, **__: iter(runs))
+    monkeypatch.setattr(capstone, "searching", lambda *_, **__: iter(runs))
     table = Table("course bench capstone")
-    bench.add_job(table, job, None, 2)
+    capstone.add_job(table, job, None, 2)
     by_name = {row.what: row for row in table.rows}
     assert by_name[row_name(job, planned)].samples == (0.3, 0.4)
     assert by_name["level 3, seed 3: regret of the planner's best"].median == pytest.approx(50)

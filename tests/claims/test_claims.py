@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from course_lib import claims
-from course_lib.claims.court import timing_noise as busy
+from course_lib.claims.court import timing_noise
 from course_lib.claims.court.evidence import blocked, tries
 from course_lib.claims.data_parallel import speed, threads
 from course_lib.cluster import Cluster
@@ -105,7 +105,7 @@ def test_every_claim_has_a_trial_and_an_expected_verdict_here():
     [pytest.param(name, marks=[pytest.mark.long] if name in BY_CLOCK | IN_A_LESSON else []) for name in ON_CPU],
 )
 def test_the_verdict_of_a_trial_on_this_machine(name, ranks, monkeypatch):
-    monkeypatch.setattr(busy, "ROUNDS", 1)
+    monkeypatch.setattr(timing_noise, "ROUNDS", 1)
     evidence = claims.trial(name).run(ranks)
     if name in BY_CLOCK and evidence.is_blocked:
         assert "the machine is too busy" in evidence.because
@@ -193,14 +193,14 @@ def test_a_misreading_stands_on_the_side_of_its_verdict():
 
 @pytest.fixture
 def quiet(monkeypatch):
-    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.0)
+    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.0)
 
 
 C = speed._COMPUTE_S
 
 
 def exactly(seconds):
-    return busy.Bounds(seconds, seconds)
+    return timing_noise.Bounds(seconds, seconds)
 
 
 def steps_that_take(seconds):
@@ -240,7 +240,7 @@ def test_a_verdict_on_speed_follows_the_times(name, seconds, verdict, ranks, mon
 @pytest.mark.parametrize("name", ["A11", "D1"])
 @pytest.mark.parametrize("link", [speed._FAST, speed._SLOW])
 def test_a_step_that_may_be_faster_or_slower_decides_nothing(name, link, ranks, monkeypatch):
-    open_one = busy.Bounds(C / 2, 2 * C)
+    open_one = timing_noise.Bounds(C / 2, 2 * C)
     monkeypatch.setattr(speed, "_step_time", lambda _, on: open_one if on is link else exactly(by_theory(on)))
     evidence = claims.trial(name).run(ranks)
     assert evidence.is_blocked
@@ -250,15 +250,15 @@ def test_a_step_that_may_be_faster_or_slower_decides_nothing(name, link, ranks, 
 @pytest.mark.parametrize(
     ("replicas", "halves", "verdict"),
     [
-        (busy.Bounds(0.04, 0.05), busy.Bounds(0.07, 0.1), "holds"),
-        (busy.Bounds(0.08, 0.1), busy.Bounds(0.08, 0.09), "false"),
-        (busy.Bounds(0.04, 0.07), busy.Bounds(0.08, 0.1), "cannot tell here"),
+        (timing_noise.Bounds(0.04, 0.05), timing_noise.Bounds(0.07, 0.1), "holds"),
+        (timing_noise.Bounds(0.08, 0.1), timing_noise.Bounds(0.08, 0.09), "false"),
+        (timing_noise.Bounds(0.04, 0.07), timing_noise.Bounds(0.08, 0.1), "cannot tell here"),
     ],
 )
 def test_replicas_and_halves_are_compared_by_their_bounds(replicas, halves, verdict, ranks, monkeypatch):
     monkeypatch.setattr(speed, "_step_time", lambda cluster, link: replicas)
     monkeypatch.setattr(speed, "_halves", lambda me: None)
-    monkeypatch.setattr(busy.Bounds, "of", lambda by_rank: halves)
+    monkeypatch.setattr(timing_noise.Bounds, "of", lambda by_rank: halves)
     assert claims.trial("C8").run(ranks).verdict == verdict
 
 
@@ -282,13 +282,13 @@ def test_without_two_free_cores_threads_and_processes_are_not_compared(name, ran
 def test_threads_that_were_not_seen_side_by_side_on_a_crowded_machine_decide_nothing(ranks, monkeypatch):
     race = Race(2, one_s=(2.0,), threads_s=(2.0,), processes_s=(1.0,))
     monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
-    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.2)
+    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.2)
     assert claims.trial("C2").run(ranks).is_blocked
 
 
 def test_one_race_of_some_in_which_threads_run_side_by_side_is_enough(ranks, monkeypatch):
     alone, both = (Race(2, (2.0,), (threads_s,), (1.0,)) for threads_s in (2.0, 1.1))
-    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.2)
+    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.2)
     monkeypatch.setattr(threads, "_small_race", lambda cluster: alone)
     left = [alone, alone, both]
     monkeypatch.setattr(threads, "_large_race", lambda cluster: left.pop(0))
@@ -307,7 +307,7 @@ def test_processes_that_win_with_small_layers_alone_win_with_conditions(ranks, m
 
 @pytest.mark.parametrize(("small", "one", "verdict"), [(0.7, 0.0, "holds"), (0.2, 0.0, "false"), (0.7, 0.6, "false")])
 def test_a_verdict_on_overlap_follows_what_was_hidden(small, one, verdict, ranks, monkeypatch):
-    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.0)
+    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.0)
     monkeypatch.setattr(speed, "_hidden_share", lambda _, in_one_bucket: one if in_one_bucket else small)
     assert claims.trial("E6").run(ranks).verdict == verdict
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from course_lib import claims
-from course_lib.claims.court import timing_noise as busy
+from course_lib.claims.court import timing_noise
 from course_lib.claims.data_parallel import speed
 from course_lib.claims.models_and_machines import pipelines
 from course_lib.cluster import Cluster
@@ -22,7 +22,7 @@ SHOWN, HIDDEN = {False: 0.7, True: 0.0}, {False: 0.2, True: 0.0}  # by whether t
 def in_line(monkeypatch, *shares):
     """Let ranks have stood in line for these shares, round by round; the last one lasts."""
     left = list(shares)
-    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: left.pop(0) if len(left) > 1 else left[0])
 
 
 def hidden_in(monkeypatch, *rounds):
@@ -52,7 +52,7 @@ def test_a_clock_decides_in_the_first_quiet_round(shares, verdict, rounds_run, c
     in_line(monkeypatch, *shares)
     runs = []
 
-    @busy.in_quiet
+    @timing_noise.in_quiet
     def trial(ranks):
         runs.append(ranks(2))
         return claims.Evidence("holds", {"seen": 1}, "so it was found", turns_if="it were otherwise")
@@ -63,28 +63,28 @@ def test_a_clock_decides_in_the_first_quiet_round(shares, verdict, rounds_run, c
 
 
 def test_every_step_gives_both_bounds_and_the_closest_count():
-    quiet, crowded, late = busy.Timed(0.05, 0.0), busy.Timed(0.08, 0.02), busy.Timed(0.06, 0.03)
-    span = busy.Bounds.of([[quiet, crowded], [late, quiet]])
+    quiet, crowded, late = timing_noise.Timed(0.05, 0.0), timing_noise.Timed(0.08, 0.02), timing_noise.Timed(0.06, 0.03)
+    span = timing_noise.Bounds.of([[quiet, crowded], [late, quiet]])
     assert (span.least_s, span.most_s) == (
         pytest.approx(0.06),
         pytest.approx(0.06),
     )  # 0.06 at most, 0.08 - 0.02
-    span = busy.Bounds.of([[quiet], [late]])
+    span = timing_noise.Bounds.of([[quiet], [late]])
     assert (span.least_s, span.most_s) == (pytest.approx(0.03), 0.06)
     assert span.below(0.07) is True
     assert span.below(0.03) is False
     assert span.below(0.05) is None
-    assert span.below(busy.Bounds(0.05, 0.08)) is None
-    assert span.times(2) == busy.Bounds(2 * span.least_s, 0.12)
+    assert span.below(timing_noise.Bounds(0.05, 0.08)) is None
+    assert span.times(2) == timing_noise.Bounds(2 * span.least_s, 0.12)
 
 
 def test_a_step_is_timed_from_when_all_are_ready_and_its_line_from_before(monkeypatch):
     lines = iter([{(1, 1): (0.0, 1.0)}, {(1, 1): (0.0, 1.25), (1, 2): (0.0, 0.5)}])
     moments_s = iter([10.0, 13.0])
     done = []
-    monkeypatch.setattr(busy, "read_threads", lambda pids: next(lines))
-    monkeypatch.setattr(busy.time, "perf_counter", lambda: next(moments_s))
-    timed = busy.Timed.of(None, lambda: done.append("ready"), lambda: done.append("step"))
+    monkeypatch.setattr(timing_noise, "read_threads", lambda pids: next(lines))
+    monkeypatch.setattr(timing_noise.time, "perf_counter", lambda: next(moments_s))
+    timed = timing_noise.Timed.of(None, lambda: done.append("ready"), lambda: done.append("step"))
     assert done == ["ready", "step"]
     assert (timed.seen_s, timed.in_line_s) == (3.0, 0.75)
 
@@ -119,9 +119,9 @@ def test_a_share_is_of_the_time_that_passed_and_of_the_rank_that_waited_longest(
         ]
     )
     moments_s = iter([10.0, 14.0])
-    monkeypatch.setattr(busy, "read_threads", lambda pids: next(lines))
-    monkeypatch.setattr(busy.time, "monotonic", lambda: next(moments_s))
-    line = busy.ThresholdLine(SimpleNamespace(call=lambda *_, **__: [1, 2]))
+    monkeypatch.setattr(timing_noise, "read_threads", lambda pids: next(lines))
+    monkeypatch.setattr(timing_noise.time, "monotonic", lambda: next(moments_s))
+    line = timing_noise.ThresholdLine(SimpleNamespace(call=lambda *_, **__: [1, 2]))
     assert line.share() == (0.25 + 0.75) / 4.0, "of rank 2, by both of its threads"
 
 
@@ -141,7 +141,7 @@ def test_a_line_is_seen_where_there_is_one():
         cluster.run(works, core, 0.0)
         strangers = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(3)]
         try:
-            line = busy.ThresholdLine(cluster)
+            line = timing_noise.ThresholdLine(cluster)
             cluster.run(works, core, 0.3)
             assert line.share() > 0.2, "a quarter of the core is left to it"
         finally:

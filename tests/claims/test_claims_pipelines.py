@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from course_lib import claims, schedules
-from course_lib.claims.court import timing_noise as busy
+from course_lib.claims.court import timing_noise
 from course_lib.claims.models_and_machines import pipelines
 from course_lib.cost import simulate
 
@@ -36,7 +36,7 @@ def stalls(cluster, schedule, times=pipelines._EQUAL):
     ],
 )
 def test_a_verdict_follows_the_times(name, step, verdict, cluster4, monkeypatch):
-    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.0)
+    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.0)
     monkeypatch.setattr(pipelines, "_step", step)
     evidence = claims.trial(name).run(lambda size: cluster4)
     assert evidence.verdict == verdict, str(evidence)
@@ -44,7 +44,7 @@ def test_a_verdict_follows_the_times(name, step, verdict, cluster4, monkeypatch)
 
 
 def test_theory_finds_the_numbers_of_the_formula(cluster4, monkeypatch):
-    monkeypatch.setattr(busy.ThresholdLine, "share", lambda _: 0.0)
+    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.0)
     monkeypatch.setattr(pipelines, "_step", by_theory)
     at_work = claims.trial("B5").run(lambda size: cluster4)
     assert at_work.timings["busy, one batch"] == at_work.facts["busy by formula, one batch"] == "25%"

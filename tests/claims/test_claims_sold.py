@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from course_lib import claims
-from course_lib.claims.models_and_machines import catalogue_machines as sold
-from course_lib.claims.models_and_machines import placing
+from course_lib.claims.models_and_machines import catalogue_machines, placing
 from course_lib.cost import MACHINES, MeshStep
 from course_lib.layouts.link import Link
 from course_lib.layouts.mesh import Mesh
@@ -44,7 +43,7 @@ ONE_CRAWLS = AS_SOLD | {"4x RTX 4090": replace(AS_SOLD["4x RTX 4090"], inter=CRA
     ],
 )
 def test_other_machines_give_another_verdict(name, machines, verdict, ranks, monkeypatch):
-    monkeypatch.setattr(sold, "MACHINES", machines)
+    monkeypatch.setattr(catalogue_machines, "MACHINES", machines)
     evidence = claims.trial(name).run(ranks)
     assert evidence.verdict == verdict, str(evidence)
     assert evidence.turns_if
@@ -52,7 +51,7 @@ def test_other_machines_give_another_verdict(name, machines, verdict, ranks, mon
 
 
 def test_activations_move_there_and_back_at_each_cut(ranks):
-    assert sold._moves(ranks(4)) == 6
+    assert catalogue_machines._moves(ranks(4)) == 6
 
 
 def test_at_the_bandwidth_where_b2_turns_moving_takes_as_long_as_waiting(ranks, monkeypatch):
@@ -61,15 +60,15 @@ def test_at_the_bandwidth_where_b2_turns_moving_takes_as_long_as_waiting(ranks, 
     for factor, severe in ((0.8, 1), (1.2, 0)):
         link = Link(0.0, factor * turns_at)
         machines = AS_SOLD | {"8x H100": replace(AS_SOLD["8x H100"], intra=link)}
-        monkeypatch.setattr(sold, "MACHINES", machines)
+        monkeypatch.setattr(catalogue_machines, "MACHINES", machines)
         facts = claims.trial("B2").run(ranks).facts
         assert facts["of these, where moving costs more than waiting"] == severe
 
 
 def test_at_the_batch_where_c12_turns_two_gpus_win():
     enough = 262_144  # as it says
-    assert sold._wins(MACHINES["8x H100"], enough)
-    assert not sold._wins(MACHINES["8x H100"], enough // 2)
+    assert catalogue_machines._wins(MACHINES["8x H100"], enough)
+    assert not catalogue_machines._wins(MACHINES["8x H100"], enough // 2)
 
 
 # -- which cut from node to node ---------------------------------------------------------------------------------

@@ -112,13 +112,13 @@ def spoil(folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    from course_lib.classroom.board import command as board_command
+    from course_lib.classroom.board import command
 
     drop = make(folder / "drop")
     spoil(drop)
-    board_command.main([str(drop), "--out", str(folder / "covered.html")])
+    command.main([str(drop), "--out", str(folder / "covered.html")])
     shown = ["--show", "04.calls", "--reveal", "00.sum", "--reveal", "04.bytes", "--reveal", "04.apart"]
-    board_command.main([str(drop), "--out", str(folder / "board.html"), *shown])
+    command.main([str(drop), "--out", str(folder / "board.html"), *shown])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import classroom
-from course_lib.classroom.board import command as board_command
+from course_lib.classroom.board import command
 from course_lib.classroom.share.shared import Identity, file_name, text_of
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -183,7 +183,7 @@ def test_a_folder_that_refuses_the_page_is_told(class_of_forty, tmp_path, monkey
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", str(tmp_path))
 
-    monkeypatch.setattr(board_command.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(command.tempfile, "mkstemp", refuse)
     assert classroom.main(["board", str(class_of_forty), "--out", str(tmp_path / "b.html")]) == 1
     assert "Permission denied" in capsys.readouterr().err
 
@@ -191,14 +191,14 @@ def test_a_folder_that_refuses_the_page_is_told(class_of_forty, tmp_path, monkey
 def test_watching_obeys_what_is_typed(tmp_path, monkeypatch, capsys):
     drop, out = one_question(tmp_path / "drop"), tmp_path / "b.html"
     pages = []
-    real = board_command._draw
+    real = command._draw
 
     def draw(*args):
         text = real(*args)
         pages.append(out.read_text())
         return text
 
-    monkeypatch.setattr(board_command, "_draw", draw)
+    monkeypatch.setattr(command, "_draw", draw)
     typed = "show 04.bytes\nreveal 04.bytes\nlesson 99\nhide 04.bytes\nhide 04.bytes\nlesson 04b\ndance\nquit\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     assert classroom.main(["board", str(drop), "--out", str(out), "--watch"]) == 0
@@ -231,15 +231,15 @@ def test_watching_goes_on_where_the_folder_is_away_for_a_moment(tmp_path, monkey
             yield ""
         yield "quit"
 
-    monkeypatch.setattr(board_command, "_words_in", words)
+    monkeypatch.setattr(command, "_words_in", words)
     assert classroom.main(["board", str(drop), "--out", str(out), "--watch"]) == 0
     assert "Not drawn this time" in capsys.readouterr().err
 
 
 def test_without_a_terminal_it_draws_every_half_minute(monkeypatch):
     slept = []
-    monkeypatch.setattr(board_command.time, "sleep", slept.append)
-    lines = board_command._words_in(board_command._lines(io.StringIO("")))
+    monkeypatch.setattr(command.time, "sleep", slept.append)
+    lines = command._words_in(command._lines(io.StringIO("")))
     assert [next(lines) for _ in range(3)] == ["", "", ""]
     assert slept == [30, 30, 30]
 
@@ -249,4 +249,4 @@ def test_a_terminal_that_cannot_be_read_is_as_none():
         def __next__(self):
             raise OSError(5, "Input/output error")
 
-    assert board_command._lines(Gone("x")).get(timeout=60) is None
+    assert command._lines(Gone("x")).get(timeout=60) is None

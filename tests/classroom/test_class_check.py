@@ -8,7 +8,7 @@ import pytest
 from class_cases import GIB, PLAIN, node, record, with_gpus
 
 from course_lib import classroom, cli
-from course_lib.classroom.trial import command as check_command
+from course_lib.classroom.trial import command
 from course_lib.classroom.trial.resource_use import read_record, taken_from
 from course_lib.classroom.trial.trial import CellFailure, ClassTrial, Lap
 from course_lib.classroom.trial.watch import ProcessSample
@@ -24,8 +24,8 @@ def ask(monkeypatch, tmp_path, capsys):
     kept.write_text(json.dumps(record()))
 
     def asked(*words: str, of=None, doctor=WELL, measured=kept):
-        monkeypatch.setattr(check_command, "look", lambda homes: node() if of is None else of)
-        monkeypatch.setattr(check_command, "examine", lambda here: doctor)
+        monkeypatch.setattr(command, "look", lambda homes: node() if of is None else of)
+        monkeypatch.setattr(command, "examine", lambda here: doctor)
         more = [] if measured is None else ["--measured", str(measured)]
         code = cli.main(["class", "check", *words, *more])
         said = capsys.readouterr()

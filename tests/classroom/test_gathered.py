@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.classroom.board import read_shared as gathered
+from course_lib.classroom.board import read_shared
 from course_lib.classroom.board.read_shared import SharedReader
 from course_lib.classroom.share.shared import Identity, file_name, number_of, text_of
 
@@ -91,7 +91,7 @@ def test_a_format_that_is_no_number_is_foreign(tmp_path, kind):
 
 
 def test_a_pipe_is_not_waited_for_and_a_giant_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(gathered, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(read_shared, "_MOST_BYTES", 1 << 20)
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "pipe.jsonl")
     with (tmp_path / "giant.jsonl").open("wb") as file:
@@ -106,14 +106,14 @@ def test_whoever_cannot_be_read_for_a_moment_counts_as_before_and_whoever_left_d
         share(tmp_path, word)
     reader = SharedReader([tmp_path])
     assert len(reader.gather().learners) == 2
-    real = gathered._bytes_of
+    real = read_shared._bytes_of
 
     def refuse(path):
         if "wordone" in path.name:
             raise OSError(116, "Stale file handle")
         return real(path)
 
-    monkeypatch.setattr(gathered, "_bytes_of", refuse)
+    monkeypatch.setattr(read_shared, "_bytes_of", refuse)
     again = reader.gather()
     assert len(again.learners) == 2
     assert again.half == (("shared-wordone.jsonl", "Stale file handle; it counts as it was before"),)

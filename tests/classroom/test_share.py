@@ -9,8 +9,7 @@ import stat
 import pytest
 
 from course_lib import classroom
-from course_lib.classroom.share import command as share_command
-from course_lib.classroom.share import shared
+from course_lib.classroom.share import command, shared
 from course_lib.learn.records.store import Store
 
 GUESS = {"time": "2026-11-23T10:00:00", "event": "guess", "name": "04.bytes", "value": 12, "unit": "KiB"}
@@ -120,7 +119,7 @@ def test_who_watches_before_the_first_lesson_shares_from_the_first_answer(drop, 
         elif len(slept) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(share_command.time, "sleep", sleep)
+    monkeypatch.setattr(command.time, "sleep", sleep)
     with pytest.raises(KeyboardInterrupt):
         classroom.main(["share", str(drop), "--watch", "--name", "ada"])
     assert [len(files) for files in slept] == [0, 0, 1]
@@ -172,7 +171,7 @@ def test_watching_goes_on_after_a_failure_until_it_is_stopped(home, drop, monkey
         else:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(share_command.time, "sleep", sleep)
+    monkeypatch.setattr(command.time, "sleep", sleep)
     with pytest.raises(KeyboardInterrupt):  # course_lib.cli says that it was stopped
         classroom.main(["share", str(drop), "--watch"])
     assert "Not copied this time" in capsys.readouterr().err

@@ -283,14 +283,14 @@ def test_children_of_a_rank_end_with_it(cluster):
 
 
 def test_a_full_disk_is_an_error_of_the_call_and_loses_nothing(cluster, monkeypatch):
-    from course_lib.cluster.process import serialization as wire
+    from course_lib.cluster.process import serialization
 
     def no_room(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
     assert works_again(cluster)
     with monkeypatch.context() as patch:
-        patch.setattr(wire, "open", no_room, raising=False)
+        patch.setattr(serialization, "open", no_room, raising=False)
         with pytest.raises(OSError, match="No space left on device"):
             cluster.run(lambda me, x: None, torch.zeros(100_000))
     assert works_again(cluster)

@@ -10,7 +10,7 @@ from types import CellType, FrameType
 import pytest
 
 from course_lib.cluster import RankFailed
-from course_lib.cluster.failures import flight_recorder as flight
+from course_lib.cluster.failures import flight_recorder
 
 
 def test_whoever_holds_all_objects_meanwhile_does_no_harm(monkeypatch):
@@ -32,8 +32,8 @@ def test_whoever_holds_all_objects_meanwhile_does_no_harm(monkeypatch):
         "profiling_name": "gloo:send",
         "is_p2p": True,
     }
-    monkeypatch.setattr(flight, "_dump", lambda *, nccl: [entry])
-    (found,) = flight.entries_since(0, lambda group: 0)
+    monkeypatch.setattr(flight_recorder, "_dump", lambda *, nccl: [entry])
+    (found,) = flight_recorder.entries_since(0, lambda group: 0)
     assert found.shapes == ((4, 2),) * 3
     assert found.dtypes == ("float32", "int32", "other")
 
@@ -46,10 +46,10 @@ def test_no_object_that_the_collector_knows_holds_the_recorders_text(monkeypatch
     def look(frame, event, function):
         holders.extend(type(one) for one in gc.get_referrers(text) if not isinstance(one, FrameType | CellType))
 
-    monkeypatch.setattr(flight, "dump_of", lambda name, *, nccl: lambda collectives, stacks: text)
+    monkeypatch.setattr(flight_recorder, "dump_of", lambda name, *, nccl: lambda collectives, stacks: text)
     sys.setprofile(look)  # at each call and each return: where another thread may take over
     try:
-        found = flight.entries_since(0, lambda group: 0)
+        found = flight_recorder.entries_since(0, lambda group: 0)
     finally:
         sys.setprofile(None)
     assert len(found) == 255  # without the one of number 0
@@ -68,15 +68,17 @@ def recorded(record_id, number, *, at_ns):
 
 def test_an_entry_of_before_is_none_of_this_call_whatever_its_clock_says(monkeypatch):
     """The recorder's clock runs ahead: entries from before the call bear later times than its beginning."""
-    monkeypatch.setattr(flight, "_first_id", {False: 0, True: 0})
+    monkeypatch.setattr(flight_recorder, "_first_id", {False: 0, True: 0})
     kept = [recorded(0, 1, at_ns=900), recorded(1, 2, at_ns=901)]
-    monkeypatch.setattr(flight, "_dump", lambda *, nccl: [] if nccl else kept)
-    assert [one.number for one in flight.entries_since(100, lambda group: 0)] == [1, 2]
-    assert flight.entries_since(100, lambda group: 2) == [], "the group has had two collectives before this call"
-    flight.groups_begin_anew()
-    assert flight.entries_since(100, lambda group: 0) == [], "of a group that has gone"
+    monkeypatch.setattr(flight_recorder, "_dump", lambda *, nccl: [] if nccl else kept)
+    assert [one.number for one in flight_recorder.entries_since(100, lambda group: 0)] == [1, 2]
+    assert flight_recorder.entries_since(100, lambda group: 2) == [], (
+        "the group has had two collectives before this call"
+    )
+    flight_recorder.groups_begin_anew()
+    assert flight_recorder.entries_since(100, lambda group: 0) == [], "of a group that has gone"
     kept.append(recorded(2, 1, at_ns=902))
-    assert [one.number for one in flight.entries_since(100, lambda group: 0)] == [1]
+    assert [one.number for one in flight_recorder.entries_since(100, lambda group: 0)] == [1]
 
 
 def test_ranks_that_have_failed_together_tell_of_the_next_call_alone(cluster2):

@@ -14,17 +14,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.base import temp_dirs
 
 pytestmark = pytest.mark.limit_s(120.0)
 
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders.tempfile, "tempdir", str(tmp_path))
-    folders._sweep.cache_clear()
+    monkeypatch.setattr(temp_dirs.tempfile, "tempdir", str(tmp_path))
+    temp_dirs._sweep.cache_clear()
     yield tmp_path
-    folders._sweep.cache_clear()
+    temp_dirs._sweep.cache_clear()
 
 
 def make_old(folder) -> None:
@@ -47,15 +47,15 @@ def test_what_a_killed_notebook_has_left_is_removed_by_the_next(tmp_path, tempor
     ) as notebook:
         left, socket = (Path(word) for word in notebook.stdout.readline().split())
         assert {left.parent, socket.parent.parent} == {tmp_path}
-        folders.remove(folders.make())
+        temp_dirs.remove(temp_dirs.make())
         assert left.exists(), "its owner lives"
         assert socket.exists(), "its owner lives"
         notebook.kill()
         notebook.wait(10)
-    folders._sweep.cache_clear()
+    temp_dirs._sweep.cache_clear()
     assert left.exists()
     assert socket.exists()
-    folders.remove(folders.make())
+    temp_dirs.remove(temp_dirs.make())
     assert not left.exists()
     assert not socket.parent.exists()
 
@@ -67,7 +67,7 @@ def test_a_fork_server_that_still_listens_is_ended_and_no_other_process_by_its_n
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as server:
         began_s = psutil.Process(server.pid).create_time() - (0 if is_it else 1000)
         (folder / "owner").write_text(json.dumps([server.pid, began_s]))
-        folders.remove(folders.make())
+        temp_dirs.remove(temp_dirs.make())
         assert not folder.exists()
         if not is_it:
             assert server.poll() is None
@@ -85,20 +85,20 @@ def test_nothing_else_is_removed(temporary):
     target.mkdir()
     (target / "owner").touch()
     elsewhere.symlink_to(target)
-    folders.remove(folders.make())
+    temp_dirs.remove(temp_dirs.make())
     assert all(path.exists() for path in (young, foreign / "data", elsewhere, target / "owner"))
     make_old(young)  # whoever made it was killed before it had its lock
-    folders._sweep.cache_clear()
-    folders.remove(folders.make())
+    temp_dirs._sweep.cache_clear()
+    temp_dirs.remove(temp_dirs.make())
     assert not young.exists()
 
 
 def test_a_folder_is_private_and_goes_with_its_lock(temporary):
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
-    folder = folders.make()
+    folder = temp_dirs.make()
     assert folder.stat().st_mode & 0o077 == 0
-    folders.remove(folder)
-    folders.remove(folder)
+    temp_dirs.remove(folder)
+    temp_dirs.remove(folder)
     assert not folder.exists()
     if before:
         assert len(os.listdir("/proc/self/fd")) == before

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from course_lib.cluster import Cluster, RankTimeout
 from course_lib.cluster.hooks import operators
-from course_lib.cluster.state import monkeypatch_guard as patches
+from course_lib.cluster.state import monkeypatch_guard
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
@@ -30,7 +30,7 @@ def counts_as_torch_2_14_does(me):
             return name
 
         c10d._hash_ranks_to_str = counted
-        patches.accept()  # as if PyTorch had come with it
+        monkeypatch_guard.accept()  # as if PyTorch had come with it
 
 
 @pytest.fixture

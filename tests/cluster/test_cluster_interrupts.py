@@ -16,7 +16,7 @@ import pytest
 
 from course_lib.cluster import Cluster, RankInterrupted
 from course_lib.cluster.api.supervisor import Supervisor
-from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.base import temp_dirs
 from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 
 TRIALS = Path(__file__).resolve().parents[1] / "support" / "interrupt_trials.py"
@@ -80,7 +80,7 @@ def test_a_second_interrupt_right_after_the_first_leaves_no_answer_behind(monkey
 @pytest.mark.parametrize("with_variables", [False, True])
 def test_an_interrupt_after_the_answers_leaves_no_rank_stuck_for_the_next_call(monkeypatch, capsys, with_variables):
     """The call has failed, rank 1 stands in a collective, and the interrupt comes while the ranks' text is shown."""
-    from course_lib.cluster.api import cluster as module
+    from course_lib.cluster.api import cluster as cluster_module
 
     def fail(me):
         import torch
@@ -98,7 +98,7 @@ def test_an_interrupt_after_the_answers_leaves_no_rank_stuck_for_the_next_call(m
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr(module, "in_rank_order", cut)
+            patch.setattr(cluster_module, "in_rank_order", cut)
             with pytest.raises(KeyboardInterrupt):
                 cluster.run(fail)
         assert list(cluster.run(lambda me: me.rank)) == [0, 1]
@@ -107,7 +107,7 @@ def test_an_interrupt_after_the_answers_leaves_no_rank_stuck_for_the_next_call(m
 
 
 def test_a_team_that_was_never_wholly_started_is_not_used(monkeypatch):
-    cluster, before = Cluster(2, timeout_s=20), dict(folders._held)  # of other tests' ranks
+    cluster, before = Cluster(2, timeout_s=20), dict(temp_dirs._held)  # of other tests' ranks
 
     def cut(*args, **kwargs):
         raise KeyboardInterrupt
@@ -116,7 +116,7 @@ def test_a_team_that_was_never_wholly_started_is_not_used(monkeypatch):
         patch.setattr(Supervisor, "collect", cut)
         with pytest.raises(KeyboardInterrupt):
             cluster.run(lambda me: me.rank)
-    assert folders._held == before
+    assert temp_dirs._held == before
     assert list(cluster.run(lambda me: me.rank)) == [0, 1]
     cluster.close()
 
@@ -157,9 +157,9 @@ def test_an_interrupt_is_held_back_until_the_block_is_over():
 
 
 def test_an_interrupt_goes_through_where_the_block_hangs(monkeypatch):
-    from course_lib.cluster.process import defer_interrupt as hold
+    from course_lib.cluster.process import defer_interrupt
 
-    monkeypatch.setattr(hold, "_MAX_DEFER_S", 0.0)
+    monkeypatch.setattr(defer_interrupt, "_MAX_DEFER_S", 0.0)
     done = []
 
     def work() -> None:

@@ -15,12 +15,11 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster import launch
-from course_lib.cluster.base import process_group as group
+from course_lib.cluster.base import process_group
 from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.base.rank import Rank
-from course_lib.cluster.failures import flight_recorder as flight
-from course_lib.cluster.failures import rank_status as evidence
+from course_lib.cluster.failures import flight_recorder, rank_status
 from course_lib.cluster.failures.deadlock import wait_of
 from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
 from course_lib.cluster.hooks.op_tracker import OpTracker
@@ -81,11 +80,11 @@ def test_nccls_recorder_is_another_one_and_read_where_there_is_cuda(monkeypatch:
     c10d = torch._C._distributed_c10d
     said = json.dumps({"entries": [entry("nccl:all_reduce", 1, retired=False)]})
     monkeypatch.setattr(c10d, "_dump_nccl_trace_json", lambda *_: said, raising=False)
-    assert flight.entries_since(0, lambda _: 0, nccl=True) == []
+    assert flight_recorder.entries_since(0, lambda _: 0, nccl=True) == []
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    (found,) = flight.entries_since(0, lambda _: 0, nccl=True)
+    (found,) = flight_recorder.entries_since(0, lambda _: 0, nccl=True)
     assert (found.name, found.number, found.is_done) == ("all_reduce", 1, False)
-    assert all(one.name != "all_reduce" or one.number != 1 for one in flight.entries_since(0, lambda _: 0))
+    assert all(one.name != "all_reduce" or one.number != 1 for one in flight_recorder.entries_since(0, lambda _: 0))
 
 
 def test_what_nccls_recorder_says_is_told_and_not_judged():
@@ -124,7 +123,7 @@ def test_a_rank_that_failed_does_not_wait_in_nccls_goodbye(
     monkeypatch.setattr(dist, "is_initialized", lambda: True)
     monkeypatch.setattr(dist, "get_backend", lambda: backend)
     monkeypatch.setattr(dist, "destroy_process_group", lambda: said.append("left"))
-    group.leave(has_failed=has_failed)
+    process_group.leave(has_failed=has_failed)
     assert bool(said) is leaves
 
 
@@ -154,11 +153,11 @@ def of_nccl_alone(began_ns, before, *, nccl=False):
 
 
 def test_a_rank_tells_where_it_stands_by_nccls_recorder_where_gloos_is_empty(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evidence, "entries_since", of_nccl_alone)
-    standing = evidence.StatusThread(0, OpTracker())._status()
+    monkeypatch.setattr(rank_status, "entries_since", of_nccl_alone)
+    standing = rank_status.StatusThread(0, OpTracker())._status()
     assert (standing.operation, standing.is_on_nccl) == (OPERATION, True)
-    monkeypatch.setattr(evidence, "entries_since", lambda *_, nccl=False: [] if nccl else [OPERATION])
-    assert not evidence.StatusThread(0, OpTracker())._status().is_on_nccl
+    monkeypatch.setattr(rank_status, "entries_since", lambda *_, nccl=False: [] if nccl else [OPERATION])
+    assert not rank_status.StatusThread(0, OpTracker())._status().is_on_nccl
 
 
 def test_a_black_box_hears_nccls_collectives(monkeypatch: pytest.MonkeyPatch):

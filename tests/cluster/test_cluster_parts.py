@@ -358,13 +358,13 @@ def test_only_what_is_heard_of_a_peer_is_an_echo(error, is_echo):
     ],
 )
 def test_a_folder_of_seats_that_somebody_keeps_from_us_is_told_once(monkeypatch, kept, words):
-    from course_lib.cluster.api import placement as whereabouts
+    from course_lib.cluster.api import placement
 
-    kept = whereabouts.seats.Survey(whereabouts.seats.Others(), "/shared/seats", **kept)
-    monkeypatch.setattr(whereabouts.seats, "survey", lambda: kept)
-    monkeypatch.setattr(whereabouts, "_warned", set())
+    kept = placement.seats.Survey(placement.seats.Others(), "/shared/seats", **kept)
+    monkeypatch.setattr(placement.seats, "survey", lambda: kept)
+    monkeypatch.setattr(placement, "_warned", set())
     with pytest.warns(match=words):
-        whereabouts.choose_devices(1, on_cpu=True, num_threads=1)
+        placement.choose_devices(1, on_cpu=True, num_threads=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        whereabouts.choose_devices(1, on_cpu=True, num_threads=1)
+        placement.choose_devices(1, on_cpu=True, num_threads=1)

@@ -14,9 +14,9 @@ import pytest
 import torch
 
 from course_lib.cluster import Cluster, RankFailed
-from course_lib.cluster.base import os_errors as shortage
+from course_lib.cluster.base import os_errors
 from course_lib.cluster.base.os_errors import explained
-from course_lib.cluster.process import serialization as wire
+from course_lib.cluster.process import serialization
 
 pytestmark = pytest.mark.limit_s(120.0)
 
@@ -39,7 +39,7 @@ def fail_with(number: int):
 def test_a_full_disk_names_the_folder_and_the_remedy(cluster2, monkeypatch):
     cluster2.run(lambda me: None)
     with monkeypatch.context() as patch:
-        patch.setattr(wire, "open", fail_with(errno.ENOSPC), raising=False)
+        patch.setattr(serialization, "open", fail_with(errno.ENOSPC), raising=False)
         with pytest.raises(OSError, match="No space left on device") as caught:
             cluster2.run(lambda me, x: None, torch.zeros(100_000))
     folder = cluster2._team.folder
@@ -53,12 +53,12 @@ def test_a_full_disk_at_a_rank_is_told_in_the_same_words():
         """As it is packed: what a function itself puts in place of others is put back before that."""
 
         def __reduce__(self):
-            from course_lib.cluster.process import serialization as wire
+            from course_lib.cluster.process import serialization
 
             def fail(*args, **kwargs):
                 raise OSError(28, "No space left on device")
 
-            wire.open = fail
+            serialization.open = fail
             return int, ()
 
     def large(me):
@@ -146,8 +146,8 @@ def test_other_errors_of_the_system_are_left_as_they_are():
 def test_too_few_processes_are_told_before_anything_starts(monkeypatch):
     cluster = Cluster(2, timeout_s=20)
     with monkeypatch.context() as patch:
-        patch.setattr(shortage, "_most_processes", lambda: 12)
-        patch.setattr(shortage, "_processes_left", lambda *, enough: 3 if enough > 3 else None)
+        patch.setattr(os_errors, "_most_processes", lambda: 12)
+        patch.setattr(os_errors, "_processes_left", lambda *, enough: 3 if enough > 3 else None)
         with pytest.raises(OSError, match=r"2 ranks and what starts them take \d+ processes and threads, and 3 more"):
             cluster.run(lambda me: None)
     assert list(cluster.run(lambda me: me.rank)) == [0, 1]
@@ -155,18 +155,18 @@ def test_too_few_processes_are_told_before_anything_starts(monkeypatch):
 
 
 def test_a_process_that_the_system_refuses_is_told_with_the_limit(monkeypatch):
-    monkeypatch.setattr(shortage, "_most_processes", lambda: 12)
+    monkeypatch.setattr(os_errors, "_most_processes", lambda: 12)
     with pytest.raises(OSError, match="this user may have 12 processes"), explained():
         fail_with(errno.EAGAIN)()
 
 
 def test_processes_and_threads_of_this_user_are_counted(monkeypatch):
-    monkeypatch.setattr(shortage, "_most_processes", lambda: None)
-    assert shortage._processes_left(enough=10**9) is None
-    assert shortage.processes_in_words() == ""
-    monkeypatch.setattr(shortage, "_most_processes", lambda: 1)
-    assert shortage._processes_left(enough=1) < 1  # this one is there
-    assert shortage._processes_left(enough=-(10**9)) is None
+    monkeypatch.setattr(os_errors, "_most_processes", lambda: None)
+    assert os_errors._processes_left(enough=10**9) is None
+    assert os_errors.processes_in_words() == ""
+    monkeypatch.setattr(os_errors, "_most_processes", lambda: 1)
+    assert os_errors._processes_left(enough=1) < 1  # this one is there
+    assert os_errors._processes_left(enough=-(10**9)) is None
 
 
 # Within a mount namespace of its own, so that nobody else's /dev/shm is full.

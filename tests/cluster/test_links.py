@@ -24,7 +24,7 @@ from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.hooks import comm_hooks
-from course_lib.cluster.links import emulated_compute as pacing
+from course_lib.cluster.links import emulated_compute
 from course_lib.cluster.links.emulated_compute import Slowdown, paced_s
 from course_lib.cluster.links.emulation import _Timer
 from course_lib.cluster.links.link_times import Ports, joint_times, link_time, settle_tree
@@ -710,7 +710,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(pacing, "time", clock)
+    monkeypatch.setattr(emulated_compute, "time", clock)
     return clock
 
 
@@ -778,7 +778,7 @@ def test_the_meter_counts_a_paced_step_as_computing_and_a_stretch_as_no_part_of_
     """Waits are of hundreds of seconds, which no thread computes besides, on a clock that does not wait for them."""
 
     def overlapped(me):
-        clock = pacing.time = Clock()
+        clock = emulated_compute.time = Clock()
         try:
             with held() as release:
                 if me.slow_factor > 1:
@@ -789,7 +789,7 @@ def test_the_meter_counts_a_paced_step_as_computing_and_a_stretch_as_no_part_of_
                 release()
                 work.wait()
         finally:
-            pacing.time = time
+            emulated_compute.time = time
         return clock.slept_s
 
     with cluster2.shaped(links=Links(Link(1e-3)), slow={1: 4.0}):

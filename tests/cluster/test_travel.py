@@ -10,7 +10,7 @@ import torch
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from course_lib.cluster.process import serialization as wire
+from course_lib.cluster.process import serialization
 from course_lib.cluster.process.serialization import pack, unpack
 
 pytestmark = pytest.mark.xdist_group("cluster")
@@ -89,7 +89,7 @@ def test_a_sparse_tensor_on_a_gpu_travels_as_a_copy_on_the_cpu(tmp_path: Path, m
         asked.append(tensor is there)
         return tensor is there
 
-    monkeypatch.setattr(wire, "_is_on_gpu", is_on_gpu)
+    monkeypatch.setattr(serialization, "_is_on_gpu", is_on_gpu)
     back = unpack(pack({"there": there}, folder=tmp_path, what="a tensor"))["there"]
     assert asked == [True, False], "it, and then its copy"
     assert torch.equal(back.to_dense(), torch.eye(3))
@@ -101,5 +101,5 @@ def test_a_sparse_tensor_on_a_gpu_travels_as_a_copy_on_the_cpu(tmp_path: Path, m
 def test_an_attribute_that_cannot_travel_is_named(tmp_path: Path) -> None:
     tensor = torch.ones(1)
     tensor.lock = threading.Lock()  # type: ignore[attr-defined]
-    with pytest.raises(wire.NotSendable, match=r"^argument 'x'\.lock is a _thread.lock"):
+    with pytest.raises(serialization.NotSendable, match=r"^argument 'x'\.lock is a _thread.lock"):
         pack(tensor, folder=tmp_path, what="argument 'x'")

@@ -15,8 +15,7 @@ from types import SimpleNamespace
 import pytest
 from fake_nvml import FakeGpu, FakeNvml
 
-from course_lib.cluster.api import notebook
-from course_lib.cluster.api import placement as whereabouts
+from course_lib.cluster.api import notebook, placement
 from course_lib.cluster.api.arguments import CrowdedWarning
 from course_lib.devices import Device, Machine, look, seats, this_machine
 from course_lib.devices.lock_files import Folder
@@ -39,7 +38,7 @@ def room(tmp_path, monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("COURSE_SEATS", str(tmp_path / "seats"))
     monkeypatch.setattr(seats, "_here", seats._Process())
-    monkeypatch.setattr(whereabouts, "_warned", set())
+    monkeypatch.setattr(placement, "_warned", set())
     folder, held = Folder(tmp_path / "seats"), []
 
     def add(*uuids, text=None):
@@ -392,15 +391,15 @@ def test_a_notebook_takes_no_more_threads_than_its_share(asked, num_ranks, cores
 def test_a_new_cluster_says_once_where_it_is(room, monkeypatch, capsys):
     room("GPU-a")
     monkeypatch.setattr(this_machine, "look", machine_with)
-    monkeypatch.setattr(whereabouts, "in_a_notebook", lambda: True)
+    monkeypatch.setattr(placement, "in_a_notebook", lambda: True)
     this_machine._cached_machine.cache_clear()
-    assert whereabouts.choose_devices(2, on_cpu=False, num_threads=1) == (4, 1)
-    assert whereabouts.choose_devices(2, on_cpu=False, num_threads=1) == (4, 1)
+    assert placement.choose_devices(2, on_cpu=False, num_threads=1) == (4, 1)
+    assert placement.choose_devices(2, on_cpu=False, num_threads=1) == (4, 1)
     said = "2 ranks on GPUs 1 and 2 (NVIDIA A100-SXM4-80GB); no other notebook of this course uses them.\n"
     assert capsys.readouterr().out == said
-    assert whereabouts.choose_devices(9, on_cpu=False, num_threads=1) == (4, 1)
+    assert placement.choose_devices(9, on_cpu=False, num_threads=1) == (4, 1)
     assert "9 ranks share GPUs 1, 2, 3 and 0 (" in capsys.readouterr().out
-    assert whereabouts.choose_devices(4, on_cpu=True, num_threads=1) == (0, 1)
+    assert placement.choose_devices(4, on_cpu=True, num_threads=1) == (0, 1)
     assert re.search(r"cores?; 1 other notebook of this course is open here", capsys.readouterr().out)
 
 
@@ -409,14 +408,14 @@ def test_threads_that_are_held_back_are_said(room, monkeypatch):
     monkeypatch.setattr(this_machine, "look", lambda: replace(machine_with(""), cores=8))
     this_machine._cached_machine.cache_clear()
     with pytest.warns(CrowdedWarning, match="gets 2 of the 6 threads asked for: with 1 other notebook .* 8 cores"):
-        assert whereabouts.choose_devices(2, on_cpu=False, num_threads=6) == (0, 2)
+        assert placement.choose_devices(2, on_cpu=False, num_threads=6) == (0, 2)
 
 
 def test_a_script_on_a_quiet_machine_is_told_nothing(room, monkeypatch, capsys):
     monkeypatch.setattr(this_machine, "look", lambda: machine_with(""))
-    monkeypatch.setattr(whereabouts, "in_a_notebook", lambda: True)
+    monkeypatch.setattr(placement, "in_a_notebook", lambda: True)
     this_machine._cached_machine.cache_clear()
-    whereabouts.choose_devices(1, on_cpu=False, num_threads=1)
+    placement.choose_devices(1, on_cpu=False, num_threads=1)
     assert capsys.readouterr().out == ""
     assert "also here" not in machine_with("").summary()
     room()

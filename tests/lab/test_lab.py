@@ -23,9 +23,8 @@ from small_lessons import small_course
 
 from course_lib import lab
 from course_lib.base import paths
-from course_lib.lab import command
-from course_lib.lab import options as lab_options_of
-from course_lib.lab import welcome as welcome_of
+from course_lib.lab import command, welcome
+from course_lib.lab import options as options_module
 from course_lib.lab.folder import LessonFolder
 from course_lib.lab.port import KeepsItsPort
 
@@ -215,7 +214,7 @@ def test_it_says_what_to_do_without_a_browser(running: Lab) -> None:
 
 
 def options(*argv: str) -> list[str]:
-    return lab_options_of.lab_options(argv, root=Path("/clone"), token="secret")
+    return options_module.lab_options(argv, root=Path("/clone"), token="secret")
 
 
 def test_options_that_are_not_ours_pass_through() -> None:
@@ -317,7 +316,7 @@ def test_machine_with_and_without_a_browser(
 
 
 def test_welcome_speaks_of_ssh_only_where_no_browser_opens() -> None:
-    opened = welcome_of.welcome("http://127.0.0.1:8888/lab?token=x", port=8888, no_browser="")
+    opened = welcome.welcome("http://127.0.0.1:8888/lab?token=x", port=8888, no_browser="")
     assert "ssh" not in opened
     assert "http://127.0.0.1:8888/lab?token=x" in opened
     assert "token" in opened
@@ -343,5 +342,5 @@ def test_a_user_without_a_name_is_welcome_too(monkeypatch: pytest.MonkeyPatch) -
     def nameless() -> str:
         raise KeyError("getpwuid(): uid not found: 12345")
 
-    monkeypatch.setattr(welcome_of.getpass, "getuser", nameless)
-    assert " USER@" in welcome_of.welcome("http://127.0.0.1:8888/lab?token=t", port=8888, no_browser="No browser")
+    monkeypatch.setattr(welcome.getpass, "getuser", nameless)
+    assert " USER@" in welcome.welcome("http://127.0.0.1:8888/lab?token=t", port=8888, no_browser="No browser")

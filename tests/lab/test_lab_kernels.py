@@ -17,7 +17,7 @@ from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelMana
 from waiting import all_ended
 
 from course_lib.base.front_end import IN_COURSE_LAB
-from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.base import temp_dirs
 from course_lib.lab import kernels
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="this system has no Unix sockets")
@@ -30,7 +30,7 @@ def own_folder() -> Iterator[None]:
     kernels.private_folder.cache_clear()
     yield
     if folder := kernels.private_folder():
-        folders.remove(folder)
+        temp_dirs.remove(folder)
     kernels.private_folder.cache_clear()
 
 
@@ -76,18 +76,18 @@ def test_a_long_temporary_folder_is_left_for_a_short_one(
         assert folder is not None
         assert folder.parent == Path("/tmp")
         assert list(long.iterdir()) == []
-        folders.remove(folder)
+        temp_dirs.remove(folder)
 
 
 def test_where_no_socket_can_lie_kernels_speak_tcp(own_folder: None, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Path] = []
-    make = folders.make
+    make = temp_dirs.make
 
     def noted(parent: Path | None = None) -> Path:
         made.append(make(parent))
         return made[-1]
 
-    monkeypatch.setattr(folders, "make", noted)
+    monkeypatch.setattr(temp_dirs, "make", noted)
     monkeypatch.setattr(kernels, "_takes_sockets", lambda folder: False)
     assert kernels.private_folder() is None
     assert kernels.CourseKernelManager().transport == "tcp"

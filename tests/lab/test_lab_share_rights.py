@@ -13,7 +13,7 @@ import pytest
 from small_lessons import small_course
 
 from course_lib.environment.lock import alone
-from course_lib.lab import share as sharing
+from course_lib.lab import share
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="rights of POSIX")
 
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="rights of POS
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "venv").mkdir()
-    monkeypatch.setattr(sharing.sys, "prefix", str(tmp_path / "venv"))
-    monkeypatch.setattr(sharing, "_mode", lambda path: _below(path, tmp_path))
+    monkeypatch.setattr(share.sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setattr(share, "_mode", lambda path: _below(path, tmp_path))
     return tmp_path / "course"
 
 
@@ -46,29 +46,29 @@ def test_what_a_umask_left_open_or_closed_is_told(course: Path, capsys, mask: in
     os.umask(mask)
     small_course(course)
     (course / "course_lib").mkdir()
-    (Path(sharing.sys.prefix) / "site.py").write_text("")
-    uv_s = Path(sharing.sys.prefix) / ".lock"
+    (Path(share.sys.prefix) / "site.py").write_text("")
+    uv_s = Path(share.sys.prefix) / ".lock"
     uv_s.touch()
     uv_s.chmod(0o666)
-    assert sharing.share(course) == (1 if told else 0)
+    assert share.share(course) == (1 if told else 0)
     said = capsys.readouterr().out
     assert told in said
     if told:
-        subprocess.run(["chmod", "-R", "a+rX,o-w", str(course), sharing.sys.prefix], check=True)
-        assert sharing.share(course) == 0
+        subprocess.run(["chmod", "-R", "a+rX,o-w", str(course), share.sys.prefix], check=True)
+        assert share.share(course) == 0
 
 
 def test_a_folder_above_that_everybody_can_change_is_told(course: Path, monkeypatch) -> None:
     small_course(course)
     for mode, count in ((0o777, 2), (0o1777, 0)):
-        monkeypatch.setattr(sharing, "_mode", lambda path, mode=mode: mode if path == course.parent else 0o755)
-        assert len(sharing.open_to_others(course)) == count
+        monkeypatch.setattr(share, "_mode", lambda path, mode=mode: mode if path == course.parent else 0o755)
+        assert len(share.open_to_others(course)) == count
 
 
 def test_a_link_is_open_to_nobody(course: Path) -> None:
     small_course(course)
     (course / "link").symlink_to("/dev/null")
-    assert sharing.open_to_others(course) == []
+    assert share.open_to_others(course) == []
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o077])

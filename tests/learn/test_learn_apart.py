@@ -16,7 +16,7 @@ import torch
 from course_lib.learn import exercises
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.judging import isolated_judge as apart
+from course_lib.learn.judging import isolated_judge
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.learn.judging.judge import by_cases
 from course_lib.learn.sandbox.sandbox import running_on, threads_of_a_person
@@ -144,7 +144,7 @@ def test_what_cannot_travel_is_tried_here():
 
 
 def test_where_no_process_can_be_started_it_is_tried_here(monkeypatch):
-    monkeypatch.setattr(apart, "_warm_cluster", lambda: None)
+    monkeypatch.setattr(isolated_judge, "_warm_cluster", lambda: None)
     seen = exercise_of(by_cases_apart([Case("a look", (), None)], compare=lambda right, got: f"{got}"))
     assert str(os.getpid()) in judged(seen, os.getpid).message
     assert judged(MORE, one_more).passed
@@ -198,7 +198,7 @@ def test_a_switch_that_it_leaves_turned_and_an_input_that_it_changes_are_told():
 @pytest.mark.parametrize("name", ["00.share", "03.threads", "04.sampler", "06.cut", "07.gpipe", "07.1f1b"])
 def test_exercises_with_threads_or_loops_that_may_never_end_run_apart(name):
     judge = exercises.exercise(name).judge
-    assert isinstance(getattr(judge, "judge", judge), apart.CasesApart)
+    assert isinstance(getattr(judge, "judge", judge), isolated_judge.CasesApart)
     assert judge.has_own_limit
 
 

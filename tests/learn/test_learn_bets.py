@@ -14,7 +14,7 @@ from course_lib.claims.court.custom_claim import _OWN
 from course_lib.forms.show import unbroken
 from course_lib.learn import bet, scoreboard, settle
 from course_lib.learn.bets.scoreboard import board_of
-from course_lib.learn.records import bet_records as bets
+from course_lib.learn.records import bet_records
 from course_lib.learn.records.bet_records import Bet, BetStatus, brier, mark, standings
 from course_lib.learn.records.store import Store
 from course_lib.learn.records.summary import summary
@@ -24,7 +24,7 @@ store_module = sys.modules["course_lib.learn.records.store"]
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
-    monkeypatch.setattr(bets, "_session", [])
+    monkeypatch.setattr(bet_records, "_session", [])
     yield
     _OWN.clear()
 
@@ -59,7 +59,7 @@ def kept(tmp_path, monkeypatch):
 
 
 def restart(monkeypatch):
-    monkeypatch.setattr(bets, "_session", [])
+    monkeypatch.setattr(bet_records, "_session", [])
 
 
 def test_a_bet_stands_beside_the_verdict_its_numbers_and_what_would_turn_it(says):
@@ -149,13 +149,13 @@ def test_a_claim_that_was_seen_without_a_bet_can_be_opened_again_and_one_with_a_
 def test_of_two_notebooks_the_last_bet_counts_in_both(says, kept, monkeypatch):
     first, second = [], []
     for session, verdict in ((first, "holds"), (second, "false")):
-        monkeypatch.setattr(bets, "_session", session)
+        monkeypatch.setattr(bet_records, "_session", session)
         bet("A4").commit(A4=(verdict, 70))
-    monkeypatch.setattr(bets, "_session", first)
+    monkeypatch.setattr(bet_records, "_session", first)
     assert standings()["A4"].bet == Bet("false", 70)
     says(A4="false")
     assert settle("A4").claims[0].mark == 1
-    monkeypatch.setattr(bets, "_session", second)
+    monkeypatch.setattr(bet_records, "_session", second)
     assert standings()["A4"].mark == 1
 
 

@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from course_lib.learn.sandbox import cpu_time_limit as own_time
-from course_lib.learn.sandbox import sandbox as guard
+from course_lib.learn.sandbox import cpu_time_limit, sandbox
 from course_lib.learn.sandbox.cpu_time_limit import OwnTime
 from course_lib.learn.sandbox.sandbox import TimeIsUp, time_limit
 
@@ -19,9 +18,9 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.computed_s = self.now_s = self.in_line_s = 100.0
-        monkeypatch.setattr(own_time.time, "thread_time", lambda: self.computed_s)
-        monkeypatch.setattr(own_time.time, "monotonic", lambda: self.now_s)
-        monkeypatch.setattr(own_time, "_in_line_s", lambda: self.in_line_s)
+        monkeypatch.setattr(cpu_time_limit.time, "thread_time", lambda: self.computed_s)
+        monkeypatch.setattr(cpu_time_limit.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(cpu_time_limit, "_in_line_s", lambda: self.in_line_s)
 
     def pass_(self, *, computing: float = 0.0, asleep: float = 0.0, in_line: float = 0.0) -> None:
         self.computed_s += computing
@@ -108,7 +107,7 @@ def test_what_never_ends_is_ended(doing):
 
 
 def test_who_swallows_the_first_one_meets_the_next(monkeypatch):
-    monkeypatch.setattr(guard, "_AGAIN_S", 0.05)
+    monkeypatch.setattr(sandbox, "_AGAIN_S", 0.05)
     swallowed = []
 
     @time_limit(0.2)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_10 import wrong_joins as wrong
+from course_lib.learn.exercises.lesson_10 import wrong_joins
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.join_cases import CASES, found
 from course_lib.learn.exercises.lesson_10.join_labels import Label
@@ -62,7 +62,7 @@ def mean_and_larger(first, second):
 
 
 def winner_with_the_right_lse(first, second):
-    return wrong.takes_the_winner(first, second)[0], torch.logaddexp(first[1], second[1])
+    return wrong_joins.takes_the_winner(first, second)[0], torch.logaddexp(first[1], second[1])
 
 
 def big_logs(first, second):
@@ -79,7 +79,7 @@ def softmax_of_nothing(first, second):
 
 
 def by_the_second(first, second):
-    return wrong.shifts_by_the_first(second, first)
+    return wrong_joins.shifts_by_the_first(second, first)
 
 
 def by_a_quotient(first, second):
@@ -111,7 +111,7 @@ def one_top_and_mended(first, second):
 
 
 def stacked(first, second):
-    return torch.cat([wrong.gives_out_alone(first, second), first[1].unsqueeze(-1)], -1)
+    return torch.cat([wrong_joins.gives_out_alone(first, second), first[1].unsqueeze(-1)], -1)
 
 
 def no_dim_and_square(first, second):

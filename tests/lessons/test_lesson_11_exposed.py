@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_11 import wrong_exposed as wrong
+from course_lib.learn.exercises.lesson_11 import wrong_exposed
 from course_lib.learn.exercises.lesson_11.exposed import EXPOSED
 from course_lib.learn.exercises.lesson_11.exposed_cases import CASES
 from course_lib.learn.exercises.lesson_11.right_exposed import ANSWERS
@@ -154,7 +154,7 @@ def prints(spans):
 
 def drops_twins(spans):
     """Counts each different message once: overlapping ones still twice."""
-    return wrong.messages_one_by_one(list(dict.fromkeys(spans)))
+    return wrong_exposed.messages_one_by_one(list(dict.fromkeys(spans)))
 
 
 def first_and_last_message(spans):

@@ -12,7 +12,7 @@ import pytest
 from course_lib import claims
 from course_lib.base.paths import project_root
 from course_lib.claims import CLAIMS, VERDICTS, Evidence
-from course_lib.claims.court import custom_claim as own
+from course_lib.claims.court import custom_claim
 from course_lib.learn.exercises.lesson_13.misreadings import DOUBTED, TRUSTED, parted
 from course_lib.learn.records.bet_records import mark
 from course_lib.lessons.source import read_source
@@ -114,7 +114,7 @@ def test_no_page_tells_what_a_trial_or_a_misreading_says_before_the_bet(name):
 
 
 def template():
-    return textwrap.dedent(re.search(r"::\n\n(.*?)\n\n``trial", own.__doc__, re.DOTALL)[1])
+    return textwrap.dedent(re.search(r"::\n\n(.*?)\n\n``trial", custom_claim.__doc__, re.DOTALL)[1])
 
 
 class PlantedRanks:
@@ -154,7 +154,7 @@ def test_the_template_has_ten_lines_and_decides(ratios, verdict):
         assert evidence.verdict == verdict
         assert evidence.turns_if
     finally:
-        own._OWN.clear()
+        custom_claim._OWN.clear()
 
 
 @pytest.mark.parametrize("verdict", VERDICTS)

@@ -8,7 +8,7 @@ import pytest
 from capstone_results import JOB, RESULT, cheated, made, over_memory
 
 import course_lib.capstone
-from course_lib.capstone.attempts import attempt_cache as last
+from course_lib.capstone.attempts import attempt_cache
 from course_lib.capstone.jobs.result import Fault
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn.checks.checking import judged
@@ -28,7 +28,7 @@ def answer(me, task):
 def runs(monkeypatch):
     """What attempts come to, one after the other, in place of real ones."""
     results = []
-    monkeypatch.setattr(last, "_last", {})
+    monkeypatch.setattr(attempt_cache, "_last", {})
     monkeypatch.setattr(course_lib.capstone, "job_for", lambda level, seed: JOB, raising=False)
     monkeypatch.setattr(course_lib.capstone, "attempt", lambda *_, **__: results.pop(0), raising=False)
     monkeypatch.setattr("course_lib.cluster.shared_cluster", lambda number: None)
@@ -132,15 +132,15 @@ def test_where_only_the_clock_can_tell_the_quickest_of_three_counts(runs):
 
 
 def test_what_the_page_has_just_run_is_not_run_again(runs):
-    last.keep(answer, RESULT)
+    attempt_cache.keep(answer, RESULT)
     assert judged(ONE, answer).passed  # and nothing has run
-    assert last.right_before(JOB, lambda me, task: 3) is None
-    last.keep(answer, over_memory())
+    assert attempt_cache.right_before(JOB, lambda me, task: 3) is None
+    attempt_cache.keep(answer, over_memory())
     runs.append(cheated())
     assert judged(ONE, answer).mistake == "breaks-a-rule"
-    last.keep(answer, late(0.2, 9.0))
+    attempt_cache.keep(answer, late(0.2, 9.0))
     assert judged(ONE, answer).passed
-    last.keep(answer, late(9.0))
+    attempt_cache.keep(answer, late(9.0))
     assert judged(ONE, answer).mistake == "late"
     assert runs == []
 
@@ -149,12 +149,12 @@ def test_an_answer_that_refers_to_another_mesh_is_another_answer():
     """As in a notebook, where a class is written once, and the mesh that it names is changed."""
     page = {"__name__": "__main__", "MESH": Mesh.of(pp=4)}
     exec("class Training:\n    def __init__(self, me, task):\n        self.mesh = MESH", page)
-    last.keep(page["Training"], RESULT)
-    assert last.right_before(JOB, page["Training"]) is RESULT
+    attempt_cache.keep(page["Training"], RESULT)
+    assert attempt_cache.right_before(JOB, page["Training"]) is RESULT
     page["MESH"] = Mesh.of(tp=4)
-    assert last.right_before(JOB, page["Training"]) is None
-    last.keep(page["Training"], cheated())
-    assert last.right_before(JOB, page["Training"]) is None
+    assert attempt_cache.right_before(JOB, page["Training"]) is None
+    attempt_cache.keep(page["Training"], cheated())
+    assert attempt_cache.right_before(JOB, page["Training"]) is None
 
 
 def test_what_nobody_knows_by_name_is_told_as_it_was(runs):

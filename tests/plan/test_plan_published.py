@@ -8,7 +8,7 @@ import shutil
 import pytest
 from published_rows import ROW, write
 
-from course_lib.authoring.bench.published_runs import published as bench
+from course_lib.authoring.bench.published_runs import published
 from course_lib.authoring.bench.published_runs.published_scores import (
     Errors,
     choices,
@@ -158,14 +158,14 @@ def own_profiles(tmp_path, monkeypatch):
     """A copy of the data file, so that a test never writes the course's own."""
     file = tmp_path / "profiles.json"
     shutil.copy(PROFILES_FILE, file)
-    monkeypatch.setattr(bench, "load_profiles", lambda: load_profiles(file))
-    monkeypatch.setattr(bench, "save_constants", lambda fitted, origin: save_constants(fitted, origin, file))
+    monkeypatch.setattr(published, "load_profiles", lambda: load_profiles(file))
+    monkeypatch.setattr(published, "save_constants", lambda fitted, origin: save_constants(fitted, origin, file))
     return file
 
 
 def test_the_bench_prints_tables_and_names_what_it_cannot_predict(tmp_path, capsys) -> None:
     rows = [ROW, {**ROW, "table": "u", "memory_gb": "30"}, {**ROW, "gpus": "9"}, {**ROW, "gpu": "Z9"}]
-    assert bench.main([str(write(tmp_path / "runs.csv", *rows)), "--rows"]) == 0
+    assert published.main([str(write(tmp_path / "runs.csv", *rows)), "--rows"]) == 0
     out = capsys.readouterr().out
     assert "4 rows, 2 of them cannot be predicted" in out
     assert "2 of them are of clusters without constants of their own" in out
@@ -178,7 +178,7 @@ def test_the_bench_prints_tables_and_names_what_it_cannot_predict(tmp_path, caps
 
 
 def test_a_cluster_with_constants_of_its_own_is_not_told_of(tmp_path, capsys) -> None:
-    assert bench.main([str(write(tmp_path / "runs.csv", {**ROW, "cluster": "vTrain"}))]) == 0
+    assert published.main([str(write(tmp_path / "runs.csv", {**ROW, "cluster": "vTrain"}))]) == 0
     assert "without constants of their own" not in capsys.readouterr().out
 
 
@@ -187,7 +187,7 @@ def test_the_bench_fits_on_one_half_and_judges_the_other(tmp_path, capsys, own_p
     rows = layouts(Constants(matmul_share=0.6), tmp_path / "made.csv")
     single = {**ROW, "table": "one", "cluster": "vTrain"}
     file = write(tmp_path / "runs.csv", *({**row, "cluster": "vTrain"} for row in rows), single)
-    assert bench.main([str(file), "--half"]) == 0
+    assert published.main([str(file), "--half"]) == 0
     out = capsys.readouterr().out
     assert out.count("judged on the others") == 2
     assert "one: its one row was fitted" in out
@@ -198,7 +198,7 @@ def test_the_bench_fits_on_one_half_and_judges_the_other(tmp_path, capsys, own_p
 def test_the_bench_keeps_its_tables(tmp_path, capsys, own_profiles) -> None:
     rows = [{**row, "cluster": "vTrain", "memory_gb": "30"} for row in layouts(Constants(), tmp_path / "made.csv")]
     file, kept = write(tmp_path / "runs.csv", *rows), tmp_path / "kept.json"
-    assert bench.main([str(file), "--half", "--json", str(kept)]) == 0
+    assert published.main([str(file), "--half", "--json", str(kept)]) == 0
     printed, record = capsys.readouterr().out, json.loads(kept.read_text())
     assert record["command"] == "course bench published runs.csv --half"
     assert record["rows"] == len(rows)
@@ -211,13 +211,13 @@ def test_the_bench_keeps_its_tables(tmp_path, capsys, own_profiles) -> None:
         assert f"{table['null_model']['largest']:8.1%}" in printed
         assert f"regret {table['choices']['regret']:5.1%}" in printed
         assert table["memory"]["too_low"] <= 0
-    assert bench.main([str(file), "--json", str(tmp_path / "no" / "kept.json")]) == 2
+    assert published.main([str(file), "--json", str(tmp_path / "no" / "kept.json")]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err
 
 
 def test_the_bench_keeps_a_fit(tmp_path, own_profiles) -> None:
     row = {**ROW, "cluster": "vTrain"}
-    assert bench.main([str(write(tmp_path / "runs.csv", row)), "--fit"]) == 0
+    assert published.main([str(write(tmp_path / "runs.csv", row)), "--fit"]) == 0
     kept = json.loads(own_profiles.read_text())
     (vtrain,) = [one for one in kept["clusters"] if one["cluster"] == "vTrain"]
     assert vtrain["fitted_on"] == 1
@@ -225,9 +225,9 @@ def test_the_bench_keeps_a_fit(tmp_path, own_profiles) -> None:
 
 
 def test_the_bench_says_what_is_wrong_with_a_file(tmp_path, capsys) -> None:
-    assert bench.main([str(tmp_path / "none.csv")]) == 2
+    assert published.main([str(tmp_path / "none.csv")]) == 2
     assert "cannot be read" in capsys.readouterr().err
-    assert bench.main([str(write(tmp_path / "empty.csv"))]) == 1
+    assert published.main([str(write(tmp_path / "empty.csv"))]) == 1
     assert "no row to predict" in capsys.readouterr().err
 
 
@@ -235,7 +235,7 @@ def test_a_table_with_many_rows_is_thinned_evenly(tmp_path) -> None:
     rows = [{**ROW, "batch": str(16 * size)} for size in range(1, 401)]
     runs, _ = read_runs(write(tmp_path / "runs.csv", *rows))
     ready = [prepared(run, profile_of("Nowhere", "A100-80GB")) for run in runs]
-    thinned = bench._thinned(ready)
+    thinned = published._thinned(ready)
     assert len(thinned) == 150
     assert thinned[0] is ready[0]
     assert ready.index(thinned[-1]) > 390

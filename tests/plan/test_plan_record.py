@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 
 from course_lib.plan import MODELS, Budget, Constants, Job, Plan, Software, cluster_of, list_layouts, to_type
-from course_lib.plan.output import json_io as record
+from course_lib.plan.output import json_io
 
-SCHEMA = json.loads((Path(record.__file__).parent / "plan.schema.json").read_text())
+SCHEMA = json.loads((Path(json_io.__file__).parent / "plan.schema.json").read_text())
 
 
 def plan(gpus: int, model: str = "llama-3-8b", budget: Budget | None = None, batch: int = 16) -> Plan:

@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.cluster.state import monkeypatch_guard as patches
+from course_lib.cluster.state import monkeypatch_guard
 
 HAS_FAR = hasattr(
     __import__("torch.utils.backend_registration", fromlist=["x"]), "_setup_privateuseone_for_python_backend"
@@ -46,7 +46,7 @@ def set_up() -> None:
     _let_pytorch_ask()
     torch.nn.Module.to = _to  # type: ignore[method-assign]
     _let_gloo_carry_it()
-    patches.accept()  # as if PyTorch had come with such a device
+    monkeypatch_guard.accept()  # as if PyTorch had come with such a device
 
 
 _plain_to = torch.nn.Module.to

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_lib.authoring.notebooks.hosted import command as hosted
+from course_lib.authoring.notebooks.hosted import command
 from course_lib.base.paths import is_installed, needs_clone, project_root
 from course_lib.lessons.info import LessonError
 
@@ -27,8 +27,8 @@ def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
     args = _parser().parse_args(argv)
     root = root or project_root()
     try:
-        if hosted.asked(args):
-            return hosted.run(root, args)
+        if command.asked(args):
+            return command.run(root, args)
         if args.nbgrader is not None:
             return _assignments(root, args)
         if args.check:
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"write assignments for nbgrader instead, by default into the folder {_ASSIGNMENTS}; "
         "docs/instructor/grading.md says what to do with them",
     )
-    hosted.add_options(parser)
+    command.add_options(parser)
     return parser
 
 

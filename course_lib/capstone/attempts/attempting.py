@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from course_lib.base.stub_words import has_words_of_a_stub
-from course_lib.capstone.attempts import attempt_cache as last
+from course_lib.capstone.attempts import attempt_cache
 from course_lib.capstone.attempts.record import recorded, recorded_run
 from course_lib.capstone.attempts.rule_violations import faults_of
 from course_lib.capstone.jobs.job import CapstoneJob
@@ -68,7 +68,7 @@ def attempt(
                 cluster.renew()  # what it has put into a rank's modules would count against the next attempt
     except RankError as error:
         return _ended(job, words or getattr(assemble, "__name__", "a run"), error, planned, planned_run, real)
-    last.keep(assemble, result)
+    attempt_cache.keep(assemble, result)
     return result
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from course_lib.cluster.api.supervisor import CallOutcome, Supervisor
-from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.base import temp_dirs
 from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.os_errors import processes_in_words
 from course_lib.cluster.base.process_group import RankConfig
@@ -36,7 +36,7 @@ class Team:
     """Ranks of one cluster that live at the same time. A failure mostly ends a team; the cluster makes a new one."""
 
     def __init__(self, rank_devices: Sequence[RankDevice], settings: dict[str, Any]) -> None:
-        self.folder = folders.make()
+        self.folder = temp_dirs.make()
         self.shape: Shape | None = None  # of links and ranks, from the next call on
         self.keeps_variables = False  # whether cells have left variables worth saving
         self.in_order = True  # whether the last call was seen through to its end
@@ -168,7 +168,7 @@ class Team:
             rank.wait(_GOODBYE_S)
         self._processes.clear()
         shared_memory.remove_noted(self.folder)
-        folders.remove(self.folder)
+        temp_dirs.remove(self.folder)
 
     def _send_reset(self, ranks: Iterable[int]) -> None:
         for rank in ranks:

@@ -54,9 +54,9 @@ def load(modules: tuple[str, ...] = MODULES) -> None:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
         with contextlib.suppress(ImportError):
-            from course_lib.cluster.state import monkeypatch_guard as patches
+            from course_lib.cluster.state import monkeypatch_guard
 
-            patches.remember()  # what names stand for, before any function of a person has run
+            monkeypatch_guard.remember()  # what names stand for, before any function of a person has run
     _adopt_orphans()
     gc.freeze()  # the collector then leaves these objects alone, and their memory pages stay shared between ranks
     # At the end it must find them: Triton 3.9, which comes with CUDA builds of torch 2.15, says on standard error of

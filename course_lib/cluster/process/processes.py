@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.base.paths import library_folder
-from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.base import temp_dirs
 from course_lib.cluster.base.os_errors import explained
 from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.process.caller_context import Context
@@ -220,7 +220,7 @@ def _hold_its_folder() -> None:
     server: Any = getattr(forkserver, "_forkserver", None)
     address, pid = getattr(server, "_forkserver_address", None), getattr(server, "_forkserver_pid", None)
     if isinstance(address, str) and not address.startswith("\0") and pid is not None:
-        folders.hold(Path(address).parent, pid)
+        temp_dirs.hold(Path(address).parent, pid)
 
 
 def _replace_a_server_without_socket() -> None:
@@ -233,7 +233,7 @@ def _replace_a_server_without_socket() -> None:
         with contextlib.suppress(FileNotFoundError):  # it would remove the socket
             server._stop()
         server._forkserver_address = None
-        folders.remove(Path(address).parent)
+        temp_dirs.remove(Path(address).parent)
         multiprocessing.current_process()._config.pop("tempdir", None)  # type: ignore[attr-defined]
 
 

@@ -30,7 +30,7 @@ from course_lib.cluster.process.descendants import adopt, end_below, end_strays
 from course_lib.cluster.process.interruption import Interrupted, InterruptSignal
 from course_lib.cluster.process.output_capture import Catcher
 from course_lib.cluster.process.serialization import NotSendable, Payload, pack, unpack
-from course_lib.cluster.state import monkeypatch_guard as patches
+from course_lib.cluster.state import monkeypatch_guard
 from course_lib.cluster.state.process_state import ProcessState
 
 __all__ = ["Interrupted", "current_rank", "serve"]
@@ -99,7 +99,7 @@ class _Worker:
         def begin() -> None:
             self._tracker.install()
             self._join(0)
-            patches.accept()  # what listens from here on is our own
+            monkeypatch_guard.accept()  # what listens from here on is our own
             self._state = ProcessState()
 
         return self._answer(begin, context)
@@ -164,7 +164,7 @@ class _Worker:
         me = join(self._config, generation=generation)
         if generation:
             groups_begin_anew()
-        with patches.accepted():
+        with monkeypatch_guard.accepted():
             self._switch.renew()
         self._me = _here = self._switch.shaped(me)
         self._gatherer.remember_world()
@@ -172,7 +172,7 @@ class _Worker:
     def _use(self, shape: Shape | None) -> None:
         global _here
         if shape != self._switch.shape:
-            with patches.accepted():
+            with monkeypatch_guard.accepted():
                 self._switch.use(shape)
         if self._me is not None:
             self._me = _here = self._switch.shaped(self._me)

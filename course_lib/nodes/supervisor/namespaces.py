@@ -20,7 +20,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from course_lib.nodes.supervisor import process_tree as families
+from course_lib.nodes.supervisor import process_tree
 from course_lib.nodes.supervisor.counters import INTERFACE
 
 __all__ = [
@@ -140,7 +140,7 @@ def try_out() -> dict[str, object]:
     except (OSError, subprocess.SubprocessError) as error:
         found["reason"] = f"the system refused a network namespace ({getattr(error, 'strerror', None) or error})"
     finally:
-        families.end_all_below(os.getpid())
+        process_tree.end_all_below(os.getpid())
     return found
 
 
@@ -160,7 +160,7 @@ def _hold_namespace() -> tuple[int, bool]:
     if pid == 0:
         try:
             os.close(reads)
-            families.die_with_parent(parent)
+            process_tree.die_with_parent(parent)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             if _unshare(_CLONE_NEWNET) is None:
                 os.write(writes, b"1")

@@ -23,8 +23,7 @@ import sys
 import time
 from typing import Any
 
-from course_lib.nodes.supervisor import namespaces
-from course_lib.nodes.supervisor import process_tree as families
+from course_lib.nodes.supervisor import namespaces, process_tree
 from course_lib.nodes.supervisor.counters import read_counts
 
 __all__ = ["main"]
@@ -87,8 +86,8 @@ class NodesSupervisor:
     def _end_orphans(self) -> None:
         """Children that are nobody's: their agent has ended, and we have them from it. Only Linux gives us them."""
         known = {agent.pid for agent in self._agents.values()} | set(self._holders.values())
-        kept = known | {pid for one in known for pid in families.descendants(one)}
-        families.end(pid for pid in families.descendants(self._own) if pid not in kept)
+        kept = known | {pid for one in known for pid in process_tree.descendants(one)}
+        process_tree.end(pid for pid in process_tree.descendants(self._own) if pid not in kept)
         if sys.platform != "linux":
             return
         while True:  # reap them; agents are asked by their handles first
@@ -118,7 +117,7 @@ class NodesSupervisor:
         def begin() -> None:
             if holder is not None:
                 namespaces.enter(holder)
-            families.die_with_parent(self._own)
+            process_tree.die_with_parent(self._own)
 
         with open(log, "ab") as text:
             agent = subprocess.Popen(
@@ -139,14 +138,14 @@ class NodesSupervisor:
         agent = self._agents.get(node)
         if agent is None or agent.poll() is not None:
             return {"killed": []}
-        pids = [agent.pid, *families.descendants(agent.pid)]
-        families.end(pids)
+        pids = [agent.pid, *process_tree.descendants(agent.pid)]
+        process_tree.end(pids)
         agent.wait()
         return {"killed": pids}
 
     def do_signal(self, pids: list[int], number: int) -> dict[str, Any]:
         """A signal to processes of ours; others are left alone."""
-        ours = set(families.descendants(self._own))
+        ours = set(process_tree.descendants(self._own))
         hit = [pid for pid in pids if pid in ours]
         for pid in hit:
             with contextlib.suppress(ProcessLookupError):
@@ -168,7 +167,7 @@ class NodesSupervisor:
             self.do_kill_node(node)
         for _ in range(100):
             self._end_orphans()
-            if set(families.descendants(self._own)) <= set(self._holders.values()):
+            if set(process_tree.descendants(self._own)) <= set(self._holders.values()):
                 break
             time.sleep(0.01)
         self._agents.clear()
@@ -182,14 +181,14 @@ def main() -> None:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    families.adopt_orphans()
+    process_tree.adopt_orphans()
     line = socket.socket(fileno=int(sys.argv[1]))
     line.set_inheritable(False)
     try:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             NodesSupervisor(line).serve()
     finally:
-        families.end_all_below(os.getpid())
+        process_tree.end_all_below(os.getpid())
         shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 

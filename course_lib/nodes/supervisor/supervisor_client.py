@@ -15,7 +15,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from course_lib.cluster.base import temp_dirs as folders
+from course_lib.cluster.base import temp_dirs
 from course_lib.nodes.supervisor.capabilities import environment_of_ours
 
 __all__ = ["SupervisorClient", "SupervisorGone"]
@@ -31,7 +31,7 @@ class SupervisorClient:
     """Starts the supervisor, and holds the folder of its nodes. ``close`` ends all that runs; safe to repeat."""
 
     def __init__(self) -> None:
-        self.folder = folders.make()
+        self.folder = temp_dirs.make()
         ours, its = socket.socketpair()
         self._line, self._buffer = ours, b""
         self._received: list[dict[str, Any]] = []
@@ -114,4 +114,4 @@ def _close(line: socket.socket, process: subprocess.Popen[bytes], folder: Path, 
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
-    folders.remove(folder)
+    temp_dirs.remove(folder)

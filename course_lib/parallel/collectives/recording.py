@@ -127,7 +127,7 @@ def _held(memory: torch.Tensor, n: int) -> Held:
 
 
 def _scenes() -> dict[str, _Scene]:
-    from course_lib.parallel import collectives as ours
+    from course_lib.parallel import collectives
     from course_lib.parallel.collectives.members import Members, adder
     from course_lib.parallel.collectives.ring import reduce_around
 
@@ -145,25 +145,25 @@ def _scenes() -> dict[str, _Scene]:
         return rank == part
 
     def all_reduce(algorithm: str) -> _Scene:
-        return _Scene(lambda me, memory: ours.all_reduce(me, memory, out=memory, algorithm=algorithm))
+        return _Scene(lambda me, memory: collectives.all_reduce(me, memory, out=memory, algorithm=algorithm))
 
     return {
-        "broadcast": _Scene(lambda me, memory: ours.broadcast(me, memory, out=memory), begins=at_root),
+        "broadcast": _Scene(lambda me, memory: collectives.broadcast(me, memory, out=memory), begins=at_root),
         "scatter": _Scene(
-            lambda me, memory: ours.scatter(me, None if me.rank else memory, out=own(me, memory)),
+            lambda me, memory: collectives.scatter(me, None if me.rank else memory, out=own(me, memory)),
             begins=at_root,
             ends=at_own,
         ),
         "gather": _Scene(
-            lambda me, memory: ours.gather(me, own(me, memory), out=None if me.rank else memory),
+            lambda me, memory: collectives.gather(me, own(me, memory), out=None if me.rank else memory),
             begins=at_own,
             ends=at_root,
         ),
-        "all_gather": _Scene(lambda me, memory: ours.all_gather(me, own(me, memory), out=memory), begins=at_own),
-        "reduce": _Scene(lambda me, memory: ours.reduce(me, memory, out=memory), ends=at_root),
+        "all_gather": _Scene(lambda me, memory: collectives.all_gather(me, own(me, memory), out=memory), begins=at_own),
+        "reduce": _Scene(lambda me, memory: collectives.reduce(me, memory, out=memory), ends=at_root),
         "reduce_scatter": _Scene(reduce_scatter, ends=at_own),
-        **{f"all_reduce, {name}": all_reduce(name) for name in ours.ALL_REDUCE_ALGORITHMS},
-        "all_to_all": _Scene(ours.all_to_all),
+        **{f"all_reduce, {name}": all_reduce(name) for name in collectives.ALL_REDUCE_ALGORITHMS},
+        "all_to_all": _Scene(collectives.all_to_all),
     }
 
 

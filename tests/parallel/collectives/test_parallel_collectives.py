@@ -12,7 +12,7 @@ from course_lib.cluster.base.flat_collectives import flat_collective
 from course_lib.cost import collective_cost
 from course_lib.layouts.link import Link
 from course_lib.meter import expect, metered
-from course_lib.parallel import collectives as ours
+from course_lib.parallel import collectives
 from course_lib.parallel.collectives import ALL_REDUCE_ALGORITHMS, split_sizes
 
 pytestmark = pytest.mark.xdist_group("parallel_collectives")  # one process: its clusters are warm after the first
@@ -47,10 +47,12 @@ def wrong_all_reduces(me: Rank, algorithm: str) -> list:
                     dtype
                 )
                 before = mine.clone()
-                got = ours.all_reduce(me, mine, op=op, algorithm=algorithm)
+                got = collectives.all_reduce(me, mine, op=op, algorithm=algorithm)
                 if not same(reduced, got) or not same(before, mine):
                     wrong.append((shape, dtype, op, "new"))
-                if ours.all_reduce(me, mine, op=op, algorithm=algorithm, out=mine) is None or not same(reduced, mine):
+                if collectives.all_reduce(me, mine, op=op, algorithm=algorithm, out=mine) is None or not same(
+                    reduced, mine
+                ):
                     wrong.append((shape, dtype, op, "in place"))
     return wrong
 
@@ -66,7 +68,9 @@ def floats_beside_torch(me: Rank) -> list[float]:
     x = torch.randn(1001, 3, dtype=torch.float64)
     theirs = x.clone()
     dist.all_reduce(theirs)
-    return [float((ours.all_reduce(me, x, algorithm=name) - theirs).abs().max()) for name in ALL_REDUCE_ALGORITHMS]
+    return [
+        float((collectives.all_reduce(me, x, algorithm=name) - theirs).abs().max()) for name in ALL_REDUCE_ALGORITHMS
+    ]
 
 
 def test_sums_of_floats_differ_by_rounding_alone(clusters):
@@ -83,14 +87,14 @@ def wrong_beside_torch(me: Rank) -> list:
                 x = values(me.rank, (2 * n, *tail), dtype)
                 theirs = x.clone()
                 dist.broadcast(theirs, root)
-                if not same(theirs, ours.broadcast(me, x, root=root)):
+                if not same(theirs, collectives.broadcast(me, x, root=root)):
                     wrong.append(("broadcast", root, tail))
                 theirs = x.clone()
                 dist.reduce(theirs, root)
-                got = ours.reduce(me, x, root=root)
+                got = collectives.reduce(me, x, root=root)
                 if (got is None) != (me.rank != root) or (got is not None and not same(theirs, got)):
                     wrong.append(("reduce", root, tail))
-                got = ours.gather(me, x, root=root)
+                got = collectives.gather(me, x, root=root)
                 listed = [torch.empty_like(x) for _ in range(n)] if me.rank == root else None
                 dist.gather(x, listed, root)
                 if (got is None) != (listed is None) or (listed is not None and not same(torch.cat(listed), got)):
@@ -99,20 +103,20 @@ def wrong_beside_torch(me: Rank) -> list:
                 dist.scatter(theirs, list(x.split(2)) if me.rank == root else None, root)
                 if not same(
                     theirs,
-                    ours.scatter(me, x if me.rank == root else None, out=torch.empty_like(theirs), root=root),
+                    collectives.scatter(me, x if me.rank == root else None, out=torch.empty_like(theirs), root=root),
                 ):
                     wrong.append(("scatter", root, tail))
             theirs = torch.empty(n * len(x), *tail, dtype=dtype)
             flat_collective("all_gather")(theirs, x)
-            if not same(theirs, ours.all_gather(me, x)):
+            if not same(theirs, collectives.all_gather(me, x)):
                 wrong.append(("all_gather", tail))
             theirs = torch.empty_like(x[:2])
             flat_collective("reduce_scatter")(theirs, x.clone())
-            if not same(theirs, ours.reduce_scatter(me, x)):
+            if not same(theirs, collectives.reduce_scatter(me, x)):
                 wrong.append(("reduce_scatter", tail))
             theirs = torch.empty_like(x)
             dist.all_to_all_single(theirs, x)
-            if not same(theirs, ours.all_to_all(me, x)):
+            if not same(theirs, collectives.all_to_all(me, x)):
                 wrong.append(("all_to_all", tail))
     return wrong
 
@@ -126,17 +130,17 @@ def uneven_ways(me: Rank, num_rows: int) -> dict[str, torch.Tensor | None]:
     """Deal out rows that do not divide, and collect them again, several ways."""
     n, sizes = me.world_size, split_sizes(num_rows, me.world_size)
     whole = torch.arange(num_rows * 2).reshape(num_rows, 2)
-    part = ours.scatter(me, whole if me.rank == n - 1 else None, out=whole[: sizes[me.rank]].clone(), root=n - 1)
+    part = collectives.scatter(me, whole if me.rank == n - 1 else None, out=whole[: sizes[me.rank]].clone(), root=n - 1)
     send_sizes = [(me.rank + 2 * to) % 3 for to in range(n)]
     recv_sizes = [(source + 2 * me.rank) % 3 for source in range(n)]
     to_send = torch.arange(sum(send_sizes)) + 100 * me.rank
     return {
         "part": part,
-        "gathered": ours.gather(me, part, sizes=sizes, root=n - 1),
-        "all gathered": ours.all_gather(me, part, sizes=sizes, segment_bytes=24),
-        "summed": ours.reduce_scatter(me, whole, segment_bytes=24),
-        "by sizes": ours.reduce_scatter(me, whole, sizes=[0] * (n - 1) + [num_rows], segment_bytes=24),
-        "exchanged": ours.all_to_all(me, to_send, send_sizes=send_sizes, recv_sizes=recv_sizes),
+        "gathered": collectives.gather(me, part, sizes=sizes, root=n - 1),
+        "all gathered": collectives.all_gather(me, part, sizes=sizes, segment_bytes=24),
+        "summed": collectives.reduce_scatter(me, whole, segment_bytes=24),
+        "by sizes": collectives.reduce_scatter(me, whole, sizes=[0] * (n - 1) + [num_rows], segment_bytes=24),
+        "exchanged": collectives.all_to_all(me, to_send, send_sizes=send_sizes, recv_sizes=recv_sizes),
     }
 
 
@@ -164,10 +168,10 @@ def long_parts_in_small_segments(me: Rank) -> bool:
     """Segments that overlap with adding, more of them than rooms, and a last one that is shorter."""
     x = torch.arange(10_007) * (me.rank + 1)
     factor = sum(range(1, me.world_size + 1))
-    part = ours.reduce_scatter(me, x, segment_bytes=800)
-    whole = ours.all_gather(me, part, sizes=split_sizes(len(x), me.world_size), segment_bytes=808)
+    part = collectives.reduce_scatter(me, x, segment_bytes=800)
+    whole = collectives.all_gather(me, part, sizes=split_sizes(len(x), me.world_size), segment_bytes=808)
     large = torch.arange(5 * 2**20) * (me.rank + 1)  # more than one of the default segments for each part
-    ours.all_reduce(me, large, out=large)
+    collectives.all_reduce(me, large, out=large)
     return same(torch.arange(10_007) * factor, whole) and same(torch.arange(5 * 2**20) * factor, large)
 
 
@@ -183,18 +187,18 @@ def in_groups(me: Rank) -> dict:
     x = torch.arange(5) + 10 * me.rank
     if me.rank in (0, 1, 3):
         for algorithm in ALL_REDUCE_ALGORITHMS:
-            seen[algorithm] = ours.all_reduce(me, x, group=three, algorithm=algorithm)
-        seen["gathered"] = ours.all_gather(me, x[:1], group=three)
-        seen["from 3"] = ours.broadcast(me, x, root=3, group=three)
-        seen["sum at 1"] = ours.reduce(me, x, root=1, group=three)
-        seen["part"] = ours.reduce_scatter(me, x, group=three)
+            seen[algorithm] = collectives.all_reduce(me, x, group=three, algorithm=algorithm)
+        seen["gathered"] = collectives.all_gather(me, x[:1], group=three)
+        seen["from 3"] = collectives.broadcast(me, x, root=3, group=three)
+        seen["sum at 1"] = collectives.reduce(me, x, root=1, group=three)
+        seen["part"] = collectives.reduce_scatter(me, x, group=three)
     else:
         try:
-            ours.all_reduce(me, x, group=three)
+            collectives.all_reduce(me, x, group=three)
         except ValueError as error:
             seen["error"] = str(error)
     if me.rank in (0, 2):
-        seen["swapped"] = ours.all_to_all(me, x[:2], group=two)
+        seen["swapped"] = collectives.all_to_all(me, x[:2], group=two)
     dist.destroy_process_group(three) if me.rank != 2 else None
     dist.destroy_process_group(two) if me.rank in (0, 2) else None
     return seen
@@ -220,10 +224,12 @@ def views_and_gradients(me: Rank) -> list[bool]:
     x = (torch.arange(24.0).reshape(4, 6) + me.rank).requires_grad_()
     column = x.T
     total = me.world_size * torch.arange(24.0).reshape(4, 6).T + sum(range(me.world_size))
-    results = [ours.all_reduce(me, column, algorithm=name) for name in ALL_REDUCE_ALGORITHMS]
-    results.append(ours.all_gather(me, ours.reduce_scatter(me, column), sizes=split_sizes(6, me.world_size)))
+    results = [collectives.all_reduce(me, column, algorithm=name) for name in ALL_REDUCE_ALGORITHMS]
+    results.append(
+        collectives.all_gather(me, collectives.reduce_scatter(me, column), sizes=split_sizes(6, me.world_size))
+    )
     seen = [same(total, result) and not result.requires_grad for result in results]
-    sent = ours.broadcast(me, column, root=1)
+    sent = collectives.broadcast(me, column, root=1)
     return [*seen, same(sent, torch.arange(24.0).reshape(4, 6).T + 1), x.grad is None]
 
 
@@ -240,11 +246,11 @@ SIZE_BYTES = 8 * NUM_NUMBERS
 def call_one(me: Rank, name: str, options: dict) -> None:
     x = torch.arange(NUM_NUMBERS)
     if name == "scatter":
-        ours.scatter(me, x if me.rank == 0 else None, out=x[: NUM_NUMBERS // me.world_size].clone())
+        collectives.scatter(me, x if me.rank == 0 else None, out=x[: NUM_NUMBERS // me.world_size].clone())
     elif name in ("gather", "all_gather"):
-        getattr(ours, name)(me, x[: NUM_NUMBERS // me.world_size], **options)
+        getattr(collectives, name)(me, x[: NUM_NUMBERS // me.world_size], **options)
     else:
-        getattr(ours, name)(me, x, **options)
+        getattr(collectives, name)(me, x, **options)
 
 
 def tree_children(n: int) -> list[int]:
@@ -329,7 +335,7 @@ def test_segments_cost_messages_and_no_bytes(clusters):
 
 
 def test_an_empty_tensor_sends_nothing(clusters):
-    run = metered(clusters(4), lambda me: ours.all_reduce(me, torch.empty(0)))
+    run = metered(clusters(4), lambda me: collectives.all_reduce(me, torch.empty(0)))
     assert run.communication.calls == ()
 
 
@@ -341,6 +347,7 @@ def dot_products(me: Rank) -> dict[str, tuple[int, int]]:
     n = me.world_size
     x, y = torch.arange(12) * (me.rank + 1) + 3, (torch.arange(12) - 4) * (5 - me.rank) % 7
     few, many = x[: 12 // n], torch.arange(12 * n) % (me.rank + 5)
+    first = y[: len(few)]
 
     def pair(out: torch.Tensor | None, grad: torch.Tensor, given: torch.Tensor, back: torch.Tensor | None):
         left = 0 if out is None else int((out * grad).sum())
@@ -352,25 +359,25 @@ def dot_products(me: Rank) -> dict[str, tuple[int, int]]:
         "recv_sizes": [1] * n if me.rank < n - 1 else [13 - n] * n,
     }
     swapped = {"send_sizes": sizes["recv_sizes"], "recv_sizes": sizes["send_sizes"]}
-    shuffled = ours.all_to_all(me, x, **sizes)
+    shuffled = collectives.all_to_all(me, x, **sizes)
     grad = torch.arange(len(shuffled)) + me.rank
-    reduced = ours.reduce(me, x, root=1)
-    from_root = ours.reduce(me, y, root=1)
+    reduced = collectives.reduce(me, x, root=1)
+    from_root = collectives.reduce(me, y, root=1)
     return {
-        "all_reduce": pair(ours.all_reduce(me, x), y, x, ours.all_reduce(me, y)),
-        "all_gather": pair(ours.all_gather(me, x), many, x, ours.reduce_scatter(me, many)),
-        "reduce_scatter": pair(ours.reduce_scatter(me, x), y[: len(few)], x, ours.all_gather(me, y[: len(few)])),
-        "broadcast": pair(ours.broadcast(me, x, root=1), y, x, from_root),
-        "reduce": pair(reduced, y, x, ours.broadcast(me, y, root=1)),
+        "all_reduce": pair(collectives.all_reduce(me, x), y, x, collectives.all_reduce(me, y)),
+        "all_gather": pair(collectives.all_gather(me, x), many, x, collectives.reduce_scatter(me, many)),
+        "reduce_scatter": pair(collectives.reduce_scatter(me, x), first, x, collectives.all_gather(me, first)),
+        "broadcast": pair(collectives.broadcast(me, x, root=1), y, x, from_root),
+        "reduce": pair(reduced, y, x, collectives.broadcast(me, y, root=1)),
         "scatter": pair(
-            ours.scatter(me, x if at_root else None, out=few.clone(), root=1), y[: len(few)],
-            x, ours.gather(me, y[: len(few)], root=1),
+            collectives.scatter(me, x if at_root else None, out=few.clone(), root=1), y[: len(few)],
+            x, collectives.gather(me, y[: len(few)], root=1),
         ),
         "gather": pair(
-            ours.gather(me, few, root=1), many[:12], few,
-            ours.scatter(me, many[:12] if at_root else None, out=few.clone(), root=1),
+            collectives.gather(me, few, root=1), many[:12], few,
+            collectives.scatter(me, many[:12] if at_root else None, out=few.clone(), root=1),
         ),
-        "all_to_all": pair(shuffled, grad, x, ours.all_to_all(me, grad, **swapped)),
+        "all_to_all": pair(shuffled, grad, x, collectives.all_to_all(me, grad, **swapped)),
     }  # fmt: skip
 
 
@@ -389,21 +396,21 @@ def test_each_backward_is_the_one_that_the_docstring_names(clusters, world_size)
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda me: ours.broadcast(me, torch.ones(2), root=7), "root=7 takes no part.*nearest is 1"),
-        (lambda me: ours.all_reduce(me, torch.ones(2), op="mean"), "op='mean' is not known.*Use 'sum'"),
-        (lambda me: ours.all_reduce(me, torch.ones(2) * 1j, op="max"), "complex64.*none is the largest.*'sum'"),
-        (lambda me: ours.all_reduce(me, torch.ones(2) * 1j, op="max", algorithm="tree"), "complex64.*none is"),
-        (lambda me: ours.reduce_scatter(me, torch.ones(2) * 1j, op="min"), "complex64.*none is the largest.*'product'"),
-        (lambda me: ours.reduce(me, torch.ones(2) * 1j, op="min"), "complex64.*none is the largest.*'product'"),
-        (lambda me: ours.all_reduce(me, torch.ones(2), algorithm="star"), "algorithm='star'.*ring"),
-        (lambda me: ours.all_reduce(me, torch.ones(2), out=torch.ones(3)), r"out is \(3,\).*the result is \(2,\)"),
-        (lambda me: ours.reduce_scatter(me, torch.tensor(1.0)), r"no rows to deal out; give tensor.reshape\(1\)"),
-        (lambda me: ours.reduce_scatter(me, torch.ones(5), sizes=[2, 2]), r"add up to the 5 rows.*\[3, 2\]"),
-        (lambda me: ours.reduce_scatter(me, torch.ones(5), segment_bytes=0), "at least 1"),
-        (lambda me: ours.all_gather(me, torch.ones(5), sizes=[3, 3]), r"has 5 rows"),
-        (lambda me: ours.all_to_all(me, torch.ones(5)), "5 rows cannot be dealt out evenly to 2 ranks.*4"),
-        (lambda me: ours.all_to_all(me, torch.ones(5), send_sizes=[2, 3]), "give both, or neither"),
-        (lambda me: ours.all_reduce(me, torch.ones(4, 2), out=torch.ones(2, 4).T), "not contiguous"),
+        (lambda me: collectives.broadcast(me, torch.ones(2), root=7), "root=7 takes no part.*nearest is 1"),
+        (lambda me: collectives.all_reduce(me, torch.ones(2), op="mean"), "op='mean' is not known.*Use 'sum'"),
+        (lambda me: collectives.all_reduce(me, torch.ones(2) * 1j, op="max"), "complex64.*none is the largest.*'sum'"),
+        (lambda me: collectives.all_reduce(me, torch.ones(2) * 1j, op="max", algorithm="tree"), "complex64.*none is"),
+        (lambda me: collectives.reduce_scatter(me, torch.ones(2) * 1j, op="min"), "complex64.*the largest.*'product'"),
+        (lambda me: collectives.reduce(me, torch.ones(2) * 1j, op="min"), "complex64.*none is the largest.*'product'"),
+        (lambda me: collectives.all_reduce(me, torch.ones(2), algorithm="star"), "algorithm='star'.*ring"),
+        (lambda me: collectives.all_reduce(me, torch.ones(2), out=torch.ones(3)), r"out is \(3,\).*result is \(2,\)"),
+        (lambda me: collectives.reduce_scatter(me, torch.tensor(1.0)), r"no rows to deal out; give .*reshape\(1\)"),
+        (lambda me: collectives.reduce_scatter(me, torch.ones(5), sizes=[2, 2]), r"add up to the 5 rows.*\[3, 2\]"),
+        (lambda me: collectives.reduce_scatter(me, torch.ones(5), segment_bytes=0), "at least 1"),
+        (lambda me: collectives.all_gather(me, torch.ones(5), sizes=[3, 3]), r"has 5 rows"),
+        (lambda me: collectives.all_to_all(me, torch.ones(5)), "5 rows cannot be dealt out evenly to 2 ranks.*4"),
+        (lambda me: collectives.all_to_all(me, torch.ones(5), send_sizes=[2, 3]), "give both, or neither"),
+        (lambda me: collectives.all_reduce(me, torch.ones(4, 2), out=torch.ones(2, 4).T), "not contiguous"),
     ],
 )  # fmt: skip
 def test_bad_input_gets_a_sentence(clusters, call, message):

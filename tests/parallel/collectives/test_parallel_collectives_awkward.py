@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from course_lib.cluster import Rank
-from course_lib.parallel import collectives as own
-from course_lib.parallel.collectives import dim_collectives as along
+from course_lib.parallel import collectives
+from course_lib.parallel.collectives import dim_collectives
 from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
 
@@ -57,24 +57,26 @@ def cases() -> list[tuple[str, torch.dtype]]:
 def results(me: Rank, x: torch.Tensor) -> dict[str, torch.Tensor | None]:
     """Of every collective, with ``x``; what is a sum, only where dtypes have one."""
     members = Members.of(me, None)
-    found: dict[str, torch.Tensor | None] = {"broadcast": own.broadcast(me, x, root=1)}
-    found["gather"] = own.gather(me, x, root=1)
-    found["all_gather"] = own.all_gather(me, x)
-    found["all_to_all"] = own.all_to_all(me, x)
+    found: dict[str, torch.Tensor | None] = {"broadcast": collectives.broadcast(me, x, root=1)}
+    found["gather"] = collectives.gather(me, x, root=1)
+    found["all_gather"] = collectives.all_gather(me, x)
+    found["all_to_all"] = collectives.all_to_all(me, x)
     rows = len(x) // N
-    found["scatter"] = own.scatter(me, x, out=torch.empty_like(x[:rows], memory_format=torch.contiguous_format), root=1)
-    found["along all_gather"] = along.start_all_gather(members, x, 1)()
-    found["along all_to_all"] = along.start_all_to_all(members, x, 0, 1)()
+    found["scatter"] = collectives.scatter(
+        me, x, out=torch.empty_like(x[:rows], memory_format=torch.contiguous_format), root=1
+    )
+    found["along all_gather"] = dim_collectives.start_all_gather(members, x, 1)()
+    found["along all_to_all"] = dim_collectives.start_all_to_all(members, x, 0, 1)()
     if x.dtype == torch.bool:
-        found["all_reduce"] = own.all_reduce(me, x, op="max")
+        found["all_reduce"] = collectives.all_reduce(me, x, op="max")
         return found
-    for algorithm in own.ALL_REDUCE_ALGORITHMS:
-        found[f"all_reduce, {algorithm}"] = own.all_reduce(me, x, algorithm=algorithm)
-    found["all_reduce, hierarchical"] = own.hierarchical_all_reduce(me, x, 1)
-    found["all_reduce, one node"] = own.hierarchical_all_reduce(me, x, N)
-    found["reduce"] = own.reduce(me, x, root=1)
-    found["reduce_scatter"] = own.reduce_scatter(me, x)
-    found["along reduce_scatter"] = along.start_reduce_scatter(members, x, 0)()
+    for algorithm in collectives.ALL_REDUCE_ALGORITHMS:
+        found[f"all_reduce, {algorithm}"] = collectives.all_reduce(me, x, algorithm=algorithm)
+    found["all_reduce, hierarchical"] = collectives.hierarchical_all_reduce(me, x, 1)
+    found["all_reduce, one node"] = collectives.hierarchical_all_reduce(me, x, N)
+    found["reduce"] = collectives.reduce(me, x, root=1)
+    found["reduce_scatter"] = collectives.reduce_scatter(me, x)
+    found["along reduce_scatter"] = dim_collectives.start_reduce_scatter(members, x, 0)()
     parts = x.detach().reshape(N, -1)
     found["lean reduce_scatter"] = start_lean_reduce_scatter(members, parts)()
     return found
@@ -97,7 +99,7 @@ def wanted(place: int, every: list[torch.Tensor]) -> dict[str, torch.Tensor | No
         return {**found, "all_reduce": torch.stack(every).any(0)}
     total = sum(every[1:], start=every[0])
     own_rows = total.tensor_split(N)[place]
-    sums = (*own.ALL_REDUCE_ALGORITHMS, "hierarchical", "one node")
+    sums = (*collectives.ALL_REDUCE_ALGORITHMS, "hierarchical", "one node")
     return {
         **found,
         **{f"all_reduce, {name}": total for name in sums},
@@ -155,12 +157,12 @@ def in_place(me: Rank) -> dict[str, bool | str]:
         want = right[name]
         found[name] = got is None if want is None else got is not None and torch.equal(got, want)
 
-    trial("all_to_all", lambda x: own.all_to_all(me, x, out=x))
+    trial("all_to_all", lambda x: collectives.all_to_all(me, x, out=x))
     for shift in range(N):  # over its own rows, and over those of others
         there = slice(2 * ((me.rank + shift) % N), 2 * ((me.rank + shift) % N) + 2)
-        trial("reduce_scatter", lambda x, there=there: own.reduce_scatter(me, x, out=x[there]))
+        trial("reduce_scatter", lambda x, there=there: collectives.reduce_scatter(me, x, out=x[there]))
         assert found["reduce_scatter"] is True, shift
-        trial("scatter", lambda x, there=there: own.scatter(me, x, out=x[there], root=1))
+        trial("scatter", lambda x, there=there: collectives.scatter(me, x, out=x[there], root=1))
         assert found["scatter"] is True, shift
 
     def gathered(gather: Callable[..., torch.Tensor | None], **options: int) -> torch.Tensor | None:
@@ -168,12 +170,12 @@ def in_place(me: Rank) -> dict[str, bool | str]:
         part = whole[6 * me.rank : 6 * me.rank + 6].copy_(rows_of(me.rank))
         return gather(me, part, out=whole if options.get("root", me.rank) == me.rank else None, **options)
 
-    trial("all_gather", lambda _: gathered(own.all_gather))
-    trial("gather", lambda _: gathered(own.gather, root=1))
+    trial("all_gather", lambda _: gathered(collectives.all_gather))
+    trial("gather", lambda _: gathered(collectives.gather, root=1))
     conj = torch.zeros(6, 1, dtype=torch.complex128).conj()
     found["conjugated out"] = ""
     try:
-        own.all_reduce(me, conj.resolve_conj(), out=conj)
+        collectives.all_reduce(me, conj.resolve_conj(), out=conj)
     except ValueError as error:
         found["conjugated out"] = str(error)
     return found

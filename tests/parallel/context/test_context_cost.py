@@ -139,11 +139,11 @@ def test_a_message_is_hidden_where_the_parts_are_long():
 
 def order_of_events(me: Rank) -> list[str]:
     """What a rank does in forward and backward, in its order."""
-    from course_lib.parallel.context import ring_exchange as travel
+    from course_lib.parallel.context import ring_exchange
 
     events: list[str] = []
     real = {
-        "start": travel.start,
+        "start": ring_exchange.start,
         "attend": ring_module.attend,
         "attend_backward": ring_module.attend_backward,
     }
@@ -158,12 +158,12 @@ def order_of_events(me: Rank) -> list[str]:
 
     cut = SequenceCut(2 * me.world_size, me.world_size, "contiguous")
     *parts, grad = inputs(me, cut)
-    travel.start = start
+    ring_exchange.start = start
     ring_module.attend, ring_module.attend_backward = noted("attend"), noted("attend_backward")
     try:
         ring_attention(me, *parts, cut, is_causal=False).backward(grad)
     finally:
-        travel.start = real["start"]
+        ring_exchange.start = real["start"]
         ring_module.attend, ring_module.attend_backward = real["attend"], real["attend_backward"]
     return events
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from course_lib.authoring.bench.strategies import pipeline as bench
+from course_lib.authoring.bench.strategies import pipeline as pipeline_module
 from course_lib.authoring.bench.table import Table
 from course_lib.cluster import Links
 from course_lib.cost.model_parallel.pipeline import simulate
@@ -135,25 +135,25 @@ def test_a_paced_stage_is_a_small_exact_model(cluster2):
 
 
 def test_the_benchmark_pairs_steps_of_torch_and_of_the_course(cluster2):
-    for comparison in cluster2.run(bench.paired_steps, "interleaved", 1, steps_in_a_turn=1):
+    for comparison in cluster2.run(pipeline_module.paired_steps, "interleaved", 1, steps_in_a_turn=1):
         assert (comparison.first.name, comparison.second.name) == ("torch", "the course")
         assert len(comparison.first.times_s) == len(comparison.second.times_s) == 1
 
 
 def test_the_benchmark_counts_activations_as_the_schedule_does(cluster2):
-    by_rank = cluster2.run(bench.peaks, ("gpipe", "zb_v"), 3)
+    by_rank = cluster2.run(pipeline_module.peaks, ("gpipe", "zb_v"), 3)
     for kind in ("gpipe", "zb_v"):
         found = {stage: peak for rank in by_rank for stage, peak in rank[kind].items()}
         assert found == dict(enumerate(peak_in_flight_by_stage(get_schedule(kind, 2, 3))))
 
 
 def test_the_benchmark_makes_a_row_of_each_measurement(cluster2, monkeypatch):
-    monkeypatch.setattr(bench, "_TIMES", StageTimes(0.001, 0.001, 0.001))
+    monkeypatch.setattr(pipeline_module, "_TIMES", StageTimes(0.001, 0.001, 0.001))
     table = Table("course bench pipeline")
-    bench.add_paced(table, cluster2, "interleaved", 2, rounds=2)
-    bench.add_peaks(table, cluster2)
+    pipeline_module.add_paced(table, cluster2, "interleaved", 2, rounds=2)
+    pipeline_module.add_peaks(table, cluster2)
     both = Comparison(Measurement("torch", (2.0, 4.0)), Measurement("the course", (1.0, 3.0)))
-    bench.add_steps(table, "gpipe", both)
+    pipeline_module.add_steps(table, "gpipe", both)
     rows = {row.what: row for row in table.rows}
     paced = rows["idle share off, interleaved 1F1B, 2 ranks x 2"]
     assert (len(paced.samples), paced.target) == (2, 0.02)

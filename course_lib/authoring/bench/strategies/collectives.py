@@ -73,7 +73,7 @@ def _both(me: Rank, name: str, buffer: torch.Tensor) -> tuple[Callable[[], objec
     import torch
     import torch.distributed as dist
 
-    from course_lib.parallel import collectives as ours
+    from course_lib.parallel import collectives
 
     collective, _, algorithm = name.partition(", ")
     part = torch.zeros(len(buffer) // me.world_size, device=me.device)
@@ -81,27 +81,27 @@ def _both(me: Rank, name: str, buffer: torch.Tensor) -> tuple[Callable[[], objec
     pairs: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {
         "all_reduce": (
             lambda: dist.all_reduce(buffer),
-            lambda: ours.all_reduce(me, buffer, algorithm=algorithm, out=buffer),
+            lambda: collectives.all_reduce(me, buffer, algorithm=algorithm, out=buffer),
         ),
         "reduce_scatter": (
             lambda: flat_collective("reduce_scatter")(part, buffer),
-            lambda: ours.reduce_scatter(me, buffer, out=part),
+            lambda: collectives.reduce_scatter(me, buffer, out=part),
         ),
         "all_gather": (
             lambda: flat_collective("all_gather")(buffer, part),
-            lambda: ours.all_gather(me, part, out=buffer),
+            lambda: collectives.all_gather(me, part, out=buffer),
         ),
         "broadcast": (
             lambda: dist.broadcast(buffer, 0),
-            lambda: ours.broadcast(me, buffer, out=buffer),
+            lambda: collectives.broadcast(me, buffer, out=buffer),
         ),
         "reduce": (
             lambda: dist.reduce(buffer, 0),
-            lambda: ours.reduce(me, buffer, out=buffer),
+            lambda: collectives.reduce(me, buffer, out=buffer),
         ),
         "all_to_all": (
             lambda: dist.all_to_all_single(other, buffer),
-            lambda: ours.all_to_all(me, buffer, out=other),
+            lambda: collectives.all_to_all(me, buffer, out=other),
         ),
     }
     return pairs[collective]

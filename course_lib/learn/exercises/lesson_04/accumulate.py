@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04 import accumulate_mistakes as wrong
+from course_lib.learn.exercises.lesson_04 import accumulate_mistakes
 from course_lib.learn.exercises.lesson_04.accumulate_trial import KINDS, right, trial
 from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
 from course_lib.learn.judging.judge import by_trial
@@ -24,94 +24,94 @@ ACCUMULATE = Exercise(
             "never-averaged",
             "Nothing was sent: every piece ran without synchronisation, the last one too, and the replicas have gone "
             "different ways. The last piece must run with it, forward and backward.",
-            wrong.step(syncs=lambda index, count: False),
-            wrong.never_averaged,
+            accumulate_mistakes.step(syncs=lambda index, count: False),
+            accumulate_mistakes.never_averaged,
         ),
         Mistake(
             "calls-the-bare-model",
             "Nothing was sent: `ddp.module` is the bare model, and DDP never heard of these passes. Call `ddp(x)`.",
-            wrong.bare_model,
-            wrong.only_the_bare_model,
+            accumulate_mistakes.bare_model,
+            accumulate_mistakes.only_the_bare_model,
         ),
         Mistake(
             "flag-too-late",
             "Nothing was sent, and no error told you: the replicas differ. DDP reads the flag in its *forward* pass, "
             "where it prepares the hooks; the last piece's forward pass had run before you set it. Decide before the "
             "forward pass, or put both passes under `no_sync()`.",
-            wrong.flag_too_late,
-            wrong.was_too_late,
+            accumulate_mistakes.flag_too_late,
+            accumulate_mistakes.was_too_late,
         ),
         Mistake(
             "averages-the-first-piece",
             "One piece was averaged, and it was not the last one: what came after it was added on each rank alone, so "
             "the replicas differ. Let the *last* piece do it: its all-reduce carries the sum of all pieces.",
-            wrong.step(syncs=lambda index, count: index == 0),
+            accumulate_mistakes.step(syncs=lambda index, count: index == 0),
         ),
         Mistake(
             "steps-inside",
             "You took a step after each piece. Clear once, add up all pieces, step once.",
-            wrong.step(steps_inside=True),
-            wrong.steps_for_each_piece,
+            accumulate_mistakes.step(steps_inside=True),
+            accumulate_mistakes.steps_for_each_piece,
         ),
         Mistake(
             "never-clears",
             "What an earlier pass left in `.grad` is still there, and you add to it. Clear it once for each step of "
             "the optimizer, before the first piece: `optimizer.zero_grad()`.",
-            wrong.step(clears=False),
+            accumulate_mistakes.step(clears=False),
         ),
         Mistake(
             "clears-only-afterwards",
             "Your first step is wrong: an earlier pass had left something in `.grad`, and you clear it when the step "
             "is over. Clear before the first piece, and the step needs nobody else's care.",
-            wrong.step(clears=False, clears_after=True),
+            accumulate_mistakes.step(clears=False, clears_after=True),
         ),
         Mistake(
             "clears-inside",
             "You clear the gradients before each piece, so only the last piece is left of the batch. Clear once, "
             "before the first piece.",
-            wrong.step(clears_inside=True),
+            accumulate_mistakes.step(clears_inside=True),
         ),
         Mistake(
             "all-at-once",
             "The step is right, and all pieces went through the model together: with all their activations in memory "
             "at a time. Take them one by one; that is what the pieces are for.",
-            wrong.all_at_once,
-            wrong.together,
+            accumulate_mistakes.all_at_once,
+            accumulate_mistakes.together,
         ),
         Mistake(
             "keeps-every-graph",
             "The step is right, and the activations of several pieces lay in memory together, so the pieces save "
             "nothing. Let each piece go backward, and let go of what it kept, before the next one goes forward.",
-            wrong.all_forwards_first,
-            wrong.graphs_of_all,
+            accumulate_mistakes.all_forwards_first,
+            accumulate_mistakes.graphs_of_all,
         ),
         Mistake(
             "forward-again",
             "The step is right, and the model went forward more often than there are pieces: each needs one pass.",
-            wrong.step(times=2),
-            wrong.forwards_again,
+            accumulate_mistakes.step(times=2),
+            accumulate_mistakes.forwards_again,
         ),
         Mistake(
             "leaves-the-flag-down",
             "The step is right, and the next backward pass of this DDP is not averaged: it was left without "
             "synchronisation. `with ddp.no_sync():` puts it back; a flag that you set yourself you put back yourself.",
-            wrong.step(syncs=lambda index, count: index == count - 1, restores=False),
-            wrong.left_the_flag,
+            accumulate_mistakes.step(syncs=lambda index, count: index == count - 1, restores=False),
+            accumulate_mistakes.left_the_flag,
         ),
         Mistake(
             "averages-every-piece",
             "The step is right, and every piece was averaged: with four pieces, four times the bytes. All pieces but "
             "the last belong under `with ddp.no_sync():`, and their *forward* pass too, since that is where DDP reads "
             "the flag.",
-            wrong.no_sync_around_backward,
-            wrong.every_piece_was_averaged,
+            accumulate_mistakes.no_sync_around_backward,
+            accumulate_mistakes.every_piece_was_averaged,
         ),
         Mistake(
             "sum-of-means",
             "Your gradient is too long, by the number of pieces: their means were added. Divide each piece's loss by "
             "that number, as in lesson 01.",
-            wrong.step(divide=False),
-            wrong.adds_means,
+            accumulate_mistakes.step(divide=False),
+            accumulate_mistakes.adds_means,
         ),
     ),
     hints=(

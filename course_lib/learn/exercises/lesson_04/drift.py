@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04 import drift_mistakes as wrong
+from course_lib.learn.exercises.lesson_04 import drift_mistakes
 from course_lib.learn.exercises.lesson_04.drift_cases import FOUND, compare, right, trial
 from course_lib.learn.judging.judge import by_trial
 
@@ -20,104 +20,104 @@ DRIFT = Exercise(
             "You found a drift where there is none. Python's own `hash` of bytes or text is salted, with another "
             "number in each process that starts by itself, so equal bits give unequal hashes. Take one that is the "
             "same everywhere: `zlib.crc32`.",
-            wrong.python_hash,
-            wrong.takes_pythons_hash,
+            drift_mistakes.python_hash,
+            drift_mistakes.takes_pythons_hash,
         ),
         Mistake(
             "ranks-disagree",
             "The ranks come to different lists: some of them learn less than others. All ranks need all hashes "
             "(`dist.all_gather`), not those of rank 0 or of a neighbour alone; then every rank can say the same.",
-            wrong.only_the_others_know,
-            wrong.ranks_disagree,
+            drift_mistakes.only_the_others_know,
+            drift_mistakes.ranks_disagree,
         ),
         Mistake(
             "sends-all-weights",
             "To find the names, every rank sent as many bytes as its weights have, or more. Send a *hash* of each "
             "parameter, a few bytes that change when any bit changes.",
-            wrong.gathers_weights,
-            wrong.sends_weights,
+            drift_mistakes.gathers_weights,
+            drift_mistakes.sends_weights,
         ),
         Mistake(
             "names-buffers",
             "Your list names buffers. The statistics of BatchNorm follow each rank's own images and differ without "
             "anything being wrong; the parameters alone are asked for: `named_parameters()`.",
-            wrong.with_buffers,
-            wrong.names_buffers,
+            drift_mistakes.with_buffers,
+            drift_mistakes.names_buffers,
         ),
         Mistake(
             "finds-nothing",
             "You found no drift anywhere, and no rank has told another anything. A rank cannot see by itself that "
             "others hold something else.",
-            wrong.looks_alone,
-            wrong.finds_nothing,
+            drift_mistakes.looks_alone,
+            drift_mistakes.finds_nothing,
         ),
         Mistake(
             "compares-sums",
             "Two numbers changed places on one rank, and you did not see it: a sum is the same in any order, and a "
             "norm or a mean likewise. Hash the bytes: `zlib.crc32(parameter.detach().cpu().numpy().tobytes())`.",
-            wrong.sums,
-            wrong.takes_sums,
+            drift_mistakes.sums,
+            drift_mistakes.takes_sums,
         ),
         Mistake(
             "not-a-number",
             "You found a drift where there is none: all ranks hold the same bits, and one number is NaN, which is not "
             "equal even to itself. Compare bits, not numbers.",
-            wrong.hash_and_largest,
-            wrong.takes_numbers,
+            drift_mistakes.hash_and_largest,
+            drift_mistakes.takes_numbers,
         ),
         Mistake(
             "minus-zero",
             "One rank holds -0.0 where the others hold 0.0, and you did not see it. As numbers they are equal; their "
             "bits differ, and so does what becomes of them. Compare bits, not numbers.",
-            wrong.no_minus_zero,
-            wrong.takes_minus_zero_for_zero,
+            drift_mistakes.no_minus_zero,
+            drift_mistakes.takes_minus_zero_for_zero,
         ),
         Mistake(
             "a-tolerance",
             "A difference in the last bit was not seen. Replicas that apply the same update to the same numbers agree "
             "to the bit, so the first bit is the first sign; a tolerance sees the drift when it is large.",
-            wrong.with_tolerance,
-            wrong.has_a_tolerance,
+            drift_mistakes.with_tolerance,
+            drift_mistakes.has_a_tolerance,
         ),
         Mistake(
             "a-part-of-the-tensor",
             "A change in the last number of a tensor was not seen, though it is a large one. All numbers of the "
             "parameter have to go into its hash.",
-            wrong.first_eight,
-            wrong.misses_the_end,
+            drift_mistakes.first_eight,
+            drift_mistakes.misses_the_end,
         ),
         Mistake(
             "few-bits",
             "Some changes escaped you, and they were chosen so that a part of a hash stays as it was. A change may "
             "escape once in billions of times: that takes all 32 bits of the hash, on all of its way. (A tensor of "
             "float32 keeps 24 of them.)",
-            wrong.eight_bits,
-            wrong.has_few_bits,
+            drift_mistakes.eight_bits,
+            drift_mistakes.has_few_bits,
         ),
         Mistake(
             "another-order",
             "The right names, in another order than the model's. A sorted list has `10.weight` before `2.weight`.",
-            wrong.sorted_names,
-            wrong.in_another_order,
+            drift_mistakes.sorted_names,
+            drift_mistakes.in_another_order,
         ),
         Mistake(
             "frozen-left-out",
             "A parameter that does not learn was off, and your list leaves it out. Nothing should change it, so a rank "
             "that holds another value has drifted as well: look at all parameters, whatever their "
             "`requires_grad`.",
-            wrong.leaves_out_frozen,
-            wrong.overlooks_frozen,
+            drift_mistakes.leaves_out_frozen,
+            drift_mistakes.overlooks_frozen,
         ),
         Mistake(
             "only-the-first",
             "You name the first parameter that differs and leave out the others. Go through all of them.",
-            wrong.first_alone,
+            drift_mistakes.first_alone,
         ),
         Mistake(
             "one-hash-for-all",
             "One hash of the whole model says that something differs, not what. One hash for each parameter costs "
             "little more.",
-            wrong.hash_of_the_model,
+            drift_mistakes.hash_of_the_model,
         ),
     ),
     hints=(
@@ -133,7 +133,7 @@ DRIFT = Exercise(
         "course_lib.parallel.data.DivergenceDetector",
         "course_lib.parallel.data.fingerprints",
     ),
-    forbidden_example=wrong.by_the_library,
+    forbidden_example=drift_mistakes.by_the_library,
     passed="Every rank gives the same names, bit for bit, on 2, 3, 4 and 5 ranks, and what was sent is a few bytes for "
     "each parameter.",
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04 import gradients_mistakes as told_by
-from course_lib.learn.exercises.lesson_04 import wrong_gradients as wrong
+from course_lib.learn.exercises.lesson_04 import gradients_mistakes, wrong_gradients
 from course_lib.learn.exercises.lesson_04.gradients_cases import KINDS, right, trial
 from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
 from course_lib.learn.judging.judge import by_trial
@@ -26,22 +25,22 @@ GRADIENTS = Exercise(
             "averages-a-loss",
             "Every rank keeps its own gradients, and next to nothing was sent. All-reduce each `parameter.grad`. (A "
             "loss that is averaged looks well in a log, and no gradient comes out of it: `backward()` is over.)",
-            wrong.averages_a_loss,
-            told_by.kept_own_and_sent(0.0, 0.3),
+            wrong_gradients.averages_a_loss,
+            gradients_mistakes.kept_own_and_sent(0.0, 0.3),
         ),
         Mistake(
             "averages-the-weights",
             "Something was sent, and every rank still has its own gradients. Did you all-reduce the weights? They are "
             "equal anyway. Or a new tensor, such as `parameter.grad / n`? Then the result is in that tensor, and the "
             "optimizer reads `parameter.grad`.",
-            wrong.averages_weights,
-            told_by.kept_own_and_sent(0.4, 9.0),
+            wrong_gradients.averages_weights,
+            gradients_mistakes.kept_own_and_sent(0.4, 9.0),
         ),
         Mistake(
             "sum-not-mean",
             "You have the sum of all ranks' gradients. Each loss is a mean over its own rank's examples, so the mean "
             "over the whole batch is their mean: divide by `me.world_size`, or the step grows with every rank.",
-            wrong.sums,
+            wrong_gradients.sums,
         ),
         Mistake(
             "sum-stays-behind",
@@ -49,110 +48,110 @@ GRADIENTS = Exercise(
             "still has none. So neither the mean nor the zeros came to `parameter.grad`. Usually a name such as `grad` "
             "holds them: `grad = grad / n` makes a new tensor. Divide in place (`/=`), and assign zeros to "
             "`parameter.grad`.",
-            wrong.divides_a_name,
-            told_by.sums_what_was_there,
+            wrong_gradients.divides_a_name,
+            gradients_mistakes.sums_what_was_there,
         ),
         Mistake(
             "zeros-of-another-type",
             "A gradient has the dtype of its parameter, and you assigned one of another. `torch.zeros(shape)` makes "
             "float32, whatever the model is in; `torch.zeros_like(parameter)` takes shape, dtype and device from the "
             "parameter.",
-            wrong.zeros_of_the_default_type,
-            told_by.assigns_another_type,
+            wrong_gradients.zeros_of_the_default_type,
+            gradients_mistakes.assigns_another_type,
         ),
         Mistake(
             "divides-by-a-constant",
             "You divide by the same number whether there are two ranks, three, four or five. Each time the mean takes "
             "another one: `me.world_size`.",
-            wrong.divides_by_four,
-            told_by.divides_alike,
+            wrong_gradients.divides_by_four,
+            gradients_mistakes.divides_alike,
         ),
         Mistake(
             "mean-over-users",
             "A layer that not every rank used is divided by the ranks that did use it. The mean is over *all* ranks, "
             "and a rank that did not use the layer counts with zeros: its examples are in the batch too.",
-            wrong.mean_over_users,
-            told_by.counts_users,
+            wrong_gradients.mean_over_users,
+            gradients_mistakes.counts_users,
         ),
         Mistake(
             "shorter-numbers",
             "The values are right to a few digits, and fewer bytes travelled than these gradients have: they went in a "
             "shorter type on the way. Send and add them in the type that they are in.",
-            wrong.in_shorter_numbers,
-            told_by.nearly_right_and_shorter,
+            wrong_gradients.in_shorter_numbers,
+            gradients_mistakes.nearly_right_and_shorter,
         ),
         Mistake(
             "from-rank-0",
             "All ranks agree, on the gradients of rank 0 alone: a broadcast overwrites what the others computed. Sum "
             "them up first; `dist.all_reduce` does both.",
-            wrong.from_rank_0,
+            wrong_gradients.from_rank_0,
         ),
         Mistake(
             "only-on-rank-0",
             "Rank 0 has the mean and the others have something else: `reduce` brings the sum to one rank. Every rank "
             "takes the step itself, so every rank needs it: `all_reduce`.",
-            wrong.only_on_rank_0,
+            wrong_gradients.only_on_rank_0,
         ),
         Mistake(
             "rank-0-divides",
             "Rank 0 divides and the others keep the sum, so from now on the replicas differ. What happens to a "
             "gradient must happen to it on every rank.",
-            wrong.rank_0_divides,
+            wrong_gradients.rank_0_divides,
         ),
         Mistake(
             "trips-over-none",
             "A frozen parameter has no gradient: its `.grad` is None. Leave out parameters whose `requires_grad` is "
             "False.",
-            wrong.trips_over_none,
-            told_by.asks_none_where_frozen,
+            wrong_gradients.trips_over_none,
+            gradients_mistakes.asks_none_where_frozen,
         ),
         Mistake(
             "loses-gradients",
             "In at least one case a parameter that learns has no gradient afterwards: its `.grad` is None. That is "
             "so when what `dist.all_reduce` returns is assigned (it works in place and returns None), when zeros that "
             "stand in for None never become `parameter.grad`, or when a parameter was left out or cleared.",
-            wrong.keeps_what_is_returned,
-            told_by.loses_gradients,
+            wrong_gradients.keeps_what_is_returned,
+            gradients_mistakes.loses_gradients,
         ),
         Mistake(
             "sends-frozen",
             "The values are right, and more was sent than the gradients of what learns. There are two usual reasons: "
             "zeros for a frozen parameter, which has a gradient on no rank (ask for `requires_grad` first), or a "
             "parameter that two layers share and that was sent twice.",
-            wrong.sends_frozen,
-            told_by.sends_for_frozen,
+            wrong_gradients.sends_frozen,
+            gradients_mistakes.sends_for_frozen,
         ),
         Mistake(
             "another-order",
             "Every rank makes as many calls, and a rank that did not use a layer makes them in another order. Calls "
             "have no names: the third of one rank is added to the third of the others, whichever layer that is. Go "
             "through the parameters in the model's order, whether their `.grad` is None or not.",
-            wrong.those_without_last,
-            told_by.in_another_order,
+            wrong_gradients.those_without_last,
+            gradients_mistakes.in_another_order,
         ),
         Mistake(
             "shorter-flat-tensor",
             "Your gradients travel together, and on a rank that did not use a layer the flat tensor is shorter: it "
             "leaves out what is None. The tensors of one call have to be of one shape on all ranks. Ask for "
             "`requires_grad`, and put zeros in place of None.",
-            wrong.flat_without_none,
-            told_by.sends_flat_tensors_of_other_sizes,
+            wrong_gradients.flat_without_none,
+            gradients_mistakes.sends_flat_tensors_of_other_sizes,
         ),
         Mistake(
             "skips-none",
             "One rank did not use a layer, so its gradient is None there and it does not make a call that the others "
             "make. Calls have no names: its next one meets the wrong partner, or nobody. Whether a rank calls must not "
             "depend on what only that rank knows. Ask for `requires_grad`, and put zeros in place of None.",
-            wrong.skips_none,
-            told_by.stops_where_unused,
+            wrong_gradients.skips_none,
+            gradients_mistakes.stops_where_unused,
         ),
         Mistake(
             "gathers-everything",
             "The values are right, and on four ranks you sent twice what is needed, or more. So much goes out when "
             "every gradient goes to every rank to be added up there, or when something is all-reduced twice. "
             "`dist.all_reduce` adds on the way, and once is enough.",
-            wrong.gathers,
-            told_by.everything_to_everybody,
+            wrong_gradients.gathers,
+            gradients_mistakes.everything_to_everybody,
         ),
     ),
     hints=(
@@ -169,7 +168,7 @@ GRADIENTS = Exercise(
         "course_lib.parallel.data.DistributedDataParallel",
         "torch.nn.parallel.DistributedDataParallel",
     ),
-    forbidden_example=wrong.by_the_library,
+    forbidden_example=wrong_gradients.by_the_library,
     passed="The mean on 2, 3, 4 and 5 ranks, with frozen, tied and unused layers, and each rank sent 2 (n - 1)/n of "
     "the gradients: what a ring needs, and no more.",
 )

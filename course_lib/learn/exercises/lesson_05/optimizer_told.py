@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_05 import optimizer_models as models
+from course_lib.learn.exercises.lesson_05 import optimizer_models
 from course_lib.learn.exercises.lesson_05.optimizer_cases import (
     CLOSE,
     DIVIDES,
@@ -88,7 +88,9 @@ def only_wrong_in(evidence: Evidence, *names: str) -> bool:
 
 def divides_by_a_constant(evidence: Evidence) -> bool:
     """Whether one divisor explains the weights on every number of ranks."""
-    return any(goes_like(partial(models.scaled, by))(evidence) for by in models.BY_A_CONSTANT.values())
+    return any(
+        goes_like(partial(optimizer_models.scaled, by))(evidence) for by in optimizer_models.BY_A_CONSTANT.values()
+    )
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ def parts_elsewhere(evidence: Evidence) -> bool:
         return False
     seen = [case for case in tried(evidence) if case[1] in KINDS and num_all(case[1]) > case[3]]
     return bool(seen) and all(
-        any(not CLOSE(mixed, _weights(outcome.got)[0]) for mixed in models.mixed_up(kind, size))
+        any(not CLOSE(mixed, _weights(outcome.got)[0]) for mixed in optimizer_models.mixed_up(kind, size))
         for outcome, kind, _, size in seen
     )
 

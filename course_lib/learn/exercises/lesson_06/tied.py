@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_06 import tied_mistakes as wrong
+from course_lib.learn.exercises.lesson_06 import tied_mistakes
 from course_lib.learn.exercises.lesson_06.tied_trial import KINDS, compare, right, trial
 from course_lib.learn.judging.judge import by_trial
 
@@ -24,81 +24,81 @@ TIED = Exercise(
             "both-send-first",
             "Both ranks `send` first and `recv` second, which is a deadlock: neither message is taken before the other "
             "rank has got rid of its own. Put both halves in one list: `exchange([send(...), recv(...)])`.",
-            wrong.polite,
-            wrong.both_wait_in("send"),
+            tied_mistakes.polite,
+            tied_mistakes.both_wait_in("send"),
         ),
         Mistake(
             "both-receive-first",
             "Both ranks `recv` first, which is a deadlock: each waits for a message that the other sends only "
             "afterwards. Put both halves in one list: `exchange([send(...), recv(...)])`.",
-            wrong.shy,
-            wrong.both_wait_in("receive"),
+            tied_mistakes.shy,
+            tied_mistakes.both_wait_in("receive"),
         ),
         Mistake(
             "one-comes-alone",
             "One of the two ranks waits, and the other has returned and left it there. A message has two ends: what "
             "one rank sends, the other receives. Here both ranks do both.",
-            wrong.rank_0_stays_away,
-            wrong.one_waits_alone,
+            tied_mistakes.rank_0_stays_away,
+            tied_mistakes.one_waits_alone,
         ),
         Mistake(
             "asks-everybody",
             "With two ranks this works. With more it hangs: a collective needs every rank of its group, and the ranks "
             "in the middle hold no copy and do not call. Exchange with the one other rank.",
-            wrong.everybody,
-            wrong.waits_for_the_middle,
+            tied_mistakes.everybody,
+            tied_mistakes.waits_for_the_middle,
         ),
         Mistake(
             "one-way",
             "One of the two ranks has the sum, the other still has its own gradient: the copies will part at the next "
             "step. Both need the sum.",
-            wrong.one_way,
+            tied_mistakes.one_way,
         ),
         Mistake(
             "averages",
             "You take the mean. In the uncut model the matrix is used in two places, and its gradient is the *sum* of "
             "what both places say; nothing is divided.",
-            wrong.with_theirs(wrong.average),
-            wrong.is_scaled(0.5),
+            tied_mistakes.with_theirs(tied_mistakes.average),
+            tied_mistakes.is_scaled(0.5),
         ),
         Mistake(
             "swaps",
             "The two gradients change places: each rank now has the other's. Add it to your own.",
-            wrong.with_theirs(wrong.replace),
+            tied_mistakes.with_theirs(tied_mistakes.replace),
         ),
         Mistake(
             "wiped-out",
             "On one rank or more the other's gradient lies where the rank's own was: received into `weight.grad`, or "
             "copied there, it wipes out what it was to be added to. Receive into new room, "
             "`torch.empty_like(weight.grad)`, and add that.",
-            wrong.wipes_out,
-            wrong.holds_the_others,
+            tied_mistakes.wipes_out,
+            tied_mistakes.holds_the_others,
         ),
         Mistake(
             "own-gradient",
             "Each copy still has the gradient of its own place alone. (To average the *weights* now and then hides "
             "that: the optimizers' memories differ all the same.) Mend the cause: sum the gradients, before the step.",
-            wrong.with_theirs(wrong.average_weights, of="weight"),
-            wrong.keeps_its_own,
+            tied_mistakes.with_theirs(tied_mistakes.average_weights, of="weight"),
+            tied_mistakes.keeps_its_own,
         ),
         Mistake(
             "adds-to-the-weight",
             "The other's gradient was added to the weight itself. Gradients meet in `weight.grad`; the weight is the "
             "optimizer's business.",
-            wrong.with_theirs(wrong.add_to_weight),
+            tied_mistakes.with_theirs(tied_mistakes.add_to_weight),
         ),
         Mistake(
             "shorter-numbers",
             "The sums are right to a few digits, and fewer bytes travelled than a gradient of this type has: it went "
             "in a shorter type. Send it in the type that it is in, or the copies are not what the uncut matrix is.",
-            wrong.in_shorter_numbers,
-            wrong.nearly_right_and_shorter,
+            tied_mistakes.in_shorter_numbers,
+            tied_mistakes.nearly_right_and_shorter,
         ),
         Mistake(
             "sends-more",
             "Both copies are right, and more was sent than needed: the gradient goes once each way.",
-            wrong.three_times,
-            wrong.only_sends_more,
+            tied_mistakes.three_times,
+            tied_mistakes.only_sends_more,
         ),
     ),
     hints=(
@@ -113,7 +113,7 @@ TIED = Exercise(
         "course_lib.parallel.model.TiedParameters.sum_gradients",
         "course_lib.parallel.model.ModelParallel.sum_tied_gradients",
     ),
-    forbidden_example=wrong.by_the_library,
+    forbidden_example=tied_mistakes.by_the_library,
     passed="Both copies have the sum of both gradients, step after step, on 2, 3, 4 and 5 ranks; it went once each "
     "way, and the ranks in between were left alone.",
 )

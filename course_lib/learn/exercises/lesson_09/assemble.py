@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_09 import assemble_mistakes as told_by
-from course_lib.learn.exercises.lesson_09 import wrong_assembled as wrong
-from course_lib.learn.exercises.lesson_09 import wrong_assembled_costs as costs
+from course_lib.learn.exercises.lesson_09 import assemble_mistakes, wrong_assembled, wrong_assembled_costs
 from course_lib.learn.exercises.lesson_09.assemble_cases import (
     FIRSTS,
     GAVE,
@@ -62,61 +60,61 @@ ASSEMBLE = Exercise(
             "splits-among-all-ranks",
             "The layers were split among all four ranks, and this mesh has tp=2. Without `group=`, whoever takes a "
             "group means all ranks of the job; here every call along an axis says which axis.",
-            wrong.CutsByAllRanks,
-            told_by.fails_in("heads do not divide among 4 ranks", FIRSTS),
+            wrong_assembled.CutsByAllRanks,
+            assemble_mistakes.fails_in("heads do not divide among 4 ranks", FIRSTS),
         ),
         Mistake(
             "other-axis",
             "Where the mesh has four shards and tp=1, your layers were split among four ranks. So it is the group "
             "along `dp_shard` that they are split in. tp takes the slices, dp_shard the rows and the samples.",
-            wrong.SwapsAxes,
-            told_by.fails_in("heads do not divide among 4 ranks", "shards alone"),
+            wrong_assembled.SwapsAxes,
+            assemble_mistakes.fails_in("heads do not divide among 4 ranks", "shards alone"),
         ),
         Mistake(
             "pipeline-of-all-ranks",
             "The pipeline was made for all ranks of the job, and each pipeline of the mesh has pp of them. Which ranks "
             "stand in this one's, in order? `Pipeline(..., ranks=...)` takes them, and the mesh knows them.",
-            wrong.PipelineOfAll,
-            told_by.fails_in("were given to the schedule"),
+            wrong_assembled.PipelineOfAll,
+            assemble_mistakes.fails_in("were given to the schedule"),
         ),
         Mistake(
             "sharded-first",
             "A slice was to be cut of a weight that is at rest: this rank has some of its rows alone, since it was "
             "sharded before. From the inside out: slices of the whole matrices first, and of what is left of a stage "
             "the rows.",
-            wrong.ShardsFirst,
-            told_by.fails_in("is at rest"),
+            wrong_assembled.ShardsFirst,
+            assemble_mistakes.fails_in("is at rest"),
         ),
         Mistake(
             "plain-loss",
             "The loss met a target that its logits have no column for. Each rank of tp has the logits of its slice of "
             "the vocabulary alone: `vocab_parallel_cross_entropy`, in the group along tp, takes these.",
-            wrong.PlainLoss,
-            told_by.fails_in("is out of bounds"),
+            wrong_assembled.PlainLoss,
+            assemble_mistakes.fails_in("is out of bounds"),
         ),
         Mistake(
             "shards-among-all-ranks",
             "`FullySharded` found another stage or another slice on one rank than on the next. It shares rows among "
             "ranks that hold the same slices of the same stage: the group along dp_shard. Without `group=` it takes "
             "all ranks of the job.",
-            wrong.ShardsOverAll,
-            told_by.fails_in("wrap the same model on all ranks"),
+            wrong_assembled.ShardsOverAll,
+            assemble_mistakes.fails_in("wrap the same model on all ranks"),
         ),
         Mistake(
             "deals-to-every-rank",
             "The batch seems to be dealt to all ranks: the first loss is wrong where tp=2, and with two stages there "
             "are fewer rows than micro-batches. Ranks that differ in tp or pp alone work on the same samples; only "
             "those along dp_shard have samples of their own.",
-            wrong.DealsToAll,
-            told_by.deals_by_rank,
+            wrong_assembled.DealsToAll,
+            assemble_mistakes.deals_by_rank,
         ),
         Mistake(
             "calls-with-a-loss-alone",
             "The ranks of the last stage wait in a collective of one number, and those of the first stage wait "
             "elsewhere: they have no loss, and stayed away. Whether a rank calls must not depend on that. Have it call "
             "with a 0.",
-            wrong.AsksTheLastStage,
-            told_by.calls_with_a_loss_alone,
+            wrong_assembled.AsksTheLastStage,
+            assemble_mistakes.calls_with_a_loss_alone,
         ),
         Mistake(
             "stages-disagree",
@@ -124,112 +122,112 @@ ASSEMBLE = Exercise(
             "stages are not the same pieces of the model: with 13 tokens on two ranks, slices are uneven, and "
             "`split_evenly` cuts one rank's slices at another place than the other's. Weigh the pieces while they are "
             "whole.",
-            wrong.WeighsSlices,
-            told_by.stages_disagree,
+            wrong_assembled.WeighsSlices,
+            assemble_mistakes.stages_disagree,
         ),
         Mistake(
             "none-before-the-last",
             "`step` gives a loss on the ranks of the last stage, and None on the others, as `Pipeline.step` does. "
             "Every rank returns the mean: those without a loss add 0 to a sum over all ranks.",
-            wrong.GivesNone,
-            told_by.gives_none,
+            wrong_assembled.GivesNone,
+            assemble_mistakes.gives_none,
             shows=lambda outcome: isinstance(outcome.got, dict) and outcome.got.get(GAVE) == "None",
         ),
         Mistake(
             "zero-before-the-last",
             "The ranks of the first stage return 0: the sum did not go along pp, and they have no loss to add. Every "
             "rank returns the batch's mean.",
-            wrong.AveragesAlongDataAlone,
-            told_by.has_nothing_before_the_last,
+            wrong_assembled.AveragesAlongDataAlone,
+            assemble_mistakes.has_nothing_before_the_last,
         ),
         Mistake(
             "own-share",
             "Each rank returns the mean over its own share of the batch. It is to be the mean over the whole batch, "
             "the same on every rank: the shares' losses have to meet.",
-            wrong.OwnLoss,
-            told_by.gives_its_own,
+            wrong_assembled.OwnLoss,
+            assemble_mistakes.gives_its_own,
         ),
         Mistake(
             "counts-copies",
             "The loss is a whole number of times too large. All ranks of tp hold the same loss, and each share along "
             "dp_shard its own: count how many losses come into your sum, and divide by as many.",
-            wrong.CountsCopies,
-            told_by.times(2, 4),
+            wrong_assembled.CountsCopies,
+            assemble_mistakes.times(2, 4),
         ),
         Mistake(
             "divides-by-all",
             "The loss is a half or a quarter of what it should be: you divide by more losses than came into the sum. "
             "The ranks of the last stage have one, and no others; where one rank of a tensor group speaks for all of "
             "it, that is one loss.",
-            wrong.DividesByAll,
-            told_by.times(1 / 2, 1 / 4),
+            wrong_assembled.DividesByAll,
+            assemble_mistakes.times(1 / 2, 1 / 4),
         ),
         Mistake(
             "by-arithmetic",
             "Right on every mesh whose last axis is tp, and wrong where the axes stand in another order. That is what "
             "comes of working out a place from the rank's number. Ask for it by name: "
             "`groups.coordinates[...]`.",
-            wrong.ByArithmetic,
-            told_by.only_in_another_order,
+            wrong_assembled.ByArithmetic,
+            assemble_mistakes.only_in_another_order,
         ),
         Mistake(
             "same-samples",
             "All losses are right, and along an axis twice the bytes travelled that this rank's samples need: ranks "
             "along dp_shard all work on the whole batch. The mean of equal gradients is right, and the axis gains "
             "nothing. Deal the rows out.",
-            costs.NoDeal,
-            told_by.only_wrong(SENT),
+            wrong_assembled_costs.NoDeal,
+            assemble_mistakes.only_wrong(SENT),
         ),
         Mistake(
             "keeps-slices",
             "All losses are right, and wherever dp_shard has several places a rank keeps more than its rows: weights, "
             "gradients and optimizer states. Along dp_shard the rows of a stage are shared out: `FullySharded`, as "
             "what `wrap` makes of it.",
-            costs.KeepsSlices,
-            told_by.keeps_more_along("dp_shard"),
+            wrong_assembled_costs.KeepsSlices,
+            assemble_mistakes.keeps_more_along("dp_shard"),
         ),
         Mistake(
             "keeps-layers",
             "All losses are right, and wherever tp=2 a rank keeps more than slices: layers stand whole on both ranks "
             "of the axis, which compute the same. Split them before the model is cut into stages.",
-            costs.KeepsLayers,
-            told_by.keeps_more_along("tp"),
+            wrong_assembled_costs.KeepsLayers,
+            assemble_mistakes.keeps_more_along("tp"),
         ),
         Mistake(
             "keeps-stages",
             "All losses are right, and wherever pp=2 a rank keeps more than its own stage. `parameters()` are those of "
             "the pipeline on this rank: an optimizer with others keeps states for them, and they are never updated.",
-            costs.KeepsStages,
-            told_by.keeps_more_along("pp"),
+            wrong_assembled_costs.KeepsStages,
+            assemble_mistakes.keeps_more_along("pp"),
         ),
         Mistake(
             "few-micro-batches",
             "All losses are right, and with two stages a rank hands on fewer than four micro-batches in a step. The "
             "fewer there are, the longer stages stand idle, as lesson 07 has shown: take twice as many as stages.",
-            costs.FewMicroBatches,
-            told_by.only_wrong(MESSAGES),
+            wrong_assembled_costs.FewMicroBatches,
+            assemble_mistakes.only_wrong(MESSAGES),
         ),
         Mistake(
             "single-precision",
             "The losses are right to six digits or more, and not to nine. The model computes in float64; "
             "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
-            wrong.SinglePrecision,
-            told_by.has_few_digits,
+            wrong_assembled.SinglePrecision,
+            assemble_mistakes.has_few_digits,
         ),
         Mistake(
             "shards-nothing",
             "The first loss is right, the later ones are not, and whole slices are kept: along dp_shard nothing shares "
             "weights, and nothing averages gradients. Each share trains a model of its own.",
-            wrong.NoShards,
-            told_by.shards_nothing,
+            wrong_assembled.NoShards,
+            assemble_mistakes.shards_nothing,
         ),
         Mistake(
             "averages-again",
             "The first loss is right, and the later ones are those of gradients that are a whole number of times too "
             "short or too long. `FullySharded` has averaged over its group, and the pipeline over its micro-batches: "
             "the loss that goes backwards is the mean over the micro-batch, and nothing else.",
-            wrong.DividesGradients,
-            told_by.averages_again,
+            wrong_assembled.DividesGradients,
+            assemble_mistakes.averages_again,
         ),
     ),
     hints=(
@@ -245,7 +243,7 @@ ASSEMBLE = Exercise(
         "loss or 0 over all ranks, divided by `mesh.size('dp_shard', 'tp')`.",
     ),
     forbidden=("course_lib.parallel.mesh.on_mesh.OnMesh",),
-    forbidden_example=wrong.ByTheLibrary,
+    forbidden_example=wrong_assembled.ByTheLibrary,
     passed="The losses of one device over three steps, on five meshes of four ranks and on one rank; no rank keeps "
     "more than its stage's slices' rows, and each share of the batch was computed once.",
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_09 import norm_mistakes as told_by
-from course_lib.learn.exercises.lesson_09 import wrong_norms as wrong
+from course_lib.learn.exercises.lesson_09 import norm_mistakes, wrong_norms
 from course_lib.learn.exercises.lesson_09.norm_cases import (
     FORM,
     KEPT,
@@ -37,7 +36,7 @@ NORM = Exercise(
             "not-waited-for",
             "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
             "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
-            wrong.not_waited_for,
+            wrong_norms.not_waited_for,
             lambda evidence: any(
                 isinstance(one.got, dict) and one.got[UNWAITED] != one.expected[UNWAITED] for one in evidence.wrong
             ),
@@ -47,164 +46,168 @@ NORM = Exercise(
             "You add up what all ranks hold, and some of it is held several times: a matrix on every replica, a norm's "
             "weight on every rank of `tp`. What lies there n times is in your sum n times, and the norm is too large. "
             "Of the ranks that hold copies, one counts.",
-            wrong.counts_copies,
-            told_by.counts(lambda *_: 1.0),
+            wrong_norms.counts_copies,
+            norm_mistakes.counts(lambda *_: 1.0),
         ),
         Mistake(
             "local-norm",
             "Each rank returns the norm of what it holds, or counts, itself: another number on every rank, and none of "
             "them the model's. All ranks have to come to one number, so something has to be sent.",
-            wrong.local_norm,
-            told_by.own(told_by.right_weight, lambda *_: 1.0),
+            wrong_norms.local_norm,
+            norm_mistakes.own(norm_mistakes.right_weight, lambda *_: 1.0),
         ),
         Mistake(
             "only-rank-0",
             "Everything that is copied along some axis is counted on rank 0 alone. But it may be cut along another "
             "one: then rank 0 has a part of it, and the other parts are missing. One rank counts for each *part*: the "
             "first of those that hold that part.",
-            wrong.only_rank_0,
-            told_by.counts(lambda _, here, copied: float(here["rank"] == 0 or not copied)),
+            wrong_norms.only_rank_0,
+            norm_mistakes.counts(lambda _, here, copied: float(here["rank"] == 0 or not copied)),
         ),
         Mistake(
             "the-other-axes",
             "You count a gradient where this rank's place is 0 along the axes in `cut_by`. It is the other way round: "
             "along those axes every rank has another part, and all of them count. The first is to be chosen along the "
             "axes of the mesh that are *not* in `cut_by`.",
-            wrong.the_other_axes,
-            told_by.counts(lambda one, here, copied: float(not any(here[a] for a in one.mesh.axes if a not in copied))),
+            wrong_norms.the_other_axes,
+            norm_mistakes.counts(
+                lambda one, here, copied: float(not any(here[a] for a in one.mesh.axes if a not in copied))
+            ),
         ),
         Mistake(
             "only-tp",
             "Copies along `tp` are in your sum once, and copies along other axes as often as they lie there: replicas "
             "hold all of it again, and some weights are not cut by `dp_shard` either. Go through all axes of the mesh.",
-            wrong.only_tp,
-            told_by.counts(lambda _, here, copied: float("tp" not in copied or not here.get("tp", 0))),
+            wrong_norms.only_tp,
+            norm_mistakes.counts(lambda _, here, copied: float("tp" not in copied or not here.get("tp", 0))),
         ),
         Mistake(
             "only-replicas",
             "Copies along `dp_replicate` are in your sum once, and copies along other axes as often as they lie there: "
             "a norm's weight is the same on all ranks of `tp`. Go through all axes of the mesh.",
-            wrong.only_replicas,
-            told_by.counts(lambda _, here, __: float(not here.get("dp_replicate", 0))),
+            wrong_norms.only_replicas,
+            norm_mistakes.counts(lambda _, here, __: float(not here.get("dp_replicate", 0))),
         ),
         Mistake(
             "divides-by-parts",
             "You divide by the number of *parts*, the ranks along `cut_by`. Parts are all there once, and nothing of "
             "them is to be divided. What is there several times are copies: the ranks along the other axes.",
-            wrong.divides_by_parts,
-            told_by.counts(lambda one, _, copied: 1 / one.mesh.size(*(a for a in one.mesh.axes if a not in copied))),
+            wrong_norms.divides_by_parts,
+            norm_mistakes.counts(
+                lambda one, _, copied: 1 / one.mesh.size(*(a for a in one.mesh.axes if a not in copied))
+            ),
         ),
         Mistake(
             "divides-the-norm",
             "You divide by the number of copies before you square, so it is the square of that number by which the sum "
             "is divided. n copies are n equal squares: divide the square by n.",
-            wrong.divides_the_norm,
-            told_by.counts(lambda one, _, copied: 1 / one.mesh.size(*copied) ** 2),
+            wrong_norms.divides_the_norm,
+            norm_mistakes.counts(lambda one, _, copied: 1 / one.mesh.size(*copied) ** 2),
         ),
         Mistake(
             "throws-copies-away",
             "What lies on several ranks is counted on none of them. It is a part of the gradient: one of its ranks "
             "counts it.",
-            wrong.throws_copies_away,
-            told_by.counts(lambda one, _, copied: float(one.mesh.size(*copied) == 1)),
+            wrong_norms.throws_copies_away,
+            norm_mistakes.counts(lambda one, _, copied: float(one.mesh.size(*copied) == 1)),
         ),
         Mistake(
             "adds-norms",
             "You add up the ranks' norms. Norms do not add up: 3 and 4 at right angles make 5. What adds up are "
             "squares; the root comes last.",
-            wrong.adds_norms,
-            told_by.adds,
+            wrong_norms.adds_norms,
+            norm_mistakes.adds,
         ),
         Mistake(
             "averages",
             "Right but for a mean over all ranks. What each rank counts is a summand of one sum, whatever the mesh: "
             "nothing is divided by the number of ranks.",
-            wrong.averages,
-            told_by.times(lambda one: one.num_ranks**-0.5),
+            wrong_norms.averages,
+            norm_mistakes.times(lambda one: one.num_ranks**-0.5),
         ),
         Mistake(
             "no-root",
             "You return the sum of the squares. The norm is its root, taken after the sum over ranks.",
-            wrong.forgets_the_root,
-            told_by.times(lambda one: one.right),
+            wrong_norms.forgets_the_root,
+            norm_mistakes.times(lambda one: one.right),
         ),
         Mistake(
             "right-on-rank-0-alone",
             "Rank 0 has the norm, and the others have something else. Every rank scales its own gradients, so every "
             "rank needs it.",
-            wrong.sums_to_rank_0,
-            told_by.is_right_on_rank_0_alone,
+            wrong_norms.sums_to_rank_0,
+            norm_mistakes.is_right_on_rank_0_alone,
         ),
         Mistake(
             "returns-early",
             "In this case the ranks of the first stage have no gradient at all, and not all ranks made the same calls. "
             "A rank without gradients has a sum of 0, and the others need to hear that.",
-            wrong.returns_early,
-            told_by.hangs(SILENT),
+            wrong_norms.returns_early,
+            norm_mistakes.hangs(SILENT),
         ),
         Mistake(
             "a-call-for-each",
             "Here ranks of different stages have lists of different lengths, and not all ranks made the same calls. "
             "Add up first what this rank counts; then one call, the same on all ranks, whatever they have.",
-            wrong.one_call_a_gradient,
-            told_by.hangs(STAGES),
+            wrong_norms.one_call_a_gradient,
+            norm_mistakes.hangs(STAGES),
         ),
         Mistake(
             "stays-away",
             "Not all ranks made the same calls. Whether a rank *counts* something and whether it *calls* are two "
             "things: a rank that counts nothing adds 0, and calls with all others.",
-            wrong.stays_away,
-            told_by.hangs(SHARDS),
+            wrong_norms.stays_away,
+            norm_mistakes.hangs(SHARDS),
         ),
         Mistake(
             "trips-over-none",
             "Some gradients are None, of frozen weights, and your code asked one for its numbers. Leave those out: "
             "nothing of them is in the norm.",
-            wrong.asks_none,
-            told_by.asks_none_for_its_numbers,
+            wrong_norms.asks_none,
+            norm_mistakes.asks_none_for_its_numbers,
         ),
         Mistake(
             "begins-with-nothing",
             "All went well until a rank had no gradient to count; there your code raised what stands below. A sum of "
             "no squares is 0, but it has to be a tensor to travel: begin with "
             "`torch.zeros((), dtype=torch.float64, device=me.device)`.",
-            wrong.begins_with_nothing,
-            told_by.begins_with_no_gradient,
+            wrong_norms.begins_with_nothing,
+            norm_mistakes.begins_with_no_gradient,
         ),
         Mistake(
             "in-their-own-dtype",
             "Right but for gradients in bfloat16: there the sum was rounded on its way. A sum of thousands of squares "
             "needs more digits than its summands have: make them float64 first.",
-            wrong.in_their_own_dtype,
-            told_by.only_short_is_wrong,
+            wrong_norms.in_their_own_dtype,
+            norm_mistakes.only_short_is_wrong,
         ),
         Mistake(
             "adds-in-float32",
             "The norm is right to six digits, and no further: squares were added up, or sent, in float32. "
             "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
-            wrong.adds_in_float32,
-            told_by.adds_in_float32,
+            wrong_norms.adds_in_float32,
+            norm_mistakes.adds_in_float32,
         ),
         Mistake(
             "in-another-form",
             "The number is right, and it comes in another form than the promise says: a 0-d tensor of float64. Callers "
             "count on it, for a clamp, or to tell two meshes apart in the tenth digit.",
-            wrong.in_float32,
-            told_by.only_wrong(FORM),
+            wrong_norms.in_float32,
+            norm_mistakes.only_wrong(FORM),
         ),
         Mistake(
             "changes-the-gradients",
             "The norm is right, and the gradients are not what they were: something was computed in place. The step "
             "that comes next reads them.",
-            wrong.zeroes_copies,
-            told_by.only_wrong(KEPT),
+            wrong_norms.zeroes_copies,
+            norm_mistakes.only_wrong(KEPT),
         ),
         Mistake(
             "sends-much",
             "The norm is right, and what was sent grows with the gradients. Each rank can add up the squares of what "
             "it counts: one number from each is all that the others need.",
-            wrong.gathers_gradients,
-            told_by.only_wrong(SENT),
+            wrong_norms.gathers_gradients,
+            norm_mistakes.only_wrong(SENT),
         ),
     ),
     hints=(
@@ -217,7 +220,7 @@ NORM = Exercise(
         "gradient.double().square().sum()`; last `dist.all_reduce(square)`, and the root of it.",
     ),
     forbidden=("course_lib.parallel.mesh.gradient_norm", "course_lib.parallel.mesh.clip_gradients"),
-    forbidden_example=wrong.by_the_library,
+    forbidden_example=wrong_norms.by_the_library,
     passed="One norm on eight meshes, each on 4 ranks, on 6 and on one: parts were added up, copies counted once, "
     "every rank had the same number, and what was sent did not grow.",
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_10 import dispatch_mistakes as told_by
-from course_lib.learn.exercises.lesson_10 import wrong_dispatches as wrong
+from course_lib.learn.exercises.lesson_10 import dispatch_mistakes, wrong_dispatches
 from course_lib.learn.exercises.lesson_10.dispatch_cases import KINDS, DispatchKind
 from course_lib.learn.exercises.lesson_10.dispatch_slips import on_ranks
 from course_lib.learn.exercises.lesson_10.dispatch_trial import COMPUTED, SENT, compare, right, trial
@@ -27,108 +26,108 @@ DISPATCH = Exercise(
             "not-waited-for",
             "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
             "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
-            wrong.not_waited_for,
-            told_by.is_not_waited_for,
+            wrong_dispatches.not_waited_for,
+            dispatch_mistakes.is_not_waited_for,
         ),
         Mistake(
             "without-weights",
             "The outputs of each token's experts were added as they are. Each counts times its weight: "
             "`weights[t, c]` belongs to the expert `chosen[t, c]`.",
-            on_ranks(wrong.SUMMED),
-            told_by.gives(wrong.SUMMED),
+            on_ranks(wrong_dispatches.SUMMED),
+            dispatch_mistakes.gives(wrong_dispatches.SUMMED),
         ),
         Mistake(
             "averaged",
             "You take the mean of a token's outputs. They are added up, each times its weight.",
-            on_ranks(wrong.AVERAGED),
-            told_by.gives(wrong.AVERAGED),
+            on_ranks(wrong_dispatches.AVERAGED),
+            dispatch_mistakes.gives(wrong_dispatches.AVERAGED),
         ),
         Mistake(
             "weights-made-one",
             "You divide a token's weights by their sum. Some routers do so, and then they have done it before they "
             "hand you `weights`; take them as they come.",
-            on_ranks(wrong.NORMALISED),
-            told_by.gives(wrong.NORMALISED),
+            on_ranks(wrong_dispatches.NORMALISED),
+            dispatch_mistakes.gives(wrong_dispatches.NORMALISED),
         ),
         Mistake(
             "other-weights",
             "Each output is added to the right token, times the weight of another choice: rows are sorted by expert, "
             "and weights stand in the order of the tokens. Bring both into one order, `weights.flatten()[order]`.",
-            on_ranks(wrong.OTHER_WEIGHTS),
-            told_by.gives(wrong.OTHER_WEIGHTS),
+            on_ranks(wrong_dispatches.OTHER_WEIGHTS),
+            dispatch_mistakes.gives(wrong_dispatches.OTHER_WEIGHTS),
         ),
         Mistake(
             "as-they-come",
             "What comes back stands in the order in which it was sent, expert after expert, and you read it token "
             "after token. Put each row back to the choice that it belongs to.",
-            on_ranks(wrong.AS_THEY_COME),
-            told_by.gives(wrong.AS_THEY_COME),
+            on_ranks(wrong_dispatches.AS_THEY_COME),
+            dispatch_mistakes.gives(wrong_dispatches.AS_THEY_COME),
         ),
         Mistake(
             "weighed-too-early",
             "You multiply a token by the weight before its expert sees it. An expert is not linear, so half a "
             "token does not give half an output. Weigh what comes out.",
-            on_ranks(wrong.WEIGHED_ROWS),
-            told_by.gives(wrong.WEIGHED_ROWS),
+            on_ranks(wrong_dispatches.WEIGHED_ROWS),
+            dispatch_mistakes.gives(wrong_dispatches.WEIGHED_ROWS),
         ),
         Mistake(
             "first-choices",
             "Each token has the output of its first expert, and nothing of the others. Every one of its k choices is "
             "a row of its own.",
-            on_ranks(wrong.FIRST_CHOICES),
-            told_by.gives(wrong.FIRST_CHOICES),
+            on_ranks(wrong_dispatches.FIRST_CHOICES),
+            dispatch_mistakes.gives(wrong_dispatches.FIRST_CHOICES),
         ),
         Mistake(
             "one-choice-left",
             "Each token has the output of one of its experts. A usual reason is `out[token] = ...`, or `out[token] += "
             "...` with a token twice in the index: the last one stays. Use `index_add_`, or give each choice "
             "a place of its own and add up then.",
-            on_ranks(wrong.OVERWRITTEN),
-            told_by.keeps_one_choice,
+            on_ranks(wrong_dispatches.OVERWRITTEN),
+            dispatch_mistakes.keeps_one_choice,
         ),
         Mistake(
             "not-sorted",
             "The rows left in the order of the tokens. An all-to-all cuts what it is given: the first part goes to "
             "rank 0, whatever is in it. Sort the choices by expert first, so that each rank's rows stand together.",
-            on_ranks(wrong.UNSORTED),
-            told_by.gives(wrong.UNSORTED, wrong.UNSORTED_THERE),
+            on_ranks(wrong_dispatches.UNSORTED),
+            dispatch_mistakes.gives(wrong_dispatches.UNSORTED, wrong_dispatches.UNSORTED_THERE),
         ),
         Mistake(
             "as-if-sorted",
             "Rows come rank by rank: rank 0's for your first expert, rank 0's for your second, then rank 1's for your "
             "first. You cut them as if all rows of your first expert stood first. Find out for each row whose it "
             "is, by the counts of each rank.",
-            on_ranks(wrong.AS_IF_SORTED),
-            told_by.gives(wrong.AS_IF_SORTED, wrong.IN_BLOCKS),
+            on_ranks(wrong_dispatches.AS_IF_SORTED),
+            dispatch_mistakes.gives(wrong_dispatches.AS_IF_SORTED, wrong_dispatches.IN_BLOCKS),
         ),
         Mistake(
             "back-by-expert",
             "The experts computed the right rows, and the outputs went back expert after expert. The ranks expect "
             "them in the order in which their rows came, rank after rank.",
-            on_ranks(wrong.BY_EXPERT),
-            told_by.gives(wrong.BY_EXPERT),
+            on_ranks(wrong_dispatches.BY_EXPERT),
+            dispatch_mistakes.gives(wrong_dispatches.BY_EXPERT),
         ),
         Mistake(
             "this-rank-alone",
             "A token has the outputs of those of its experts that are on its own rank, and of no other. The other "
             "rows have to travel.",
-            wrong.of_this_rank_alone,
-            told_by.is_of_this_rank_alone,
+            wrong_dispatches.of_this_rank_alone,
+            dispatch_mistakes.is_of_this_rank_alone,
         ),
         Mistake(
             "numbers-from-zero",
             "`run` was asked for an expert of another rank. Its numbers are those in `chosen`: on rank r they begin at "
             "`r * num_experts // n`, not at 0. For any other expert, rows have to travel to its rank.",
-            wrong.numbers_from_zero,
-            told_by.says("`run` was asked for expert"),
+            wrong_dispatches.numbers_from_zero,
+            dispatch_mistakes.says("`run` was asked for expert"),
         ),
         Mistake(
             "sizes-swapped",
             "The sizes that you gave to `all_to_all_single` do not add up to the rows of a tensor. It takes what comes "
             "before what goes, of the sizes too: (output, input, output sizes, input sizes). On the way back the "
             "two sizes change places.",
-            wrong.sizes_swapped,
-            told_by.says("Split sizes doesn't match"),
+            wrong_dispatches.sizes_swapped,
+            dispatch_mistakes.says("Split sizes doesn't match"),
         ),
         Mistake(
             "sizes-not-agreed",
@@ -136,84 +135,84 @@ DISPATCH = Exercise(
             "let the counts travel first. (2) `torch.bincount` without `minlength=num_experts` gives counts of "
             "different lengths. (3) The rows for a rank are those for all of its experts, whose counts stand side by "
             "side. (4) A collective wanted one shape, where ranks have different numbers of tokens.",
-            wrong.no_counts,
-            told_by.says(
+            wrong_dispatches.no_counts,
+            dispatch_mistakes.says(
                 "came for a receive",
                 "more than its tensor has room for",
                 "inLengthPerRank",
                 "does not divide equally across group size",  # what torch 2.15 says in place of the last
             ),
-            shows=told_by.ended_so,
+            shows=dispatch_mistakes.ended_so,
         ),
         Mistake(
             "lists-of-many-sizes",
             "gloo's `dist.all_to_all`, which takes lists of tensors, wants them all of one size (NCCL's takes any). "
             "`dist.all_to_all_single` takes one tensor and two lists of sizes, on both.",
-            wrong.lists_of_tensors,
-            told_by.says("alltoall: invalid tensor size"),
+            wrong_dispatches.lists_of_tensors,
+            dispatch_mistakes.says("alltoall: invalid tensor size"),
         ),
         Mistake(
             "sizes-as-tensors",
             "The sizes that `all_to_all_single` takes are lists of whole numbers, and you gave it something else. A "
             "tensor makes such a list by `tolist()`.",
-            wrong.sizes_as_tensors,
-            told_by.says("AllToAllOptions"),
+            wrong_dispatches.sizes_as_tensors,
+            dispatch_mistakes.says("AllToAllOptions"),
         ),
         Mistake(
             "returns-early",
             "Rank 1 has no tokens in this case, and did not make a call that the others wait in. Tokens of others "
             "come to its experts all the same. Every rank makes every call, with 0 rows if need be.",
-            wrong.returns_early,
-            told_by.stuck_in(DispatchKind.NONE),
+            wrong_dispatches.returns_early,
+            dispatch_mistakes.stuck_in(DispatchKind.NONE),
         ),
         Mistake(
             "rests-without-rows",
             "In this case nobody chose the experts of some ranks, and not all ranks made the same calls. A rank "
             "without rows sends no output back, and still waits for those of its own tokens. Every rank makes "
             "every call.",
-            wrong.rests_without_rows,
-            told_by.stuck_in(DispatchKind.IDLE),
+            wrong_dispatches.rests_without_rows,
+            dispatch_mistakes.stuck_in(DispatchKind.IDLE),
         ),
         Mistake(
             "joins-nothing",
             "Some ranks' experts got no row in this case, and `torch.cat` and `torch.stack` join no empty list. `run` "
             "takes 0 rows as well; or write the outputs into a tensor of as many rows as came.",
-            wrong.joins_nothing,
-            told_by.says("expected a non-empty list of Tensors", "expects a non-empty TensorList"),
+            wrong_dispatches.joins_nothing,
+            dispatch_mistakes.says("expected a non-empty list of Tensors", "expects a non-empty TensorList"),
         ),
         Mistake(
             "minus-one",
             "A rank without tokens has a tensor of 0 numbers, and nobody can say what -1 stands for in its new shape. "
             "Write the size: `tokens.size(1)`.",
-            wrong.minus_one,
-            told_by.says("cannot reshape tensor of 0 elements"),
+            wrong_dispatches.minus_one,
+            dispatch_mistakes.says("cannot reshape tensor of 0 elements"),
         ),
         Mistake(
             "sends-too-much",
             "The outputs are right, and more was sent than a row to the rank of each choice's expert, and its output "
             "back. Usual reasons are an all-gather of all tokens, and parts that are padded to one size.",
-            wrong.tokens_to_all,
-            told_by.only_wrong(SENT),
+            wrong_dispatches.tokens_to_all,
+            dispatch_mistakes.only_wrong(SENT),
         ),
         Mistake(
             "computes-too-much",
             "The outputs are right, and an expert computed rows of tokens that had not chosen it. That each token pays "
             "for k experts alone is what the layer is for. Give `run` an expert's own rows.",
-            wrong.all_by_all,
-            told_by.only_wrong(COMPUTED),
+            wrong_dispatches.all_by_all,
+            dispatch_mistakes.only_wrong(COMPUTED),
         ),
         Mistake(
             "in-another-precision",
             "The numbers are right, and of another dtype than the tokens. A new tensor is float32 unless you say "
             "otherwise: `tokens.new_zeros(...)`, `torch.zeros_like(tokens)`.",
-            wrong.in_float32,
-            told_by.has_other_dtype,
+            wrong_dispatches.in_float32,
+            dispatch_mistakes.has_other_dtype,
         ),
         Mistake(
             "returns-nothing",
             "No output came back. `return` it: (N, D), a row for each token of this rank.",
-            wrong.returns_nothing,
-            told_by.gives_none,
+            wrong_dispatches.returns_nothing,
+            dispatch_mistakes.gives_none,
         ),
     ),
     hints=(
@@ -232,7 +231,7 @@ DISPATCH = Exercise(
         "course_lib.parallel.experts.exchange_rows",
         "course_lib.parallel.experts.ExpertParallel",
     ),
-    forbidden_example=wrong.by_the_library,
+    forbidden_example=wrong_dispatches.by_the_library,
     passed="Every token has its experts' outputs, on 2, 3 and 4 ranks: with favourite experts and with some that "
     "nobody chose, with no rows for a rank and with no tokens on one. Nothing travelled but counts, rows and outputs.",
 )

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
-from course_lib.learn.exercises.lesson_10 import wrong_joins as wrong
+from course_lib.learn.exercises.lesson_10 import wrong_joins
 from course_lib.learn.exercises.lesson_10.join_cases import CASES
 from course_lib.learn.exercises.lesson_10.join_labels import Label
 
@@ -137,148 +137,148 @@ MISTAKES = (
         "A share is a number for each query, (B, H, T), and an output has K numbers for each, (B, H, T, K). PyTorch "
         "lines up shapes from the last dim on, so it takes the queries for the numbers of a head; where the sizes are "
         "equal, without an error. Give the shares a last dim of size 1: `share.unsqueeze(-1)`.",
-        wrong.no_last_dim,
+        wrong_joins.no_last_dim,
         _no_last_dim,
     ),
     Mistake(
         "gives-out-alone",
         "One tensor came back. Whoever joins a third side needs the lse of these two: return the pair, (out, lse).",
-        wrong.gives_out_alone,
+        wrong_joins.gives_out_alone,
         _gives_one_tensor,
     ),
     Mistake(
         "gives-lse-first",
         "The pair is the wrong way round: what came is (lse, out). It has to look like what came in, (out, lse), since "
         "it goes into the next join.",
-        wrong.gives_lse_first,
+        wrong_joins.gives_lse_first,
     ),
     Mistake(
         "keeps-the-dim",
         "The numbers are right, and your lse has a last dim of size 1 too many. It came as (B, H, T), and has to leave "
         "so: the next join would stumble over it.",
-        wrong.keeps_the_dim,
+        wrong_joins.keeps_the_dim,
     ),
     Mistake(
         "averages",
         "Your output is the mean of the two. Each side has divided by its own sum of exponentials; the side with the "
         "larger sum, which is the larger lse, has to count for more.",
-        wrong.averages,
-        _out_is(wrong.averages),
+        wrong_joins.averages,
+        _out_is(wrong_joins.averages),
     ),
     Mistake(
         "adds-outs",
         "Your output is the sum of the two. The weights of each side add up to 1 already, so those of both would add "
         "up to 2: scale each output by its side's share first.",
-        wrong.adds_outs,
-        _out_is(wrong.adds_outs),
+        wrong_joins.adds_outs,
+        _out_is(wrong_joins.adds_outs),
     ),
     Mistake(
         "weighs-by-lse",
         "Your shares are lse to lse. The lse is the *logarithm* of the sum that a side divided by: the shares are "
         "those of exp(lse). (An lse may well be negative, and a share cannot.)",
-        wrong.weighs_by_lse,
-        _out_is(wrong.weighs_by_lse),
+        wrong_joins.weighs_by_lse,
+        _out_is(wrong_joins.weighs_by_lse),
     ),
     Mistake(
         "not-divided",
         "Your lse is right. In the output the shares are exp(lse - the larger one): the larger side's is 1, and "
         "together they are more than 1. Divide by their sum.",
-        wrong.softens_twice,
+        wrong_joins.softens_twice,
     ),
     Mistake(
         "swaps-shares",
         "Each output is scaled by the *other* side's share. The side with the larger lse counts for more.",
-        wrong.swaps_shares,
-        _out_is(wrong.swaps_shares),
+        wrong_joins.swaps_shares,
+        _out_is(wrong_joins.swaps_shares),
     ),
     Mistake(
         "takes-the-winner",
         "For each query your output is that of one side, the one with the larger lse. The other side's keys have "
         "weight too: less, and not none.",
-        wrong.takes_the_winner,
-        _out_is(wrong.takes_the_winner),
+        wrong_joins.takes_the_winner,
+        _out_is(wrong_joins.takes_the_winner),
     ),
     Mistake(
         "adds-lse",
         "The output is right, and your lse is the sum of the two. What adds up are the sums of exponentials; to add "
         "logarithms is to multiply those.",
-        wrong.adds_lse,
-        _lse_is(wrong.adds_lse),
+        wrong_joins.adds_lse,
+        _lse_is(wrong_joins.adds_lse),
     ),
     Mistake(
         "larger-lse",
         "The output is right, and your lse is the larger of the two. The sum of exponentials of both sides is more "
         "than either's: the next join would give these two too little weight.",
-        wrong.larger_lse,
-        _lse_is(wrong.larger_lse),
+        wrong_joins.larger_lse,
+        _lse_is(wrong_joins.larger_lse),
     ),
     Mistake(
         "forgets-the-shift",
         "The output is right. From lse you took something off before exp, and after log you did not put it back.",
-        wrong.forgets_the_shift,
-        _lse_is(wrong.forgets_the_shift),
+        wrong_joins.forgets_the_shift,
+        _lse_is(wrong_joins.forgets_the_shift),
     ),
     Mistake(
         "no-log",
         "The output is right, and in place of lse came the sum of exponentials itself. Return its logarithm, which "
         "stays small where the sum overflows.",
-        wrong.no_log,
-        _lse_is(wrong.no_log),
+        wrong_joins.no_log,
+        _lse_is(wrong_joins.no_log),
     ),
     Mistake(
         "overflows",
         "Right as long as scores are small. With scores around 1000, exp(lse) is more than any float64 can hold, and "
         "what comes of it is no number. Only differences of lse may go into exp: take the larger of the two off first.",
-        wrong.overflows,
+        wrong_joins.overflows,
         _overflows,
     ),
     Mistake(
         "shifts-by-one-side",
         "Right where the sides score alike. You take one side's lse off, always that of the same side: where the other "
         "one is far larger, exp of the difference overflows. Take off the larger of the two, query by query.",
-        wrong.shifts_by_the_first,
+        wrong_joins.shifts_by_the_first,
         _shifts_by_one_side,
     ),
     Mistake(
         "one-top-for-all",
         "You take one number off for all queries. Where some score around 1000 and others around -1000, the others' "
         "exponentials all become 0, and so does their sum. Each query has a larger lse of its own: `torch.maximum`.",
-        wrong.one_top_for_all,
+        wrong_joins.one_top_for_all,
         _one_top,
     ),
     Mistake(
         "skips-the-empty",
         "You leave a side out as soon as *some* query saw no key there, for all queries. Others did see keys. An lse "
         "of minus infinity makes a share of 0 for its own query; no `if` is needed.",
-        wrong.skips_the_empty,
+        wrong_joins.skips_the_empty,
     ),
     Mistake(
         "nan-of-nothing",
         "Right where keys were seen. Where lse is minus infinity, something was computed that has no value, such as "
         "minus infinity less minus infinity, and NaN came. Let something finite, 0 say, stand for what you take off "
         "there: exp(-inf - 0) is 0.",
-        wrong.nan_of_nothing,
+        wrong_joins.nan_of_nothing,
         _nan_of_nothing,
     ),
     Mistake(
         "finite-nothing",
         "Where no key was seen your lse is a finite number. It is to be minus infinity, the logarithm of a sum of "
         "nothing: the next join would take any other for the sum of some keys.",
-        wrong.finite_nothing,
+        wrong_joins.finite_nothing,
         _finite_nothing,
     ),
     Mistake(
         "rounded",
         "Right to some digits, and what came in has fifteen. Two usual reasons: a small number such as 1e-6 was added "
         "so as not to divide by zero; or a tensor on the way is float32, as new tensors are unless they are told.",
-        wrong.in_float32,
+        wrong_joins.in_float32,
         _is_rounded,
     ),
     Mistake(
         "in-place",
         "The numbers are right, and the tensors that came in were changed. A partial result may be in use elsewhere, "
         "and autograd may have kept it: make new tensors, without `+=` and names that end in `_`.",
-        wrong.in_place,
+        wrong_joins.in_place,
         _changes_what_it_was_given,
     ),
 )

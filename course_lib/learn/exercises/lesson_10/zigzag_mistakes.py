@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
-from course_lib.learn.exercises.lesson_10 import wrong_zigzags as wrong
+from course_lib.learn.exercises.lesson_10 import wrong_zigzags
 from course_lib.learn.exercises.lesson_10.zigzag_labels import SIZES
 
 __all__ = ["MISTAKES"]
@@ -87,14 +87,14 @@ MISTAKES = (
         "contiguous",
         "One run for each rank, one after the other. The rank with the last of them looks at everything, and the rank "
         "with the first at little else but itself. A rank may have two runs.",
-        wrong.contiguous,
+        wrong_zigzags.contiguous,
         recognise=_is_contiguous,
     ),
     Mistake(
         "equal-pairs",
         "One run for each rank, some much longer than others. Pairs are one thing to share out; activations, and the "
         "arithmetic of all matrices, go by the number of positions, and that has to be even as well.",
-        wrong.equal_pairs,
+        wrong_zigzags.equal_pairs,
         recognise=_is_uneven_runs,
     ),
     Mistake(
@@ -102,108 +102,108 @@ MISTAKES = (
         "Every so many positions one: equally many pairs, nearly, and this is a known order (Striped Attention). But a "
         "rank's positions are then in single pieces, and a kernel that takes whole tiles finds a little of the mask in "
         "every tile. Here two runs are the most.",
-        wrong.striped,
+        wrong_zigzags.striped,
     ),
     Mistake(
         "snake",
         "To and fro, position by position: the pairs are shared out well, but in a great many pieces. Do the same with "
         "parts in place of positions, so that a rank has two runs at most.",
-        wrong.snake,
+        wrong_zigzags.snake,
     ),
     Mistake(
         "same-distance",
         "Two parts for each rank, half a sequence apart. Then the rank whose early part is later has a later late part "
         "as well, and more to do in both. What the one gives, the other has to take.",
-        wrong.same_distance,
+        wrong_zigzags.same_distance,
     ),
     Mistake(
         "off-by-one",
         "The part from the back is one too late: counted from 0, the last of 2n parts is 2n - 1. For rank 0 you ask "
         "for part 2n, which is not there.",
-        wrong.from_two_ends_off_by_one,
+        wrong_zigzags.from_two_ends_off_by_one,
     ),
     Mistake(
         "front-only",
         "Rank by rank you give away one of the parts of the front half, and nobody has the back half.",
-        wrong.front_only,
+        wrong_zigzags.front_only,
     ),
     Mistake(
         "drops-the-rest",
         "Right where all parts are equal. Elsewhere some positions are nobody's: what `//` leaves over has to go "
         "somewhere, one position to a part.",
-        wrong.drops_the_rest,
+        wrong_zigzags.drops_the_rest,
         recognise=_drops_some,
     ),
     Mistake(
         "chunk",
         "Right where all parts are equal. Elsewhere `chunk` rounds a part's size up, so that the last part is shorter, "
         "and sometimes there are fewer parts than you asked for. `tensor_split` makes all of them, as even as can be.",
-        wrong.by_chunk,
+        wrong_zigzags.by_chunk,
     ),
     Mistake(
         "rest-to-the-last",
         "Right where all parts are equal. Elsewhere the last part takes all that is left over, up to 2n - 1 positions, "
         "and they are those with most to do. Give one each to some of the parts.",
-        wrong.rest_to_the_last,
+        wrong_zigzags.rest_to_the_last,
     ),
     Mistake(
         "rounds-up",
         "Right where all parts are equal. Elsewhere you round a part's size up, so that the last ones are short or "
         "empty, and they are the back parts of the first ranks. Let sizes differ by one at most.",
-        wrong.rounds_up,
+        wrong_zigzags.rounds_up,
     ),
     Mistake(
         "over-the-end",
         "Right where all parts are equal. Elsewhere you round a part's size up, and the last part ends behind the end "
         "of the sequence.",
-        wrong.over_the_end,
+        wrong_zigzags.over_the_end,
     ),
     Mistake(
         "mirrored",
         "Right where all parts are equal. Elsewhere you take a part's mirror image for the one at the back, and that "
         "one has another size: some positions are there twice, or not at all.",
-        wrong.counted_from_the_end,
+        wrong_zigzags.counted_from_the_end,
     ),
     Mistake(
         "starts-too-early",
         "Right where all parts are equal. Elsewhere parts that are longer by one shift all that come after them: "
         "part p begins min(p, extra) positions later than p * base.",
-        wrong.extra_by_rank,
+        wrong_zigzags.extra_by_rank,
     ),
     Mistake(
         "back-first",
         "The right positions for each rank, and the late part stands before the early one. A rank's tensors hold its "
         "positions in rising order.",
-        wrong.back_first,
+        wrong_zigzags.back_first,
     ),
     Mistake(
         "falls",
         "Each position has one owner. But within a rank they do not rise everywhere, and its tensors hold them in "
         "rising order.",
-        wrong.back_falls,
+        wrong_zigzags.back_falls,
         recognise=_falls_somewhere,
     ),
     Mistake(
         "part-numbers",
         "You give the numbers of two parts. Wanted are the positions in them.",
-        wrong.part_numbers,
+        wrong_zigzags.part_numbers,
     ),
     Mistake(
         "two-lists",
         "You give several lists in one, or ranges, or tensors. Wanted is one list: the positions of `rank`, its second "
         "run behind its first.",
-        wrong.two_lists,
+        wrong_zigzags.two_lists,
         recognise=_is_nested,
     ),
     Mistake(
         "n-parts",
         "You cut into as many parts as there are ranks, and give each of them to two. Twice as many parts are needed, "
         "so that each has one owner.",
-        wrong.n_parts,
+        wrong_zigzags.n_parts,
     ),
     Mistake(
         "same-for-all",
         "Every rank gets the first part and the last: `rank` does not come into it.",
-        wrong.same_for_all,
+        wrong_zigzags.same_for_all,
     ),
 )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_12 import hierarchical_mistakes as told_by
-from course_lib.learn.exercises.lesson_12 import wrong_hierarchical as wrong
+from course_lib.learn.exercises.lesson_12 import hierarchical_mistakes, wrong_hierarchical
 from course_lib.learn.exercises.lesson_12.hierarchical_cases import (
     BETWEEN,
     INSIDE,
@@ -21,8 +20,8 @@ from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["HIERARCHICAL"]
 
-_only_between = told_by.only_wrong(BETWEEN)
-_only_sent = told_by.only_wrong(BETWEEN, INSIDE)
+_only_between = hierarchical_mistakes.only_wrong(BETWEEN)
+_only_sent = hierarchical_mistakes.only_wrong(BETWEEN, INSIDE)
 
 HIERARCHICAL = Exercise(
     name="12.hierarchical",
@@ -40,142 +39,143 @@ HIERARCHICAL = Exercise(
             "not-waited-for",
             "A collective was begun with `async_op=True`, and nobody waited for it. The next one reads what stands "
             "there at that moment. Call `wait()` on what `dist` returns first.",
-            wrong.not_waited_for,
-            told_by.is_not_waited_for,
+            wrong_hierarchical.not_waited_for,
+            hierarchical_mistakes.is_not_waited_for,
         ),
         Mistake(
             "flat",
             "The sum is right, and it is the flat all-reduce: of all ranks at once. The link between nodes carries "
             "more than it has to. First add up inside the node, so that each rank has one part of the node's sum.",
-            wrong.flat,
-            lambda evidence: _only_sent(evidence) and told_by.calls("all_reduce", "all")(evidence),
+            wrong_hierarchical.flat,
+            lambda evidence: _only_sent(evidence) and hierarchical_mistakes.calls("all_reduce", "all")(evidence),
         ),
         Mistake(
             "leaders",
             "The sum is right, and one rank of each node sends everything to the other nodes, while its neighbours "
             "have nothing to send. Where each rank has a network card of its own, those stand idle. Give every rank "
             "of the node its part.",
-            wrong.by_leaders,
-            lambda evidence: _only_sent(evidence) and told_by.leaders(evidence),
+            wrong_hierarchical.by_leaders,
+            lambda evidence: _only_sent(evidence) and hierarchical_mistakes.leaders(evidence),
         ),
         Mistake(
             "exchanges-the-groups",
             "The sum is right, and the two groups are exchanged: whole tensors travel between nodes, and parts inside. "
             "What is large belongs on the fast link: reduce-scatter and all-gather `inside`, the all-reduce of the "
             "part `between`.",
-            wrong.exchanges_the_groups,
+            wrong_hierarchical.exchanges_the_groups,
             lambda evidence: (
                 _only_sent(evidence)
-                and told_by.calls("reduce_scatter", "between")(evidence)
-                and told_by.calls("all_reduce", "inside")(evidence)
+                and hierarchical_mistakes.calls("reduce_scatter", "between")(evidence)
+                and hierarchical_mistakes.calls("all_reduce", "inside")(evidence)
             ),
         ),
         Mistake(
             "all-of-it-between",
             "The sum is right, and every rank sends the whole tensor to the other nodes: the ranks of a node all send "
             "the same sum. After the first step a rank should have one part of it, and send no more than that.",
-            wrong.all_of_it_between,
+            wrong_hierarchical.all_of_it_between,
             lambda evidence: (
-                _only_sent(evidence) and told_by.handed_in("all_reduce", "between", is_a_part=False)(evidence)
+                _only_sent(evidence)
+                and hierarchical_mistakes.handed_in("all_reduce", "between", is_a_part=False)(evidence)
             ),
         ),
         Mistake(
             "gathers-all-inside",
             "The sum is right, and between nodes goes what has to. Inside a node each rank gets the whole tensors of "
             "all others, to add them up by itself. A reduce-scatter gives it the sum of its own part.",
-            wrong.gathers_all_inside,
-            told_by.only_wrong(INSIDE),
+            wrong_hierarchical.gathers_all_inside,
+            hierarchical_mistakes.only_wrong(INSIDE),
         ),
         Mistake(
             "inside-alone",
             "What comes out is the sum of this rank's own node: the nodes never hear of each other. Between the "
             "reduce-scatter and the all-gather, parts have to be added up over nodes.",
-            wrong.forgets_between,
-            told_by.gave(lambda one: sum_of(one.kind, one.node)),
+            wrong_hierarchical.forgets_between,
+            hierarchical_mistakes.gave(lambda one: sum_of(one.kind, one.node)),
         ),
         Mistake(
             "between-alone",
             "What comes out is the sum over the ranks of the same local rank, one of each node: the ranks of a node "
             "never hear of each other.",
-            wrong.nothing_inside,
-            told_by.gave(lambda one: sum_of(one.kind, one.same_place)),
+            wrong_hierarchical.nothing_inside,
+            hierarchical_mistakes.gave(lambda one: sum_of(one.kind, one.same_place)),
         ),
         Mistake(
             "everybody-between",
             "The all-reduce of the parts went over all ranks, and the ranks of a node have *different* parts: what was "
             "added up does not belong together. Between nodes it is the ranks of one local rank that have the same "
             "part: `group=between`.",
-            wrong.everybody_between,
-            lambda evidence: told_by.handed_in("all_reduce", "all", is_a_part=True)(evidence),
+            wrong_hierarchical.everybody_between,
+            lambda evidence: hierarchical_mistakes.handed_in("all_reduce", "all", is_a_part=True)(evidence),
         ),
         Mistake(
             "averages",
             "You divide by the number of ranks. Asked for is the sum.",
-            wrong.averages,
-            told_by.gave(lambda one: one.total.double() / one.world_size),
+            wrong_hierarchical.averages,
+            hierarchical_mistakes.gave(lambda one: one.total.double() / one.world_size),
         ),
         Mistake(
             "a-part-alone",
             "Each rank returns its own part of the sum. What is missing is the third collective, which hands every "
             "rank of a node the parts of the others.",
-            wrong.returns_its_part,
-            told_by.returns_a_part,
+            wrong_hierarchical.returns_its_part,
+            hierarchical_mistakes.returns_a_part,
         ),
         Mistake(
             "keeps-the-padding",
             "Where the numbers do not divide evenly, your result is longer than the tensor: what filled up the last "
             "part is still there. Cut it off: `row[: tensor.numel()]`.",
-            wrong.keeps_the_padding,
-            told_by.is_too_long,
+            wrong_hierarchical.keeps_the_padding,
+            hierarchical_mistakes.is_too_long,
         ),
         Mistake(
             "another-shape",
             "The numbers are right, and they come in a row. Promised is the shape of the tensor: "
             "`.view(tensor.shape)` last.",
-            wrong.keeps_the_row,
-            told_by.is_a_row,
+            wrong_hierarchical.keeps_the_row,
+            hierarchical_mistakes.is_a_row,
         ),
         Mistake(
             "drops-the-rest",
             "Where the numbers do not divide evenly, the last ones are left as they were: they are in no part. Fill "
             "the row up until it divides.",
-            wrong.drops_the_rest,
-            told_by.drops_the_rest,
+            wrong_hierarchical.drops_the_rest,
+            hierarchical_mistakes.drops_the_rest,
         ),
         Mistake(
             "global-rank-as-a-place",
             "A rank of a later node asked a list with an entry for each rank of its *node* for an entry that is not "
             "there. Its place in the node is its local rank, `dist.get_rank(inside)`, and not `me.rank`.",
-            wrong.indexes_by_the_global_rank,
-            told_by.out_of_range,
+            wrong_hierarchical.indexes_by_the_global_rank,
+            hierarchical_mistakes.out_of_range,
         ),
         Mistake(
             "only-even-lengths",
             "240 numbers went well, and with 241 your code ended with what stands below: parts are not equally long "
             "then, and these collectives want them so. Fill the row up with zeros until its length divides.",
-            wrong.only_even,
-            told_by.raised_first_in(UNEVEN),
+            wrong_hierarchical.only_even,
+            hierarchical_mistakes.raised_first_in(UNEVEN),
         ),
         Mistake(
             "view-of-a-transpose",
             "All went well until a tensor came that lies transposed in memory. `view` makes a row only of what lies in "
             "one; `flatten` and `reshape` copy where they have to.",
-            wrong.views,
-            told_by.raised_first_in(TURNED),
+            wrong_hierarchical.views,
+            hierarchical_mistakes.raised_first_in(TURNED),
         ),
         Mistake(
             "in-float32",
             "Right but for large whole numbers: they went through float32, which has 24 bits for them. Keep the "
             "tensor's own dtype: `row.new_empty(...)` does.",
-            wrong.in_float32,
-            told_by.only_values_of_whole_numbers,
+            wrong_hierarchical.in_float32,
+            hierarchical_mistakes.only_values_of_whole_numbers,
         ),
         Mistake(
             "in-place",
             "The sum is right, and `tensor` is not what it was. The promise is a new tensor: the caller may need its "
             "own numbers.",
-            wrong.in_place,
-            told_by.only_wrong(KEPT),
+            wrong_hierarchical.in_place,
+            hierarchical_mistakes.only_wrong(KEPT),
         ),
     ),
     hints=(
@@ -189,7 +189,7 @@ HIERARCHICAL = Exercise(
         "`dist.all_gather` into the chunks of `row`, and `row[: tensor.numel()].view(tensor.shape)`.",
     ),
     forbidden=("course_lib.parallel.collectives.hierarchical_all_reduce",),
-    forbidden_example=wrong.by_the_library,
+    forbidden_example=wrong_hierarchical.by_the_library,
     passed="The sum of all ranks, on two nodes, on one, and with a rank on each: any shape and length, and no rank "
     "sent other nodes more than its own part needs.",
 )
