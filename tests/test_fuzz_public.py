@@ -39,13 +39,8 @@ NONSENSE = [
     Odd(), [], [None], ["4"], [NAN], [-1.0], [[]], (), (1, 2, 3), {}, {"a": 1}, set(), range(0), range(-3), ...,
     lambda *args: None, lambda *args: NAN, iter(()),
 ]  # fmt: skip
-BELOW_ZERO = (
-    "dim",
-    "seed",
-    "tolerance",
-    "meter.bytes_text size_bytes",
-    "meter.time_text time_s",
-)  # where -1 may be meant
+# Where -1 may be meant.
+BELOW_ZERO = ("dim", "seed", "tolerance", "meter.bytes_text size_bytes", "meter.time_text time_s")
 SURELY = (NAN, b"4", 3 + 4j)  # never a legal number, text or row, whatever the hint
 
 

@@ -109,11 +109,8 @@ def test_cost_is_arithmetic_and_needs_no_torch():
 
 # Two parts that stand on the same ground, a schedule, and not on each other.
 STRANGERS = [("cost", "parallel"), ("parallel", "cost"), ("schedules", "cost"), ("schedules", "parallel")]
-STRANGERS += [
-    ("cost", "plan"),
-    ("plan", "parallel"),
-    ("parallel", "plan"),
-]  # the planner stands on cost alone
+# The planner stands on cost alone.
+STRANGERS += [("cost", "plan"), ("plan", "parallel"), ("parallel", "plan")]
 
 
 @pytest.mark.parametrize(("part", "other"), STRANGERS)

@@ -57,7 +57,7 @@ MAY_READ = {
     "nodes/test_nodes_launch.py": (2, "a shaped link lets no message be faster; a busy machine only makes it slower"),
     "parallel/sharded/test_checkpoint_kills.py": (1, "draws a seed"),
     "support/waiting.py": (2, "limits against hangs"),
-}  # fmt: skip
+}
 
 
 def readings(source: str) -> list[str]:

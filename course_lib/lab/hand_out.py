@@ -74,10 +74,8 @@ def _hand_out_one(
     elif record.get(name) in (now, _older_print(held)):
         write(file, content)
         handed.renewed.append(name)
-    elif record.get(name) not in (
-        edition,
-        _older_print(content),
-    ):  # touched, and this edition has not been here
+    elif record.get(name) not in (edition, _older_print(content)):
+        # Touched, and this edition has not been here.
         _remove_older_beside(folder, name, record)
         beside = free_name(file, f"new edition {day}", content)
         write(beside, content)

@@ -26,10 +26,8 @@ from course_lib.lab.hand_out import write
 __all__ = ["closed_to_others", "make_fonts", "not_compiled", "open_to_others", "share", "take_fonts"]
 
 _MOST_SHOWN = 5
-_NEWER = {
-    False: "`git pull`",
-    True: "`pip install --upgrade`",
-}  # by whether the course is an installed package
+# By whether the course is an installed package.
+_NEWER = {False: "`git pull`", True: "`pip install --upgrade`"}
 
 
 def share(course: Path) -> int:

@@ -23,12 +23,8 @@ from course_lib.base.checks import MOST_RANKS, at_least, at_most, known, nearest
 __all__ = ["AXES", "COMBINED_AXES", "DATA_AXES", "Mesh"]
 
 AXES = ("pp", "dp_replicate", "dp_shard", "cp", "tp", "ep")  # from the slowest link to the fastest, as usual
-COMBINED_AXES = (
-    "pp",
-    "dp_replicate",
-    "dp_shard",
-    "tp",
-)  # those along which the course cuts one model at once
+# Those along which the course cuts one model at once.
+COMBINED_AXES = ("pp", "dp_replicate", "dp_shard", "tp")
 DATA_AXES = ("dp_replicate", "dp_shard")  # ranks that differ along these have samples of their own
 
 _MEANT = {  # what other programs call them

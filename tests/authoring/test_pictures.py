@@ -143,7 +143,7 @@ def test_the_list_draws_nothing(monkeypatch, tmp_path, capsys):
         (["00", "--only", "07_quiz"], "no picture is called '07_quiz'. `course pictures --list`"),
         (["04", "1", "--only", "accumulate"], "2 pictures are called 'accumulate': 01_accumulate, "),
     ],
-)  # fmt: skip
+)
 def test_an_unknown_word_gets_a_sentence(argv, sentence, tmp_path, capsys):
     assert main(argv, folder=tmp_path) == 2
     assert f"course pictures: {sentence}" in capsys.readouterr().err

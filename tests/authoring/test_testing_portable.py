@@ -108,7 +108,7 @@ def test_without_options_every_kind_and_every_python_is_tried(project, tried, ca
         (["--python", "3.13", "--threads", "2", "--processor", "avx2"], ["avx2 2 2.15.0"]),
         (["--python", "this", "--torch", "newest"], ["own 1 2.15.0"]),
     ],
-)  # fmt: skip
+)
 def test_options_choose(project, tried, argv, expected):
     assert command.main(argv, root=project) == 0
     assert said(tried) == expected

@@ -65,10 +65,8 @@ def test_a_clock_decides_in_the_first_quiet_round(shares, verdict, rounds_run, c
 def test_every_step_gives_both_bounds_and_the_closest_count():
     quiet, crowded, late = timing_noise.Timed(0.05, 0.0), timing_noise.Timed(0.08, 0.02), timing_noise.Timed(0.06, 0.03)
     span = timing_noise.Bounds.of([[quiet, crowded], [late, quiet]])
-    assert (span.least_s, span.most_s) == (
-        pytest.approx(0.06),
-        pytest.approx(0.06),
-    )  # 0.06 at most, 0.08 - 0.02
+    # 0.06 at most, 0.08 - 0.02.
+    assert (span.least_s, span.most_s) == (pytest.approx(0.06), pytest.approx(0.06))
     span = timing_noise.Bounds.of([[quiet], [late]])
     assert (span.least_s, span.most_s) == (pytest.approx(0.03), 0.06)
     assert span.below(0.07) is True

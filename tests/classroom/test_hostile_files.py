@@ -96,7 +96,7 @@ def test_a_value_a_label_and_a_mistake_with_escapes(tmp_path, capsys):
         {"event": "guess", "name": "04.order", "kind": "choice", "value": f"a{bad}"},
         {"event": "predict", "name": "04.bytes", "kind": "number", "predicted": 1, "measured": 2, "label": f"b{bad}"},
         {"event": "check", "name": "04.drift", "status": "failed", "mistake": f"c{bad}"},
-    ]  # fmt: skip
+    ]
     (tmp_path / "drop").mkdir()
     (tmp_path / "drop" / "one.jsonl").write_text("\n".join(map(json.dumps, events)))
     for text in drawn(tmp_path / "drop", tmp_path / "board.html", capsys):

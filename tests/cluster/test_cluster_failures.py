@@ -114,10 +114,8 @@ def test_a_rank_that_dies_is_the_cause_and_its_peers_hear_echoes(cluster, how):
     expected = "killed by SIGKILL" if how == "kill" else "exit code 7, without a word"
     assert str(error).startswith("rank 2 of 3 is gone: its process")
     assert expected in str(error)
-    for rank in (
-        0,
-        1,
-    ):  # a peer says what it heard; one that had no turn yet on a busy machine, where it stands
+    # A peer says what it heard; one that had no turn yet on a busy machine, where it stands.
+    for rank in (0, 1):
         of_rank = next(re.finditer(rf"^  ranks? [^a-z]*\b{rank}\b[^a-z]*  (.+)$", str(error), re.MULTILINE))[1]
         assert re.match(r"heard (its|their) connection close .*\(an echo of rank 2\)|waits in |runs on", of_rank)
     assert "(an echo of rank 2)" in str(error)

@@ -191,7 +191,7 @@ def skips_the_backward_of_ddp(me):
         (hands_in_another_shape, ["Call #1 does not have the same shape on every rank: 3, 4, 5."]),
         (skips_the_backward_of_ddp, ["Rank 0 never called all_reduce #"]),
     ],
-)  # fmt: skip
+)
 def test_a_call_that_nobody_can_end_ends_at_once(ranks, function, sentences):
     story = story_of(ranks, function)
     assert "can never finish" in story

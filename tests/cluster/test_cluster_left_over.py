@@ -126,7 +126,7 @@ def leaves_a_thread(me):
         (catches_a_failed_wait, r"rank 0 went on after irecv #1 on line {4} \(.*\) had failed"),
         (leaves_a_thread, "rank 2 left its thread 'a sleeper' running"),
     ],
-)  # fmt: skip
+)
 def test_what_is_left_is_named_and_the_next_call_is_right(ranks, capsys, function, line):
     before = pids(ranks)
     run = ranks.run(function)

@@ -106,12 +106,8 @@ def test_what_nccls_recorder_says_is_told_and_not_judged():
         ("nccl", True, True, False),
         ("nccl", True, False, True),
         ("gloo", True, True, True),
-        (
-            "undefined",
-            False,
-            True,
-            True,
-        ),  # of a group that was made without naming one: peers must hear of it
+        # Of a group that was made without naming one: peers must hear of it.
+        ("undefined", False, True, True),
         ("undefined", True, True, False),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_peer_that_never_came_holds_up_nobody_and_a_full_table_goes_on(tmp_pat
             r"these ranks are on cuda:0: make Cluster\(2, links=...\)",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_work_is_refused_with_a_sentence(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
@@ -592,10 +592,8 @@ def test_a_late_rank_holds_up_the_others_by_the_time_that_its_messages_take(clus
     with cluster2.shaped(links=Links(Link(0.02))):
         (early,), (late_one,) = cluster2.run(late, tmp_path / "begun")
     assert early.began_s < late_one.began_s
-    for call in (
-        early,
-        late_one,
-    ):  # not over before the late one's messages have arrived: two steps of a ring
+    # Not over before the late one's messages have arrived: two steps of a ring.
+    for call in (early, late_one):
         assert call.arrives_s - late_one.began_s == pytest.approx(2 * 0.02)
 
 

@@ -191,7 +191,7 @@ def test_even_parts_are_those_of_the_model(num_nodes, per_node):
         (lambda: hierarchical_sent_bytes(1, 4, 0, 2), "num_nodes=0 does not work.*is 1"),
         (lambda: hierarchical_sent_bytes(1, 4, 2048, 2048), "num_ranks is at most 1,048,576"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_told_with_the_rule(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()

@@ -365,7 +365,7 @@ def test_each_run_is_what_a_step_by_step_account_says():
         (lambda: simulate_goodput(HOURLY, 9.0, duration_s=9.0, seed=-1), "seed=-1"),
         (lambda: simulate_goodput(HOURLY, 9.0, duration_s=9.0, weibull_shape=0.1), "nearest that works is 0.3"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_told_with_the_rule(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()

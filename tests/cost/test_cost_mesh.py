@@ -74,10 +74,8 @@ def test_nccl_scatters_with_as_many_bytes_and_a_ring():
         "all_gather",
         "reduce_scatter",
     }
-    parallel = {
-        "mesh": Mesh.of(tp=2),
-        "sequence_parallel": True,
-    }  # where gloo's own reduce-scatter sends twice
+    # Where gloo's own reduce-scatter sends twice.
+    parallel = {"mesh": Mesh.of(tp=2), "sequence_parallel": True}
     assert step(**parallel, backend="nccl").sent_bytes(0)["tp"] < step(**parallel).sent_bytes(0)["tp"]
 
 

@@ -52,18 +52,8 @@ def test_digits_are_all_there_once_and_scaled() -> None:
     assert x.mean().item() == pytest.approx(0.0, abs=1e-5)
     assert x.std().item() == pytest.approx(1.0, abs=1e-5)
     counts = torch.cat([y, test.tensors[1]]).bincount(minlength=10)
-    assert counts.tolist() == [
-        178,
-        182,
-        177,
-        183,
-        181,
-        182,
-        181,
-        179,
-        174,
-        180,
-    ]  # as scikit-learn describes them
+    # As scikit-learn describes them.
+    assert counts.tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
 
 
 def test_digits_are_those_of_scikit_learn() -> None:

@@ -226,10 +226,8 @@ def test_a_worker_reads_as_many_batches_ahead_as_it_may() -> None:
                 self.asked.append(number)
                 yield number
 
-    for ahead, asked in (
-        (1, [0, 1]),
-        (3, [0, 1, 2, 3]),
-    ):  # one is handed out, and another asked for in its place
+    # One is handed out, and another asked for in its place.
+    for ahead, asked in ((1, [0, 1]), (3, [0, 1, 2, 3])):
         drawn = Drawn()
         batches = iter(loader(Numbers(20), 1, shuffle=False, sampler=drawn, workers=1, prefetch_factor=ahead))
         next(batches)

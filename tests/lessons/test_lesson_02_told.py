@@ -166,7 +166,7 @@ def endless(me, tensor):
         ("02.tree", tree_that_divides_by_zero, None, "ZeroDivisionError", "past the last"),
         ("02.tree", tree_that_sends_to_the_root_too, None, "the tensor was sent 2 times", "more than once"),
     ],
-)  # fmt: skip
+)
 def test_a_message_says_what_was_seen_and_no_more(name, answer, mistake, words, never):
     seen = verdict(name, answer)
     told = f"{seen.message} {seen.evidence} {seen.details}"

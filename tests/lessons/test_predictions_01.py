@@ -13,10 +13,8 @@ from course_lib.meter import Span, Timeline
 from course_lib.models import TransformerConfig
 
 ASKED = {asked.name: asked for asked in exercises.predictions_of("01")}
-PARAMETERS, KEPT = (
-    94_186,
-    1_872_132,
-)  # of the CNN, and what its forward pass keeps of 64 digits, as the ledger found
+# Of the CNN, and what its forward pass keeps of 64 digits, as the ledger found.
+PARAMETERS, KEPT = 94_186, 1_872_132
 STATE = model_state(PARAMETERS, optimizer="adamw", num_tensors=11)
 READER = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
 CONVOLUTIONS = [2 * 9 * 1 * 32 * 64, 2 * 9 * 32 * 64 * 16, 2 * 9 * 64 * 128 * 4, 2 * 128 * 10]  # FLOP a digit

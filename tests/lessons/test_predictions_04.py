@@ -76,11 +76,8 @@ def test_what_is_said_of_a_run_far_from_the_model(name, run, words):
 @pytest.mark.parametrize(
     ("one_s", "two_s", "megabytes"),
     [
-        (
-            0.1,
-            [0.11, 0.12, 0.13, 0.14, 0.15],
-            (160, 1e9),
-        ),  # two never win: the line is drawn on, to faster links
+        # Two never win: the line is drawn on, to faster links.
+        (0.1, [0.11, 0.12, 0.13, 0.14, 0.15], (160, 1e9)),
         (0.3, [0.06, 0.07, 0.08, 0.11, 0.15], (1, 20)),  # two always win: and to slower ones
         (0.1, [0.2, 0.2, 0.2, 0.2, 0.2], (80, 80)),  # no line to draw
     ],
@@ -93,7 +90,7 @@ def test_a_break_even_outside_the_dial(one_s, two_s, megabytes):
 @pytest.mark.parametrize(
     ("together", "choice", "words"),
     [(0.9, "clearly worse", "go less far."), (0.951, "about the same", "+0.1 points"), (0.99, "clearly better", "+4")],
-)  # fmt: skip
+)
 def test_what_is_told_of_the_rate_is_true_of_the_run(together, choice, words):
     shown = ASKED["04.rate"].tell(0.95, together)
     assert shown.measured == choice

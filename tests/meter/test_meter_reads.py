@@ -130,10 +130,8 @@ def test_of_a_worker_all_that_it_did_up_to_its_last_read_is_counted() -> None:
         return len(items)
 
     reads = clock.reads(Busy(6, clock=clock))
-    for workers, counted_s in (
-        (1, Clock.START_S + 2 * 0.125),
-        (0, 0.0),
-    ):  # two batches before the last read; none here
+    # Two batches before the last read; none here.
+    for workers, counted_s in ((1, Clock.START_S + 2 * 0.125), (0, 0.0)):
         reads.forget()
         batches = loader(reads, 2, workers=workers)
         batches.collate_fn = put_together

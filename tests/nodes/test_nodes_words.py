@@ -137,7 +137,7 @@ def test_what_tc_is_told(latency_s, bytes_per_s, has_netem, words):
         (Capabilities(True, has_tbf=True), Link(1e-3, 1e6), "1 MB/s between them (tc tbf), no delay (this kernel has"),
         (Capabilities(True), Link(0, 1e6), "no rate (this kernel has no tbf)"),
     ],
-)  # fmt: skip
+)
 def test_it_says_what_it_found_and_what_it_lacks(capabilities, link, words):
     assert words in capabilities.in_words(2, link)
 
@@ -189,7 +189,7 @@ def test_bytes_of_a_link_are_the_kernels_and_none_on_loopback(monkeypatch, tmp_p
         (lambda: arguments.program_file(7), "7 can not be run on nodes"),
         (lambda: arguments.program_file("/no/such/folder/train.py"), "there is no file '/no/such/folder/train.py'"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_gets_a_sentence(make, words):
     with pytest.raises(ValueError, match=words):
         make()

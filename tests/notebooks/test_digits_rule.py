@@ -74,7 +74,7 @@ def breaches(folder: Path, code: str, *, tags: str = "", output: str = "done") -
         ('def show():\n    print(f"{train(me)[0]:.3f}")\n\n\nshow()', "is told to digits"),
         ('def say():\n    return f"{train(me)[0]:.3f}"\n\n\ndef on_rank():\n    say()\n\n\nfour.run(on_rank)', "told"),
     ],
-)  # fmt: skip
+)
 def test_what_another_processor_may_print_otherwise_is_named(tmp_path: Path, code: str, words: str):
     found = breaches(tmp_path, code)
     assert len(found) == 1

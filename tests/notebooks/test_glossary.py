@@ -68,7 +68,7 @@ def test_a_word_is_explained_by_the_first_sentence_that_has_it():
         (("<!-- word: a | sentences: 2 -->", "No. This is a. It is small. More."), "This is a. It is small."),
         (("<!-- word: `x()` -->", "Call `x()`, please."), "Call `x()`, please."),
     ],
-)  # fmt: skip
+)
 def test_where_a_sentence_begins_and_ends(lines, text):
     assert the_word(*lines)[1] == text
 
@@ -82,7 +82,7 @@ def test_where_a_sentence_begins_and_ends(lines, text):
         (("<!-- word: a | alos: b -->", "a"), "is no mark of a word"),
         (("<!-- word: a -->",), "does not say 'a'"),
     ],
-)  # fmt: skip
+)
 def test_a_mark_of_no_use_is_refused_with_its_line(lines, sentence):
     with pytest.raises(LessonError, match=re.escape(sentence)):
         words_of(lesson(*lines))

@@ -153,7 +153,7 @@ BAD_SOURCES = [
     ("widgets_have_pictures", " and ![two boxes and an arrow](../assets/a.png)", "", 19, "no picture"),
     ("widgets_have_pictures", "# %%\nMemory", "# %% [markdown]\n# ## Next\n\n# %%\nMemory", 22, "picture"),
     ("widgets_have_pictures", *in_last_cell("\n# %%\nfrom ipywidgets import Text\nText()"), 35, "no picture"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("name", "old", "new", "line", "words"), BAD_SOURCES)

@@ -175,11 +175,8 @@ def on_a_mesh(me, dtype: torch.dtype, layout: str) -> float:
     return max(found)
 
 
-OF_COMPLEX_NUMBERS = [
-    columns_then_rows,
-    sequence_cut_too,
-    a_plans_product,
-]  # others refuse them, or cannot have any
+# Others refuse them, or cannot have any.
+OF_COMPLEX_NUMBERS = [columns_then_rows, sequence_cut_too, a_plans_product]
 STRATEGIES = [*OF_COMPLEX_NUMBERS, stages, experts, context, on_a_mesh]
 ALL = [
     (strategy, dtype, layout)

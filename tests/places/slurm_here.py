@@ -27,10 +27,8 @@ NODES = ("n1", "n2")
 LIMIT_S = 300
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "unshare", "setpriv")
 _DEVICES = ("/dev/null", "/dev/zero")  # Slurm asks that a GPU is a device, and not which
-_CPUS, _MEMORY_MB = (
-    4,
-    8192,
-)  # that a node says it has, whatever this machine has: enough for course-lab.sbatch
+# That a node says it has, whatever this machine has: enough for course-lab.sbatch.
+_CPUS, _MEMORY_MB = 4, 8192
 
 
 def why_no_slurm() -> str:
@@ -163,7 +161,7 @@ def _write_settings(folder: Path, gpus: int) -> None:
         "SwitchType": "switch/none",
         "KillWait": 10,
         **({"GresTypes": "gpu"} if gpus else {}),
-    }  # fmt: skip
+    }
     written = [f"{name}={value}" for name, value in lines.items()]
     has = f"CPUs={_CPUS} RealMemory={_MEMORY_MB}" + (f" Gres=gpu:{gpus}" if gpus else "")
     for node, port in zip(NODES, of_nodes, strict=True):

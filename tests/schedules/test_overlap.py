@@ -97,9 +97,7 @@ def test_when_two_that_overlap_begin_and_end():
     assert [(s.action.short, s.start_s, s.end_s) for s in both.rows[1]][:3] == [
         ("F0", 1.5, 2.5), ("F1", 2.5, 5), ("B0", 2.5, 5)
     ]  # fmt: skip
-    assert [(s.action.short, s.start_s, s.end_s) for s in both.rows[0]][2:4] == [
-        ("F2", 5.5, 8), ("B0", 5.5, 8)
-    ]  # fmt: skip
+    assert [(s.action.short, s.start_s, s.end_s) for s in both.rows[0]][2:4] == [("F2", 5.5, 8), ("B0", 5.5, 8)]
     assert both.compute_s == (2 + 2.5 + 4, 1 + 2.5 + 2 + 1 + 2)  # both at once count once
     mixed = simulate(schedule, [StageTimes(1, 1, 1, overlapped_s=2), StageTimes(1, 1, 1)])
     assert mixed.rows[1][1:3] == one_by_one.rows[1][1:3]

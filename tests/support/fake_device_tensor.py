@@ -23,12 +23,8 @@ FAR = "far:0"
 
 _aten = torch.ops.aten
 _MOVES = {"aten::_to_copy", "aten::copy_", "aten::set_.source_Tensor"}  # between any two devices
-_INDEXING = {
-    "aten::index",
-    "aten::index_put_",
-    "aten::index_put",
-    "aten::_index_put_impl_",
-}  # indices may lie on the host
+# Indices may lie on the host.
+_INDEXING = {"aten::index", "aten::index_put_", "aten::index_put", "aten::_index_put_impl_"}
 # The host has to know a value, or how many there are, before it can go on.
 _WAITS = {
     "aten::_local_scalar_dense", "aten::equal", "aten::nonzero", "aten::masked_select", "aten::_unique2",

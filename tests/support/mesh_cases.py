@@ -13,9 +13,8 @@ from course_lib.layouts.mesh import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.mesh import OnMesh, boxes_of, clip_gradients
 
-CONFIG = TransformerConfig(
-    vocab_size=13, context_length=6, num_layers=2, width=8, num_heads=4, hidden=11, bias=True
-)  # 13 and 11 divide by nothing
+# 13 and 11 divide by nothing.
+CONFIG = TransformerConfig(vocab_size=13, context_length=6, num_layers=2, width=8, num_heads=4, hidden=11, bias=True)
 CONFIGS = {
     "plain": CONFIG,
     "tied": replace(CONFIG, tied=True),

@@ -58,7 +58,7 @@ def _random_step(draw: random.Random, name: str, num_ranks: int) -> Step:
         "caught": (name, some),
         "differs": (name, sender),
         "by_some": (name, operation, some),
-    }.get(name, (name, some))  # fmt: skip
+    }.get(name, (name, some))
 
 
 def perform(me: Any, body: list[Step]) -> None:

@@ -10,17 +10,10 @@ from course_lib.plot import OKABE_ITO
 __all__ = ["GREEN", "LEFT", "LOOKS", "PURPLE", "RIGHT", "WHITE", "arrow", "box"]
 
 LEFT, RIGHT, GREEN, PURPLE = (OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple"))
-LOOKS = {
-    "F": (LEFT, ""),
-    "B": (RIGHT, "//"),
-    "I": (PURPLE, "//"),
-    "W": (GREEN, "\\\\"),
-}  # of a schedule's actions
-WHITE = {
-    "facecolor": "white",
-    "edgecolor": "none",
-    "pad": 1.0,
-}  # the ground of a word that stands on something
+# Of a schedule's actions.
+LOOKS = {"F": (LEFT, ""), "B": (RIGHT, "//"), "I": (PURPLE, "//"), "W": (GREEN, "\\\\")}
+# The ground of a word that stands on something.
+WHITE = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 
 box = partial(sketch.box, size=9.5, ink=sketch.INK, drop=0.0)
 arrow = partial(sketch.arrow, head=14)

@@ -63,9 +63,8 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 def main(argv: Sequence[str]) -> int:
     """Draw the board once, or until it is stopped; 1 where it cannot be written, 2 for what cannot be asked."""
     asked = _options(argv)
-    from course_lib.classroom.board.board_data import (
-        Wish,  # with the lessons' rooms, which --help does without
-    )
+    # With the lessons' rooms, which --help does without.
+    from course_lib.classroom.board.board_data import Wish
     from course_lib.classroom.board.lesson_index import places
     from course_lib.classroom.board.read_shared import SharedReader
 

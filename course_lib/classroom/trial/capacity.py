@@ -19,10 +19,8 @@ __all__ = ["CONTEXT_BYTES", "PATIENCE_S", "Limit", "first_met", "limits", "wait_
 
 KEPT_BACK = 0.1  # of memory, disk and GPUs: for the system, for page tables, and for what no trial met
 CONTEXT_BYTES = 500 << 20  # of GPU memory for each process that uses the GPU: assumed, where no trial measured it
-_POOLS, _MOST_OF_A_POOL = (
-    3,
-    64,
-)  # of threads that grow with the cores, in a lesson: numpy's twice, and torch's
+# Of threads that grow with the cores, in a lesson: numpy's twice, and torch's.
+_POOLS, _MOST_OF_A_POOL = 3, 64
 PATIENCE_S = 60.0  # the longest wait for a cell that a class bears
 
 

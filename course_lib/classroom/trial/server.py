@@ -34,11 +34,8 @@ def measured_server(seat: TrialUser, watch: ResourceWatch) -> ProcessSample | No
         options.append("--allow-root")
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", *options],
-        env={
-            **os.environ,
-            **seat.environment("server"),
-            "JUPYTER_TOKEN": token,
-        },  # not on a command line, which all can read
+        # Not on a command line, which all can read.
+        env={**os.environ, **seat.environment("server"), "JUPYTER_TOKEN": token},
         cwd=seat.folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -59,8 +59,6 @@ def shared_nccl_env(rank: int, nccl_version: tuple[int, ...]) -> dict[str, str]:
     A missing channel makes NCCL hang rather than fail, so such a run relies on its ``timeout_s``.
     """
     if nccl_version >= (2, 30):
-        return {
-            "NCCL_MULTI_RANK_GPU_ENABLE": "1",
-            "NCCL_MAX_CTAS": "2",
-        }  # few channels: leave some to the others
+        # Few channels: leave some to the others.
+        return {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "2"}
     return {"NCCL_HOSTID": f"course-rank-{rank}"}  # the ranks look like separate hosts, joined by sockets

@@ -22,10 +22,8 @@ __all__ = ["Context", "apply", "context_here"]
 _NOT_OWN = tuple(
     {str(Path(path).resolve()) for path in sysconfig.get_paths().values()} | {str(Path(__file__).resolve().parents[2])}
 )
-_own_modules: tuple[int, tuple[tuple[str, str], ...]] = (
-    0,
-    (),
-)  # how many modules there were, and which are the user's
+# How many modules there were, and which are the user's.
+_own_modules: tuple[int, tuple[tuple[str, str], ...]] = (0, ())
 _loaded: dict[str, int] = {}  # in a rank: the user's modules, by the state of the file that they were loaded from
 
 

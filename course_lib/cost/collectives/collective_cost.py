@@ -22,11 +22,8 @@ from course_lib.layouts.link import Link
 __all__ = ["COLLECTIVES", "CollectiveCost", "algorithms_of", "bus_factor", "collective_cost"]
 
 COLLECTIVES = tuple(ALGORITHMS)
-IN_CHANNELS = (
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-)  # rings without a root: each rank may be the first
+# Rings without a root: each rank may be the first.
+IN_CHANNELS = ("all_reduce", "all_gather", "reduce_scatter")
 IN_SWITCH = ("all_reduce",)  # what a switch that adds makes cheaper
 
 

@@ -116,11 +116,8 @@ MACHINES = {
             ("nvlink 2", "infiniband edr"),
             memory_bytes=32510 * _MIB,
             memory_bandwidth_bytes_per_s=0.9e12,
-            matmul_flops_per_s={
-                "float32": 15.7e12,
-                "float16": 125e12,
-                "float64": 7.8e12,
-            },  # no bfloat16, no tf32
+            # No bfloat16, no tf32.
+            matmul_flops_per_s={"float32": 15.7e12, "float16": 125e12, "float64": 7.8e12},
             device_watts=300.0,
             source="NVIDIA V100 SXM2 data sheet; DGX-1 data sheet for its four ports",
         ),

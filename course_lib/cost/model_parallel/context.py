@@ -34,10 +34,8 @@ __all__ = [
 ]
 
 _SUM_BYTES = 4  # gradients are added up in float32 at least
-_FLOPS_FORWARD, _FLOPS_BACKWARD = (
-    4,
-    10,
-)  # a pair and number of a head: two products, and five with the scores anew
+# A pair and number of a head: two products, and five with the scores anew.
+_FLOPS_FORWARD, _FLOPS_BACKWARD = 4, 10
 
 
 @checked

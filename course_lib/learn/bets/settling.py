@@ -46,9 +46,8 @@ class SettledClaim:
     @property
     def misreading(self) -> str:
         """Where bet and verdict part, a sentence; else nothing."""
-        from course_lib.learn.exercises.lesson_13.misreadings import (
-            parted,
-        )  # with its room, not needed before
+        # With its room, not needed before.
+        from course_lib.learn.exercises.lesson_13.misreadings import parted
 
         if self.bet is None or self.mark in (None, 1.0):
             return ""

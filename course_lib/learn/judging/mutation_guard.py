@@ -12,10 +12,8 @@ from course_lib.learn.judging.compare import difference
 __all__ = ["PARTS", "Kept"]
 
 PARTS = ("weights", "gradients", "graphs", "flags", "modes", "buffers", "hooks", "settings", "types")
-_SUBSETS = (
-    "_with_kwargs",
-    "_always_called",
-)  # how some hooks are called, told apart by the hooks' own numbers
+# How some hooks are called, told apart by the hooks' own numbers.
+_SUBSETS = ("_with_kwargs", "_always_called")
 
 
 class Kept:

@@ -90,9 +90,8 @@ class Predict(Prediction):
 
     def form(self) -> PredictForm:
         """The form, as an ipywidgets box."""
-        from course_lib.learn.predictions.predict_form import (
-            PredictForm,  # ipywidgets, only where a form is shown
-        )
+        # It takes ipywidgets along, so only where a form is shown.
+        from course_lib.learn.predictions.predict_form import PredictForm
 
         return PredictForm(self)
 

@@ -71,7 +71,7 @@ _ANSWERED: frozenset[Callable[..., Any]] = frozenset(
     + [Tensor.requires_grad_, Tensor.size, Tensor.stride, Tensor.dim, Tensor.numel, torch.numel, Tensor.__len__]
     + [Tensor.is_floating_point, torch.is_floating_point, Tensor.is_complex, torch.is_complex]
     + [Tensor.is_contiguous, Tensor.element_size, inspect.getattr_static(Tensor, "nbytes").__get__]
-)  # fmt: skip
+)
 
 
 class StandIn(WeightShard):

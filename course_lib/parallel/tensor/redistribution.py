@@ -81,11 +81,8 @@ def run_matmul(
     x_used, a_used = changed(x, "X"), changed(a, "A")
     y = changed(x_used @ a_used, "Y")
     grad_product = changed(grad_y, "dY")
-    return (
-        y,
-        changed(grad_product @ a_used.mH, "dX"),
-        changed(x_used.mH @ grad_product, "dA"),
-    )  # mH: .T of real ones
+    # mH: .T of real ones.
+    return (y, changed(grad_product @ a_used.mH, "dX"), changed(x_used.mH @ grad_product, "dA"))
 
 
 def _among_zeros(members: Members, part: torch.Tensor, dim: int) -> torch.Tensor:

@@ -124,9 +124,8 @@ class ParallelStem(nn.Module):
         """(B, T) -> (B, T, D), or (B, T/n, D) with sequence parallelism."""
         positions = self.positions(position_numbers(tokens, self.context_length))  # (T, D)
         if self.region.sequence_parallel:
-            positions = split_all_gather(
-                self.region.me, positions, dim=SEQUENCE_DIM, group=self.region.group
-            )  # (T/n, D)
+            # (T/n, D)
+            positions = split_all_gather(self.region.me, positions, dim=SEQUENCE_DIM, group=self.region.group)
         return self.dropout(self.tokens(tokens) + positions)
 
 

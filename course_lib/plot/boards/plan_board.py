@@ -84,9 +84,7 @@ def _side(
             place = _part(axes, place, at, row[name], looks.get(name, _REST), end)
         place = _part(axes, place, at, sum(row.values()) - sum(row[name] for name in shown), _REST, end)
         ground = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
-        axes.text(
-            place + 0.012 * end, at, f"{place:.3g}", va="center", ha="left", size=9, weight="bold", bbox=ground
-        )  # fmt: skip
+        axes.text(place + 0.012 * end, at, f"{place:.3g}", va="center", ha="left", size=9, weight="bold", bbox=ground)
     axes.set_xlim(0, end)
     axes.set_ylim(len(rows) - 0.45, -0.6)
     axes.set_xlabel(label)

@@ -412,7 +412,7 @@ def test_each_backward_is_the_one_that_the_docstring_names(clusters, world_size)
         (lambda me: collectives.all_to_all(me, torch.ones(5), send_sizes=[2, 3]), "give both, or neither"),
         (lambda me: collectives.all_reduce(me, torch.ones(4, 2), out=torch.ones(2, 4).T), "not contiguous"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_a_sentence(clusters, call, message):
     with pytest.raises(RankFailed, match=f"(?s)ValueError.*{message}") as failed:
         clusters(2).call(call)

@@ -130,7 +130,7 @@ def test_nobody_waits_across_nodes_as_often_as_in_a_flat_ring(clusters):
         (lambda me: hierarchical_all_reduce(me, torch.ones(2), 1, out=torch.ones(3)), r"out is \(3,\)"),
         (lambda me: hierarchical_all_reduce(me, torch.ones(4, 2), 2, out=torch.ones(2, 4).T), "not contiguous"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_a_sentence(clusters, call, message):
     with pytest.raises(RankFailed, match=f"(?s)ValueError.*{message}") as failed:
         clusters(2).call(call)

@@ -232,7 +232,7 @@ FAULTS = {
         lambda me: context_loss(me, torch.zeros(2, 4, 11), torch.zeros(2, 8, dtype=torch.int64), SequenceCut(8, 4)),
         "the cut is for 4 ranks",
     ),
-}  # fmt: skip
+}
 
 
 def said(me: Rank, faults: list) -> list[str]:

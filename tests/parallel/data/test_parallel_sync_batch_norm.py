@@ -62,10 +62,8 @@ def both(me: Rank, name: str, shares: list[int], dtype: torch.dtype = torch.floa
     ours.load_state_dict(plain.state_dict())
     given = batches(shape, 4, dtype)
     if not plain.track_running_stats:
-        given = [
-            *given[:3],
-            (given[3][0][:0], given[3][1][:0]),
-        ]  # evaluation then means the own items, in both
+        # Evaluation then means the own items, in both.
+        given = [*given[:3], (given[3][0][:0], given[3][1][:0])]
     first = sum(shares[: me.rank])
     mine = slice(first, first + shares[me.rank])
     expected, got = through(plain, given, slice(None)), through(ours, given, mine)

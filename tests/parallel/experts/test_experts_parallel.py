@@ -168,12 +168,8 @@ def outputs_and_input_gradients(me, num_experts, tokens, options):
         (3, 5, (1, 0, 9), {"top_k": 1}),
         (3, 3, (0, 0, 2), {}),
         (4, 6, (3, 5, 2, 4), {"top_k": 4}),
-        (
-            3,
-            4,
-            (9, 6, 8),
-            {"capacity_factor": 0.6},
-        ),  # each rank counts its own, so each is a batch of its own
+        # Each rank counts its own, so each is a batch of its own.
+        (3, 4, (9, 6, 8), {"capacity_factor": 0.6}),
     ],
 )
 def test_output_and_gradients_are_those_of_each_ranks_tokens_alone(clusters, num_ranks, num_experts, tokens, options):

@@ -49,11 +49,8 @@ def test_no_cut_is_better(seed):
 
 def test_known_cuts():
     assert split_evenly([1, 1, 1, 1, 1, 5], 2) == [range(0, 5), range(5, 6)]
-    assert split_evenly([10, 1, 1, 1, 1], 3) == [
-        range(0, 1),
-        range(1, 3),
-        range(3, 5),
-    ]  # the rest is even too
+    # The rest is even too.
+    assert split_evenly([10, 1, 1, 1, 1], 3) == [range(0, 1), range(1, 3), range(3, 5)]
     assert split_evenly([0.5], 1) == [range(0, 1)]
     assert [len(part) for part in split_evenly([1.0] * 50, 4)] == [12, 12, 13, 13]
 

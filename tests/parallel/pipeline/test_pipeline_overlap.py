@@ -130,11 +130,8 @@ def meet(me, overlap):
 
 def test_they_run_at_the_same_time_or_one_after_the_other_and_no_thread_stays(clusters):
     assert clusters(1).run(meet, True)[0] == ([True, True], [True], 0)
-    assert clusters(1).run(meet, False)[0] == (
-        [False, True],
-        [False],
-        0,
-    )  # the forward was there before the backward
+    # The forward was there before the backward.
+    assert clusters(1).run(meet, False)[0] == ([False, True], [False], 0)
 
 
 def late_forward(me):

@@ -40,10 +40,8 @@ def numbers(moments) -> list[tuple[str, int]]:
 
 
 def test_the_moments_of_stages_0_to_2_by_hand():
-    units = [
-        UnitSizes(8, 4),
-        UnitSizes(4, 2),
-    ]  # two ranks; a number has 4 bytes, and AdamW keeps two more of each
+    # Two ranks; a number has 4 bytes, and AdamW keeps two more of each.
+    units = [UnitSizes(8, 4), UnitSizes(4, 2)]
     ddp = step_moments(units, stage=0, num_ranks=2)
     assert numbers(ddp) == [
         ("before the step", 12 * 16),

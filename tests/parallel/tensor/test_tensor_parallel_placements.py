@@ -58,7 +58,7 @@ def test_text_reads_back():
         ("R S(1) R", "R S(1)", "Y: S(1) -> R by all_gather", "dY: R -> S(1) by split; dX: P -> R by all_reduce"),
         ("S(1) R P", "S(1) S(0)", "A: R -> S(0) by split", "dA: S(0) -> R by all_gather"),
     ],
-)  # fmt: skip
+)
 def test_the_known_ways_are_derived(text, multiplied, forward, backward):
     plan = plan_of(text)
     assert f"{plan.x_used} {plan.a_used}" == multiplied

@@ -24,9 +24,8 @@ from course_lib.parallel.tensor import (
     vocab_parallel_cross_entropy,
 )
 
-CONFIG = TransformerConfig(
-    vocab_size=13, context_length=8, num_layers=2, width=16, num_heads=4, hidden=22, bias=True
-)  # neither 13 nor 22 divides by 4
+# Neither 13 nor 22 divides by 4.
+CONFIG = TransformerConfig(vocab_size=13, context_length=8, num_layers=2, width=16, num_heads=4, hidden=22, bias=True)
 CONFIGS = {
     "plain": replace(CONFIG, bias=False),
     "biases, tied": replace(CONFIG, tied=True),

@@ -34,7 +34,7 @@ STEPS = (
     BenchStep("tests", "pytest -m gpu", 4, ".tests:one_gpu"),
     BenchStep("tests_many", "pytest -m multigpu", 2, ".tests:many_gpus"),
     BenchStep("lessons", "every lesson's solution, as a script", 8, ".lessons:run"),
-)  # fmt: skip
+)
 
 
 def chosen(words: Sequence[str], steps: Sequence[BenchStep] = STEPS) -> list[BenchStep]:

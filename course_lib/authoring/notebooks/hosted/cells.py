@@ -18,11 +18,8 @@ __all__ = ["FOLDER", "hosted_notebook"]
 FOLDER = "hosted"
 """Where the notebooks lie within the repository, beside ``notebooks`` and ``assets``."""
 
-_HIDDEN = {
-    "cellView": "form",
-    "_kg_hide-input": True,
-    "jupyter": {"source_hidden": True},
-}  # Colab, Kaggle, JupyterLab
+# Colab, Kaggle, JupyterLab.
+_HIDDEN = {"cellView": "form", "_kg_hide-input": True, "jupyter": {"source_hidden": True}}
 _LINK = re.compile(r"(?<!!)\[(?P<words>[^]]+)\]\((?P<target>[^)\s]+)\)")
 _ELSEWHERE = re.compile(r"^([a-z][a-z0-9+.-]*:|#|/)")
 

@@ -47,7 +47,7 @@ KINDS = {
         ),
         ProcessorKind("nudged", "other last bits in every product, sum and draw", words=("nudged",), is_x86=False),
     )
-}  # fmt: skip
+}
 
 
 def chosen_kinds(names: Collection[str]) -> list[ProcessorKind]:

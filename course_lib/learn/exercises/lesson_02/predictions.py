@@ -24,9 +24,8 @@ _RANKS = 4
 _MIB = 2**20
 _LINK = Link(latency_s=50e-6, bandwidth_bytes_per_s=2e9)  # neither bytes nor messages depend on it
 
-Held = Sequence[
-    Sequence[Collection[tuple[int, int]]]
-]  # rank by rank and place by place: (source, piece) that are in it
+# Rank by rank and place by place: (source, piece) that are in it.
+Held = Sequence[Sequence[Collection[tuple[int, int]]]]
 
 
 def _cost(algorithm: str, size_bytes: int = _MIB) -> CollectiveCost:

@@ -42,7 +42,7 @@ def _factor(want: dict[str, Tensor], got: dict[str, Any]) -> float | None:
         return None
     wanted, came = (torch.cat([each[name].flatten() for name in want]) for each in (want, got))
     factor = float(came @ wanted / (wanted @ wanted))
-    return factor if torch.allclose(came, factor * wanted, rtol=1e-7, atol=1e-9) else None  # fmt: skip
+    return factor if torch.allclose(came, factor * wanted, rtol=1e-7, atol=1e-9) else None
 
 
 def sums_what_was_there(evidence: Evidence) -> bool:
@@ -102,7 +102,7 @@ def nearly_right_and_shorter(evidence: Evidence) -> bool:
             return False
         if outcome.got[SENT] > 0.7 * outcome.expected[SENT]:
             return False
-    return evidence.error is None  # fmt: skip
+    return evidence.error is None
 
 
 def kept_own_and_sent(low: float, high: float) -> Callable[[Evidence], bool]:

@@ -51,23 +51,15 @@ UNWAITED, NORM, GRADIENTS = "begun and not waited for", "the norm", "the gradien
 KEPT, IN_PLACE, SENT = "changed that was to stay", "where the gradients are", "sent"
 NOTHING, THERE_IS_NONE = "nothing", "there is none"
 _SAME_TENSORS, _OTHER_TENSORS = "in the tensors that were there", "in new tensors"
-_FEW_NUMBERS, _FEW_BYTES = (
-    "a few numbers",
-    1000,
-)  # to each other rank; a number that is pickled takes some hundred
+# To each other rank; a number that is pickled takes some hundred.
+_FEW_NUMBERS, _FEW_BYTES = "a few numbers", 1000
 NO_NUMBER = "no number: "
 
 # Of whole parameters, which are cut by rows: some ranks have fewer rows of one, or none.
 _SHAPES = {"up.weight": (48, 64), "norm.weight": (3,), "down.weight": (64, 48), "scale": (1, 5)}
 _FROZEN = "positions.weight"
-_OWN_NORM = {
-    LONG: 3.0,
-    ALL_SMALL: 0.8,
-    ONE_LARGE: 0.5,
-    SHORT: 0.1,
-    ZEROS: 0.0,
-    FEW: 1.5,
-}  # in units of max_norm
+# In units of max_norm.
+_OWN_NORM = {LONG: 3.0, ALL_SMALL: 0.8, ONE_LARGE: 0.5, SHORT: 0.1, ZEROS: 0.0, FEW: 1.5}
 _MAX_NORM = {LONG: 2.0, ALL_SMALL: 5.0, ONE_LARGE: 4.0, SHORT: 40.0, ZEROS: 1.0, FEW: 0.5}
 _NUMBER = close_to(1e-5, 1e-9)  # with the 1e-6 of torch.nn.utils below the line, or without
 

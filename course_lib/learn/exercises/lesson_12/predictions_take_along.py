@@ -47,7 +47,7 @@ def _started(run: DryRun) -> Explanation:
             tasks: "Those are the tasks. torchrun turns each of them into several ranks.",
             each: "So it would be with eight tasks on a node, and each torchrun with a single rank. Count the tasks.",
         },
-    )  # fmt: skip
+    )
 
 
 def _tasks(run: DryRun) -> Explanation:
@@ -79,7 +79,7 @@ def _killed(steps: Sequence[str]) -> Explanation:
         measured=srun if any(line.startswith("srun got SIGTERM") for line in steps) else late,
         label="in the dry run",
         because="`$step` is the process number of srun. srun hands some signals on; SIGTERM it takes for itself: "
-        "\"forcing job termination\". Slurm then kills what the step runs, and no rank has heard of it before. "
+        '"forcing job termination". Slurm then kills what the step runs, and no rank has heard of it before. '
         "And a process number is no address of ranks on other machines: those are started by Slurm's daemons there. "
         "This was the course's own script, until it ran on a real Slurm.",
         misreadings={
@@ -87,7 +87,7 @@ def _killed(steps: Sequence[str]) -> Explanation:
             late: "The signal came five minutes early, and the job has ended in the same second.",
             deaf: "They do; on one machine Ctrl-C and SIGTERM work, he says. Nobody has sent them one here.",
         },
-    )  # fmt: skip
+    )
 
 
 def _unsaid(here: Namespace, there: Namespace) -> Explanation:
@@ -198,7 +198,7 @@ def _socket(table: Sequence[Variable]) -> Explanation:
             direct: "That one is for GPUs within a node; the network does not ask it.",
             threads: "Threads of the CPU. The network does not ask it.",
         },
-    )  # fmt: skip
+    )
 
 
 TAKE_ALONG: tuple[Asked, ...] = (

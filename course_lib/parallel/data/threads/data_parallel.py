@@ -53,7 +53,7 @@ def scatter(inputs: Any, devices: Devices, dim: int = 0) -> list[Any]:
     return [
         tree_unflatten([leaf if parts is None else parts[r] for leaf, parts in zip(leaves, cut, strict=True)], nesting)
         for r in range(num_parts)
-    ]  # fmt: skip
+    ]
 
 
 def replicate(module: nn.Module, devices: Devices) -> list[nn.Module]:
@@ -210,7 +210,8 @@ def _check_sizes(tensors: list[Tensor], dim: int) -> None:
 def _modes_on(device: torch.device) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """What the caller's thread has set for this device, for another thread to enter: autocast, and the stream."""
     kind = device.type
+    # Its dtype is the one that is set now.
     autocast = torch.autocast(
         kind, enabled=torch.is_autocast_enabled(kind), cache_enabled=torch.is_autocast_cache_enabled()
-    )  # its dtype is the one that is set now
+    )
     return autocast, torch.cuda.stream(torch.cuda.current_stream(device)) if kind == "cuda" else nullcontext()

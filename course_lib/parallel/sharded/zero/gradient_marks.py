@@ -18,10 +18,8 @@ from course_lib.parallel.sharded.zero.stand_in import GradientStandIn
 
 __all__ = ["check_unwritten", "is_averaged", "mark_averaged", "mark_complete", "set_stand_ins", "unmark"]
 
-_COMPLETE, _AVERAGED = (
-    "_complete_at_version",
-    "_averaged_at_version",
-)  # attributes of a tensor: they go with it
+# Attributes of a tensor: they go with it.
+_COMPLETE, _AVERAGED = "_complete_at_version", "_averaged_at_version"
 
 
 def mark_complete(parameter: Tensor) -> None:

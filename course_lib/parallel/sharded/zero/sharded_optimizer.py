@@ -41,10 +41,8 @@ from course_lib.parallel.sharded.zero.stand_in import NO_SCALER
 
 __all__ = ["NEEDS_WHOLE_MATRICES", "ShardedOptimizer"]
 
-NEEDS_WHOLE_MATRICES = (
-    "Adafactor",
-    "Muon",
-)  # of torch.optim: what they do to one number depends on its whole matrix
+# Of torch.optim: what they do to one number depends on its whole matrix.
+NEEDS_WHOLE_MATRICES = ("Adafactor", "Muon")
 _NEEDS_EVERYTHING = ("LBFGS",)
 
 Parameters = Iterable[nn.Parameter] | Iterable[dict[str, Any]]
