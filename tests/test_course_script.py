@@ -55,6 +55,7 @@ def fake_python(folder: Path, name: str, body: str) -> None:
 # --- A life: after a failed start, two at once, the next one, a changed list -------------------------------
 
 
+@pytest.mark.long
 def test_life_of_an_environment(project: Path) -> None:
     # What an earlier set-up left half-made, on top of which nothing may be built.
     left = project / ".venv" / "lib" / "left"
@@ -142,6 +143,7 @@ def test_what_makes_an_environment_unfit(project: Path) -> None:
     assert not script.ready()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks at processes in /proc")
 def test_stopped_while_pip_works(made_project: Path) -> None:
     pid_file = slow_brick(made_project)
@@ -174,6 +176,7 @@ def test_told_to_end_while_the_environment_is_made(project: Path) -> None:
 # --- What can go wrong ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_pip_fails_and_nothing_half_made_is_used(project: Path) -> None:
     (project / ".venv").mkdir()
     (project / ".venv" / "mine.txt").write_text("a file of the learner")
@@ -288,6 +291,7 @@ def test_a_folder_that_no_tool_can_install_in(project: Path, name: str, sign: st
     assert not (there / ".venv").exists()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("module", ["venv", "ensurepip"])
 def test_python_without_its_venv_module(project: Path, tmp_path: Path, module: str) -> None:
     (tmp_path / "sitecustomize.py").write_text(
@@ -399,6 +403,7 @@ def test_real_old_pythons(project: Path) -> None:
 # --- What needs no set-up -------------------------------------------------------------------------
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(("argv", "code"), [(["--help"], 0), ([], 0), (["--version"], 0), (["docter"], 2)])
 def test_help_and_a_mistyped_verb_install_nothing(project: Path, argv: list[str], code: int) -> None:
     done = start(project, *argv)

@@ -182,6 +182,7 @@ def test_threads_that_wait_for_each_other_sleep_unless_the_caller_says_otherwise
         assert env["OMP_WAIT_POLICY"] == "active"
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal as POSIX does")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals) -> None:
@@ -251,6 +252,7 @@ def test_a_single_process_runs_beside_the_tests(project: Path, capsys: pytest.Ca
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
+@pytest.mark.long
 def test_what_is_not_over_at_the_end_is_stopped_and_not_told_as_passed(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

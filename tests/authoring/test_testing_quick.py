@@ -114,6 +114,7 @@ def test_a_file_that_does_not_parse_hides_no_other(project: Path) -> None:
     assert names(project, "tests/test_now.py", "course_lib/room/later.py") == ["test_now", "test_late"]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
@@ -198,6 +199,7 @@ def test_what_the_time_is_too_short_for_is_named(project: Path, quickly, monkeyp
     assert "left out   1 test, for the time was up: tests/test_text.py" in out
 
 
+@pytest.mark.long
 def test_a_part_that_does_not_end_in_time_is_stopped_and_named(project: Path, quickly) -> None:
     (project / "tests" / "beside.py").write_text("import time\n\ntime.sleep(10_000)\n")
     code, out = quickly("--most-s", "10")
@@ -220,6 +222,7 @@ def test_exercises_of_other_lessons_are_left_out(project: Path, quickly) -> None
     assert "2 passed" in done.stdout, done.stdout + done.stderr
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("files", "parts", "lessons"),
     [

@@ -174,6 +174,7 @@ def test_all_end_with_the_run_and_a_kernel_then_starts_as_a_learner_s_does(tmp_p
         cold.close()
 
 
+@pytest.mark.long
 def test_all_end_when_the_run_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
@@ -210,6 +211,7 @@ def test_the_first_solution_starts_as_a_learner_s_does_and_the_others_are_forked
     assert command[command.index("--cold-start") + 1] == "00_a.ipynb"
 
 
+@pytest.mark.long
 def test_outputs_are_compared_and_errors_seen_in_forked_kernels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -276,7 +276,7 @@ class OtherFloat(cheats.Honest):
         course_lib.capstone.running.steps.float = lambda loss: 0.1
 
 
-HIDING = {  # one of each kind first: tests/support/breadth.py keeps those for every run
+HIDING = {  # one of each kind first: `first_cases` keeps those for every run
     "InAMemoryFile": ("hidden memory", "4 MiB in open files, as the system counts"),
     "InPipes": ("hidden memory", "in pipes, as the system counts"),
     "InAnOrphan": ("hidden memory", "has started the process"),

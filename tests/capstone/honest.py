@@ -236,7 +236,7 @@ def by_a_dataclass(me, task):
     return Run(model, task.optimizer(model.parameters()))
 
 
-HONEST = {  # what holds most beside tensors first: tests/support/breadth.py keeps those for every run
+HONEST = {  # what holds most beside tensors first: `first_cases` keeps those for every run
     "WithPyTorchsDdp": WithPyTorchsDdp,
     "KeepsItsGraph": KeepsItsGraph,
     "WithALibrary": WithALibrary,

@@ -29,7 +29,7 @@ JOB = CapstoneJob(
     budget_s=10.0,
 )
 
-TOLD = {  # the rules first, each by one: tests/support/breadth.py keeps those for every run
+TOLD = {  # the rules first, each by one: `first_cases` keeps those for every run
     "OneRank": ("fewer ranks", "rank 1 computed nothing and sent nothing"),
     "InArrays": ("hidden memory", "in objects of type ndarray"),
     "FewerLayers": ("smaller model", "blocks.1 was computed on no rank"),
@@ -66,6 +66,7 @@ def run_of(name):
     return assemble
 
 
+@pytest.mark.first_cases(9)
 @pytest.mark.parametrize("name", TOLD)
 def test_a_cheat_is_told_by_name(clusters, name):
     result = attempt(JOB, run_of(name), clusters(2), num_timed=1, show=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 CODE = """
 import importlib, pkgutil, types
 import course_lib.capstone as room
@@ -14,5 +16,6 @@ assert not [name for name in room.__all__ if isinstance(getattr(room, name), typ
 """
 
 
+@pytest.mark.long
 def test_no_name_is_shadowed_by_a_module():
     subprocess.run([sys.executable, "-c", CODE], check=True)

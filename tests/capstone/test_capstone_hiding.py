@@ -23,6 +23,7 @@ def hidden_by(name):
     return assemble
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.skipif(sys.platform != "linux", reason="what it counts is Linux's")
 @pytest.mark.parametrize("name", hiding.HIDING)
 def test_what_the_system_counts_is_told_by_name(clusters, name):
@@ -51,6 +52,7 @@ class TellsItsOwn(cheats.Honest):
         return loss
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", [TellsAnything, TellsItsOwn])
 def test_another_loss_than_one_devices_has_no_points_and_is_no_cheat(clusters, kind):
     def assemble(me, task):

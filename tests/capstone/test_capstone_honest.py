@@ -27,6 +27,7 @@ def by(name):
     return assemble
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", HONEST)
 def test_a_style_is_no_cheat(clusters, name):
     result = attempt(ROOM, by(name), clusters(2), num_timed=1, show=False)

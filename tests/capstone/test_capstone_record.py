@@ -108,6 +108,8 @@ def test_what_came_of_each_mesh_is_told_and_the_quickest_stands_first(monkeypatc
         assert any(f"{mesh} " in line and words in line for line in said)
 
 
+# The test above asks the same in every run, of stand-ins for ranks and clocks.
+@pytest.mark.long
 def test_a_search_says_how_long_it_takes_and_puts_the_quickest_first(clusters, monkeypatch):
     few = [one for one in candidates(FOUR) if str(one.mesh) in ("pp=4", "dp_shard=4")]
     monkeypatch.setattr(searching, "candidates", lambda _: iter(few))

@@ -75,6 +75,7 @@ def test_the_stack_goes_from_the_innermost_call_to_the_function_that_was_run(lef
     assert [line.split()[0] for line in waiting[1:]] == ["train"]
 
 
+@pytest.mark.long
 def test_the_reader_of_pytorch_names_the_rank_that_did_not_join(left):
     reader = [
         sys.executable,

@@ -174,6 +174,7 @@ def test_a_rank_that_returned_without_the_collective_ends_the_call_early(cluster
     assert works_again(cluster)
 
 
+@pytest.mark.long
 def test_a_slow_rank_whose_peers_have_returned_is_left_to_finish(cluster):
     def slow(me):
         meet(me)
@@ -401,6 +402,7 @@ def test_an_interrupt_stops_the_ranks_and_the_next_call_works(tmp_path):
     assert all_ended(pids)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_ranks_do_not_outlive_a_parent_that_dies_while_they_are_busy(tmp_path, number):
     with script(BUSY + "\n    cluster.run(busy)\n", tmp_path) as process:

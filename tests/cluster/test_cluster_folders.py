@@ -31,6 +31,7 @@ def make_old(folder) -> None:
     os.utime(folder, (time.time() - 3600,) * 2)
 
 
+@pytest.mark.long
 def test_what_a_killed_notebook_has_left_is_removed_by_the_next(tmp_path, temporary):
     body = """
         import time

@@ -36,6 +36,7 @@ def seeds(count: int, always: int) -> list[object]:
     return [*range(always), *rest]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("seed", seeds(NUM_SEEDS, 8))
 def test_after_any_body_a_right_call_is_right(ranks, seed):
     draw = random.Random(seed)

@@ -182,6 +182,7 @@ def _run_script(tmp_path, folder, **env) -> str:
     return ended.stdout or ended.stderr
 
 
+@pytest.mark.long
 def test_modules_beside_the_notebook_may_be_named_like_the_librarys(tmp_path):
     for name in ("random", "queue", "selectors"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
@@ -217,6 +218,7 @@ def test_a_cleaner_of_temporary_folders_costs_the_ranks_and_no_call(tmp_path):
     assert ended.stdout == "[[0, 1], [0, 1]]\n" * 3, ended.stderr
 
 
+@pytest.mark.long
 def test_a_program_ends_though_a_temporary_folder_was_made_before_the_course_came_in():
     body = """
         import tempfile
@@ -229,6 +231,7 @@ def test_a_program_ends_though_a_temporary_folder_was_made_before_the_course_cam
     assert (ended.stdout, ended.stderr, ended.returncode) == ("[0, 1]\n", "", 0)
 
 
+@pytest.mark.long
 def test_a_stopped_rank_does_not_outlive_a_parent_that_is_killed():
     body = textwrap.dedent("""
         import os, time

@@ -146,6 +146,7 @@ def skips_the_backward_of_ddp(me):
         out.backward()
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     ("function", "sentences"),
     [

@@ -114,6 +114,7 @@ def leaves_a_thread(me):
         threading.Thread(target=lambda: time.sleep(60), name="a sleeper", daemon=True).start()
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.parametrize(
     ("function", "line"),
     [

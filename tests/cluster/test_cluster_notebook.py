@@ -160,6 +160,7 @@ from course_lib.cluster.process import preload
 """
 
 
+@pytest.mark.long
 def test_loading_is_silent_survives_and_leaves_things_as_they_were(modules: Path) -> None:
     done = script(
         LOAD + "preload.load(('loud', 'broken', 'struck', 'fine'))\n"
@@ -172,6 +173,7 @@ def test_loading_is_silent_survives_and_leaves_things_as_they_were(modules: Path
     assert (done.returncode, done.stdout, done.stderr) == (0, "heard again\n", "")
 
 
+@pytest.mark.long
 def test_loading_ends_with_its_notebook(modules: Path) -> None:
     load = LOAD + "preload.load(('slow', 'late'))"
     owner = subprocess.Popen(

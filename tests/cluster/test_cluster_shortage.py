@@ -80,6 +80,7 @@ def test_too_many_open_files_says_how_many_there_may_be():
     assert "ulimit -n" in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_cluster_that_finds_no_descriptor_says_so_and_works_when_there_are_some():
     body = """
         import os, resource

@@ -198,6 +198,7 @@ def test_what_cannot_be_put_back_costs_the_variables_of_cells_too():
         assert cluster.run(state)[0][1] is False
 
 
+@pytest.mark.long
 def test_what_torch_changes_when_a_part_of_it_is_loaded_late_is_nobodys_fault():
     code = (
         "import torch, torch.utils._device\n"

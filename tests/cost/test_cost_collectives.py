@@ -575,6 +575,8 @@ def test_the_bench_predicts_each_case_for_its_own_ranks(monkeypatch):
         assert (row.predicted_s, row.measured_s) == (prediction.time_s, 0.5)
 
 
+# The test above asks the same in every run, of stand-ins for ranks and clocks.
+@pytest.mark.long
 def test_the_bench_measures_and_predicts_every_case():
     """With real messages, two ranks and small sizes; how near the prediction is, is not judged here."""
     together, rows = predict.compare(1, world_sizes=(2,), sizes=(4096, 65536))

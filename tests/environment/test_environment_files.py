@@ -175,6 +175,7 @@ def test_every_pin_is_for_every_python(python: str) -> None:
     assert not unfit
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("python", PYTHONS)
 def test_pins_hold_together_under_every_python(python: str) -> None:
     """What they ask of each other there is pinned, at a version that they accept."""

@@ -72,6 +72,7 @@ def test_uv_on_the_path_does_the_work_with_pip_s_settings(made_project: Path, mo
     assert load_script(made_project).ready()
 
 
+@pytest.mark.long
 def test_pip_does_it_where_uv_fails(made_project: Path, monkeypatch) -> None:
     log = stand_in(made_project, monkeypatch, failure="error: uv does not like this index")
     done = start(made_project, "doctor")
@@ -82,6 +83,7 @@ def test_pip_does_it_where_uv_fails(made_project: Path, monkeypatch) -> None:
     assert len(calls(log)) == 1
 
 
+@pytest.mark.long
 def test_pip_does_not_try_what_it_cannot_do_either(made_project: Path, monkeypatch) -> None:
     reason = "Because the current Python version (3.11.2) does not satisfy Python>=3.99 and brick-a==1.0 depends on"
     stand_in(made_project, monkeypatch, failure=reason)
@@ -117,6 +119,7 @@ def real_uv() -> str | None:
     return str(beside) if beside.exists() else shutil.which("uv", path=os.defpath)
 
 
+@pytest.mark.long
 def test_real_uv_from_files(made_project: Path, monkeypatch, tmp_path: Path) -> None:
     uv = real_uv()
     if uv is None:

@@ -33,6 +33,7 @@ FOUR_RANKS = [*TORCHRUN, "--standalone", "--nproc-per-node", "4"]
 launched = functools.partial(launches.launched, "train_mesh")
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(500)
 def test_four_ranks_are_stopped_by_sigterm_and_one_process_without_torchrun_goes_on(tmp_path):
     steps = ["--steps", "60"]

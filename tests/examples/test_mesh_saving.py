@@ -40,6 +40,7 @@ def uninterrupted(clusters):
     return clusters(1).run(go_on, "")[0][2]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("num_ranks", "mesh"),
     [

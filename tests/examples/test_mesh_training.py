@@ -34,6 +34,7 @@ def assert_equal_to_one_process(run, words: str) -> None:
             assert norm == pytest.approx(norm_expected, rel=1e-12)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "mesh",
     [

@@ -423,6 +423,7 @@ def test_findings_that_cannot_be_written_are_printed_all_the_same(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("environment", "said"),
     [

@@ -66,6 +66,8 @@ def test_each_mistake_gets_its_own_message(exercise, mistake):
     assert verdict.message == mistake.message
 
 
+# The solutions, which run each time, hand in every reference.
+@pytest.mark.first_cases(6)
 @by_trial
 def test_the_reference_solution_passes(exercise):
     verdict = judged(exercise, reference_answer(exercise.name))
@@ -85,6 +87,8 @@ def test_there_are_right_answers_of_three_other_styles(exercise):
     assert len(exercises.right_answers(exercise.name)) >= 3
 
 
+# The learners' copies, which run each time, hand in every stub.
+@pytest.mark.first_cases(6)
 @by_trial
 def test_the_learners_stub_is_not_attempted(exercise, tmp_path):
     source = source_with(exercise.name)
@@ -94,6 +98,7 @@ def test_the_learners_stub_is_not_attempted(exercise, tmp_path):
     assert verdict.status == "not attempted", verdict
 
 
+@pytest.mark.first_cases(12)
 @by_name
 def test_a_right_answer_by_a_forbidden_way_is_told_so(exercise):
     if exercise.forbidden:

@@ -98,6 +98,7 @@ def test_of_ranks_that_wait_in_vain_beside_one_that_runs_only_these_are_said_nev
     assert stuck_story(statuses, 3, timeout_s=None).startswith("Rank 0 of 3 can never finish")
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", ["06.tied", "08.gates", "04.gradients", "07.halves", "08.mlp"])
 def test_no_verdict_shows_a_file_of_the_judges(name):
     verdict = judged(exercises.exercise(name), lambda *args, **kwargs: object())

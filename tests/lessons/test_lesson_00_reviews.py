@@ -80,6 +80,7 @@ def backwards(num_items, rank, world_size):
     return right_share(num_items, rank, world_size)[::-1]
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     "answer", [list_of_items, four_ranks_at_most, a_thousand_at_most, by_floats, as_pairs, slices, backwards]
 )
@@ -165,6 +166,7 @@ def switches_gradients_off(me, values):
     return float(totals[0] / totals[1])
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

@@ -47,6 +47,7 @@ def test_another_right_way_to_accumulate_passes():
     assert verdict("01.accumulate", by_sums).passed
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("answer", "mistake"),
     [

@@ -197,6 +197,7 @@ def empty_step_more(model, optimizer, pieces):
     optimizer.step()
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -339,6 +340,7 @@ def twice_over(model, batches):
     return mean_of(model, batches)
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -407,6 +409,7 @@ def learns_what_is_frozen(block, x, grad_y, rng_state):
     return again(block, x, grad_y, rng_state)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("answer", "words"),
     [

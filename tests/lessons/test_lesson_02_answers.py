@@ -38,6 +38,7 @@ def in_half_precision(me, tensor):
     return tensor.copy_(ring_the_other_way(me, tensor.float()))
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [

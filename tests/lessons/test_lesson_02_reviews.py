@@ -146,6 +146,7 @@ def shift_without_waiting_to_be_taken(me, mine):
     return theirs
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [

@@ -61,6 +61,7 @@ def prefix_off_and_changed_in_place(model, saved):
     model.load_state_dict(saved)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("name", "answer", "mistake"),
     [

@@ -178,6 +178,7 @@ def load_and_empty(model, saved):
     saved.clear()
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [

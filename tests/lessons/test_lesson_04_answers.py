@@ -79,6 +79,7 @@ def every_bit_by_objects(me, model):
     return [name for name in mine if len({other[name] for other in everything}) > 1]
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer"),
     [

@@ -112,6 +112,7 @@ def leaves_out_the_last_rank_beyond_three(me, model):
         one_flat_message(me, model)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("name", "answer", "status", "words"),
     [

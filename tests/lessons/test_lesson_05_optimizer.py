@@ -155,6 +155,7 @@ def long(*values):
     return pytest.param(*values, marks=pytest.mark.long)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [

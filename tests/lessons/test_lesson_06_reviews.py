@@ -98,6 +98,7 @@ def bisects_whole_numbers(costs, num_parts):
     return sizes
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [

@@ -63,6 +63,7 @@ def by_logarithms(output, target, num_samples):
     return -output.log_softmax(dim=1)[torch.arange(len(target)), target].sum() / num_samples
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
@@ -173,6 +174,7 @@ def both_products_now(x, gradient, weight):
     return gradient @ weight, lambda: weight.grad.add_(made)
 
 
+@pytest.mark.first_cases(10)
 @pytest.mark.parametrize(
     ("name", "answer", "mistake", "words"),
     [

@@ -89,6 +89,7 @@ def by_the_count_of_calls(stage, p, m):
     return as_room_allows(next(COUNT) % p, p, m)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [

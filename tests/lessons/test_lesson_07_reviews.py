@@ -119,6 +119,7 @@ def without_the_maximum(output, target, num_samples):
     return -shares[torch.arange(len(target)), target].log().sum() / num_samples
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize(
     ("name", "answer", "status", "words"),
     [
@@ -203,6 +204,7 @@ def some_idle_columns_and_halves(p, m):
     return [row.replace("B0", "I0 W0") for row in one_stage_less(p, m)]
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize(
     ("name", "answer", "said", "unsaid"),
     [

@@ -64,6 +64,7 @@ def norm_by_a_hook(me, x, norm_weight, w_up, w_down):
     return all_reduce_identity(me, F.gelu(h @ w_up.T) @ w_down.T) + x
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
@@ -125,6 +126,7 @@ class FlagSavedAsATensor(GateByFlags):
         return same(x) if is_entrance else summed(x)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
@@ -191,6 +193,7 @@ def weights_enter(me, x, w_up, b_up, w_down, b_down):
     return all_reduce_identity(me, F.linear(hidden, second)) + b_down
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("answer", "mistake"),
     [

@@ -66,6 +66,7 @@ def fails_otherwise(me, logits, targets):
     return logits.no_such_thing()
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("answer", "status", "mistake"),
     [
@@ -87,6 +88,7 @@ def sends_back(me, logits, targets):
     return identity_all_reduce(me, loss / me.world_size) + (loss - loss / me.world_size).detach()
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     "answer",
     [

@@ -75,6 +75,7 @@ def overwrites_x(me, x, *given):
     return y
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
@@ -130,6 +131,7 @@ def writes_tokens(me, tokens, table):
     return y
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -169,6 +171,7 @@ def scaled(summand):
     return shared_out(summand) / 2
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
@@ -241,6 +244,7 @@ def stream_too(me, x, norm_weight, w_up, w_down):
     return y
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [

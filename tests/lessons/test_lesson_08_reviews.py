@@ -215,6 +215,7 @@ def is_own(column, size):
     return (column >= 0) & (column < size)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("shift", [True, False])
 @pytest.mark.parametrize(
     ("how", "mistake"),

@@ -113,6 +113,7 @@ class Words(Assembled):
         return f"{float(self.summed(loss)):.3f}"
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
@@ -136,6 +137,7 @@ def test_wrong_assemblies_are_turned_away(answer, mistake, words):
     assert words in f"{seen.message} {seen.evidence}", seen
 
 
+@pytest.mark.long
 def test_rows_dealt_in_turn_are_right():
     seen = judged(exercises.exercise("09.assemble"), RowsInTurn)
     assert seen.passed, seen

@@ -178,6 +178,7 @@ TIRED = {
 }
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("answer", TIRED, ids=lambda answer: answer.__name__)
 def test_a_wrong_answer_of_another_form_is_told_what_is_so(answer):
     verdict = judged(JOIN, answer)

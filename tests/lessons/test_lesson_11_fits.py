@@ -76,6 +76,7 @@ TIRED = {
 }
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("name", TIRED)
 def test_a_wrong_answer_of_another_form_is_refused_without_a_name_that_is_not_its_own(name):
     verdict = judged(FITS_EXERCISE, TIRED[name])

@@ -117,6 +117,7 @@ TIRED = (by_list, words_to_nodes, by_address, booleans, only_the_complete, capit
          changes_agents)  # fmt: skip
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("answer", TIRED, ids=lambda answer: answer.__name__)
 def test_a_wrong_answer_of_another_form_is_refused(answer):
     verdict = judged(RENDEZVOUS, answer)

@@ -118,6 +118,7 @@ def sums_in_a_group(tensor):
     return summed(tensor)
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -241,6 +242,7 @@ def cuts_where_the_half_is(costs, num_parts):
     return [*cuts_where_the_half_is(costs[:at], left), *cuts_where_the_half_is(costs[at:], num_parts - left)]
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize(
     ("name", "answer", "mistake", "words", "never"),
     [

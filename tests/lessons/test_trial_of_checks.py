@@ -86,6 +86,7 @@ def cut_that_may_be_called():
     return replace(exercise, forbidden=(), forbidden_example=None)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(("form", "told"), CUTS_OF_ANOTHER_FORM)
 def test_a_cut_that_is_no_sequence_of_whole_numbers_is_refused(cut_that_may_be_called, form, told):
     verdict = judged(cut_that_may_be_called, cut_by(form))

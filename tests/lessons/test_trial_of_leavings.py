@@ -74,6 +74,7 @@ def loses_gradients_after_the_loss(me, logits, targets):
     return loss
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer", "told"),
     [

@@ -70,6 +70,7 @@ def adds_up_by_gather(me, sums):
     return all_gather_split(me, sums[None], dim=0).sum(dim=0)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
@@ -105,6 +106,7 @@ def reduces_to(rank):
     return report
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -197,6 +199,7 @@ class GateOfAnObject:
         return x
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer", "words", "never"),
     [

@@ -177,6 +177,7 @@ def reduces_and_broadcasts(tensor):
     return total
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer", "mistake", "words"),
     [

@@ -86,6 +86,7 @@ def counts_on_the_parameters(me, buckets):
     return hooks()(me, buckets)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer"),
     [
@@ -238,6 +239,7 @@ def zero_on_rank_1(me, logits, targets):
     return loss if me.rank == 0 else torch.zeros(())
 
 
+@pytest.mark.first_cases(7)
 @pytest.mark.parametrize(
     ("name", "answer", "words", "never"),
     [

@@ -178,6 +178,8 @@ def test_each_number_stands_where_it_belongs(monkeypatch):
     assert (with_gpu.all_cores.device, with_gpu.gpu.device, with_gpu.spread) == ("1 of CPU", "GPU", 0.3)
 
 
+# The test above asks the same in every run, of stand-ins for ranks and clocks.
+@pytest.mark.long
 def test_a_real_calibration(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_HOME", str(tmp_path))
     here = machine()

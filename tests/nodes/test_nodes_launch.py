@@ -134,6 +134,8 @@ def check_measured(network: str) -> None:
         assert results[0]["sent"] == [None, None]
 
 
+# Lessons 12a and 12b do the same in every run.
+@pytest.mark.long
 def test_two_agents_meet_and_what_crosses_between_them_is_counted_and_slowed():
     check_measured("auto")
 
@@ -159,6 +161,8 @@ STEPS = """
 """
 
 
+# Lessons 12a and 12b do the same in every run.
+@pytest.mark.long
 def test_a_killed_rank_restarts_both_nodes_and_a_killed_node_comes_back(program, tmp_path):
     stop = tmp_path / "stop"
     with Nodes(2, ranks_per_node=1, network="loopback") as nodes:
@@ -225,6 +229,8 @@ def test_a_node_that_never_comes_is_missed(program):
             job.wait(WAIT_S)
 
 
+# Lessons 12a and 12b do the same in every run.
+@pytest.mark.long
 def test_a_hang_is_ended_at_its_limit_and_the_ranks_say_where_they_stand(program):
     with Nodes(1, ranks_per_node=1, network="loopback") as nodes:
         job = nodes.torchrun(program("import time\nprint('here')\ntime.sleep(1000)\n")).wait_for("here", rank=0)

@@ -59,6 +59,7 @@ def as_on_nccl(me, function, *args):
     return function(dataclasses.replace(me, backend="nccl"), *args)
 
 
+@pytest.mark.first_cases(16)
 @needs_far
 @named
 def test_values_on_another_device_are_those_of_the_cpu(clusters, name):

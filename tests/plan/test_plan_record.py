@@ -30,6 +30,7 @@ PLANS = {
 }
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", PLANS)
 def test_the_schema_holds_and_the_plan_comes_back(name: str) -> None:
     found = PLANS[name]()

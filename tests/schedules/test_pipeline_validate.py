@@ -43,6 +43,7 @@ def test_what_is_made_can_run(kind):
         assert runs(schedule)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_broken_schedules_are_told_from_those_that_still_run(kind):
     rng, reasons, still = random.Random(f"broken {kind}"), set(), 0

@@ -325,6 +325,7 @@ def test_ssh_ends_all_when_one_host_fails(tmp_path):
     assert "The others are ended." in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.limit_s(300)
 def test_ssh_starts_two_agents_that_meet(tmp_path):

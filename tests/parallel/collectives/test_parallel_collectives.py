@@ -57,6 +57,7 @@ def wrong_all_reduces(me: Rank, algorithm: str) -> list:
     return wrong
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("algorithm", ALL_REDUCE_ALGORITHMS)
 @pytest.mark.parametrize("world_size", [2, 3, 4, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 6))])
 def test_all_reduce_gives_the_same_whole_numbers_by_every_algorithm(clusters, world_size, algorithm):

@@ -96,6 +96,7 @@ def check(cluster, cases: list[tuple]) -> None:
             assert not differ(*((got[name], weights[name]) for name in weights)), case
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
 def test_losses_and_weights_after_five_steps_are_those_of_one_device(clusters, num_ranks):
     order = "contiguous" if num_ranks == 2 else "zigzag"

@@ -298,6 +298,7 @@ def test_archives_whose_parts_overlap_are_refused_before_anything_is_read(tmp_pa
 # -- several writers -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_several_writers_of_one_name_all_succeed_and_the_file_is_always_whole(tmp_path):
     path = tmp_path / "last.pt"
     body = f"""

@@ -42,6 +42,7 @@ def step(me, num_experts, options, mode):
     return layer.routing.loads.tolist()
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("num_ranks", "num_experts", "options", "mode"),
     [

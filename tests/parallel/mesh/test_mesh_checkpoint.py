@@ -61,6 +61,7 @@ def assert_goes_on(clusters, folder, save_on, load_on):
             assert rank["losses"] == pytest.approx(want["losses"][BEFORE:], rel=0, abs=1e-10)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("save_on", "load_on"), [("pp=2 tp=2", "dp_shard=2 tp=2"), ("dp_shard=3", "pp=2 dp_replicate=2")]
 )

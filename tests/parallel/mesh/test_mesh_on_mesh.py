@@ -37,6 +37,7 @@ def assert_equals_one_process(cluster, mesh, name, num_rows=NUM_ROWS, **options)
     mesh_cases.assert_same(want["state"], ranks)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     ("mesh", "name"),
     [
@@ -57,6 +58,7 @@ def test_training_on_a_mesh_equals_one_process(clusters, mesh, name):
     assert_equals_one_process(clusters(mesh.num_ranks), mesh, name)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("mesh", "name", "kind", "options"),
     [

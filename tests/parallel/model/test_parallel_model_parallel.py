@@ -53,6 +53,7 @@ def cut_and_trained(me, kind, optimizer_name, by_hand):
     return losses, gradients_of(model.part), dict(model.part.state_dict())
 
 
+@pytest.mark.first_cases(16)
 @pytest.mark.parametrize("by_hand", [True, False], ids=["by hand", "by autograd"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
@@ -113,6 +114,7 @@ def test_tied_gradients_of_several_backwards_are_summed_once(cluster2, by_hand, 
             torch.testing.assert_close(gradient, wanted[name], rtol=0, atol=1e-10)
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("kind", ["cnn", "linear", "tied text"])
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 4])
 def test_moved_from_device_to_device_it_is_the_same_model(kind, num_parts):

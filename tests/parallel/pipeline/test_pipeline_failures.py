@@ -119,6 +119,7 @@ def step_with(me, stage, wrong, num_samples=8):
     return sum(float(p.grad.abs().sum()) for p in pipeline.parameters())
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.limit_s(60)
 @pytest.mark.parametrize(
     ("stage", "wrong", "said"),

@@ -106,6 +106,7 @@ def all_cases(me, kind, optimizer):
 ON_RANKS = {"zb_h2": [3], "zb_1p": [2], "zb_2p": [3], "dualpipe_v": [2, 4]}
 
 
+@pytest.mark.first_cases(9)
 @pytest.mark.parametrize(
     ("kind", "num_ranks"), [(kind, n) for kind in SCHEDULES for n in ON_RANKS.get(kind, [1, 2, 3, 4])]
 )

@@ -74,6 +74,7 @@ def assert_same(state, expected, rtol=1e-9):
         torch.testing.assert_close(state[name], tensor, rtol=rtol, atol=rtol, msg=name)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", MAKERS)
 def test_saved_on_three_or_four_ranks_and_loaded_on_any_number(clusters, tmp_path, name):
     expected = clusters(4).call(train_and_save, (name, tmp_path / "at", False), show=False)[0]

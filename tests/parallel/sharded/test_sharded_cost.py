@@ -121,6 +121,7 @@ def bytes_of_a_step(model, opt, x) -> tuple[int, int, int]:
     return ledger.peak().total_bytes, between, after
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("num_ranks", "wrapping"),
     [
@@ -162,6 +163,7 @@ def peaks_of_stage(me, stage):
     return tuple(min(bytes_) for bytes_ in zip(*peaks[1:], strict=True))  # the first has no states yet
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_stage_2_never_holds_the_whole_gradients(clusters, num_ranks):
     layer = WIDTH * WIDTH * 4

@@ -41,6 +41,7 @@ def assert_equal(run, one) -> None:
         assert result["state"].keys() == one["state"].keys()
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize(("make", "options"), [(odd, {}), (transformer, {})])
 def test_it_equals_one_device(clusters, make, options, num_ranks):
@@ -48,6 +49,7 @@ def test_it_equals_one_device(clusters, make, options, num_ranks):
     assert_equal(run, expected(make, num_ranks, **options))
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     "wrapping", [{"prefetch": 0}, {"prefetch": 3}, {"reshard_after_forward": False}, {"units": ()}], ids=str
 )

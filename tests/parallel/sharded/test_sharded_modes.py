@@ -89,6 +89,7 @@ def of_inputs(me, wrapping):
     return found
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("wrapping", [{}, {"reshard_after_forward": False}, {"find_unused_parameters": True}], ids=str)
 def test_gradients_of_inputs_alone(clusters, wrapping):
     for found in clusters(2).call(of_inputs, (wrapping,), show=False):
@@ -173,6 +174,7 @@ def recomputed(me, use_reentrant, find_unused_parameters):
     ]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("find_unused_parameters", [False, True])
 def test_reentrant_checkpointing_is_refused_with_the_sentence_of_ddp(clusters, find_unused_parameters):
     for told in clusters(2).call(recomputed, (True, find_unused_parameters), show=False):
@@ -260,6 +262,7 @@ def compiled(me, how, backend):
     return max([worst, *((states[0][name] - t).abs().max().item() for name, t in states[1].items())]), graphs
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("how", "backend"),
     [(how, backend) for backend in ("eager", "aot_eager") for how in ("its blocks", "the model", "the model within")],

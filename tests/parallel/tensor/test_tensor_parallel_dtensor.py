@@ -52,6 +52,7 @@ def beside_dtensor(me: Rank, sequence_parallel: bool) -> float:
     return largest
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("sequence_parallel", [False, True])
 def test_a_block_equals_dtensors(cluster2, cluster4, sequence_parallel):
     for cluster in (cluster2, cluster4):

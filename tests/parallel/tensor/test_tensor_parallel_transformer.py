@@ -118,6 +118,7 @@ def assert_same(seen, wanted) -> None:
         torch.testing.assert_close(got, expected, rtol=0, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "way", "optimizer", "world_sizes"),
     [
