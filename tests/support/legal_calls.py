@@ -1,11 +1,18 @@
 """One legal call of every public function and class that needs no ranks: what the fuzz starts from.
 
 ``LEGAL`` by "room.name"; the values are its arguments by name. ``ELSEWHERE`` says of every other public name why it is
-not called here; a name in neither is an error, so that a new one is not forgotten.
+not called here, where its type hints do not (``why_elsewhere``). A name without a call and without a reason is an
+error, so that a new one is not forgotten.
+
+The calls stand here and not beside what they call: most need a model, a schedule or a link, which several share, and a
+reader of the library would find an argument for a test between two formulas. docs/maintaining/tests.md says so, too.
 """
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -524,77 +531,42 @@ LEGAL: dict[str, dict[str, Any]] = {
 }
 
 _RESULTS = "a result: the course makes it, and nobody else"
-_RANKS = "takes a Rank or a Cluster: it runs on ranks"
+_RANKS = "takes a Rank or a Cluster, or is used where ranks are: it runs on ranks"
 _TENSORS = "takes tensors or modules alone, and PyTorch has its own words for those"
 _MACHINE = "reads this machine, or a disk"
+# Of names that do not say it by their type hints (``why_elsewhere``).
 ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
-        ["cost.ActivationTerm", "cost.AllReducePoint", "cost.BucketCost", "cost.CollectiveCost", "cost.ExpertLayerTime",
-         "cost.ExpertParameters", "cost.GlooTime", "cost.Goodput", "cost.Round", "cost.SimulatedGoodput",
-         "cost.ScalingPoint", "cost.RingTime", "cost.LinkBytes", "cost.MeshStepTime",
-         "layouts.TilePair", "layouts.Piece",
-         "cost.SplitCollective", "cost.StepTime", "data.Digits", "meter.Balance", "meter.Breach",
-         "meter.Calibration", "meter.Call",
-         "meter.Communication", "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History",
-         "meter.Measurement", "meter.Span", "parallel.data.Bucket", "parallel.data.CheckpointError",
-         "parallel.data.CopyCounter", "parallel.data.Divergence", "parallel.data.Race", "parallel.experts.Dispatch",
-         "parallel.experts.Routing", "parallel.model.PartFailed", "parallel.mesh.Box", "parallel.mesh.PlanRun",
-         "parallel.mesh.WatchedRank",
-         "parallel.context.WatchedAttention",
+        ["cost.ActivationTerm", "cost.AllReducePoint", "cost.BucketCost", "cost.CollectiveCost",
+         "cost.ExpertLayerTime", "cost.ExpertParameters", "cost.GlooTime", "cost.Goodput", "cost.Round",
+         "cost.SimulatedGoodput", "cost.ScalingPoint", "cost.RingTime", "cost.LinkBytes", "cost.MeshStepTime",
+         "layouts.TilePair", "layouts.Piece", "cost.SplitCollective", "cost.StepTime", "data.Digits",
+         "meter.Balance", "meter.Breach", "meter.Calibration", "meter.Call", "meter.Communication",
+         "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History", "meter.Measurement", "meter.Span",
+         "parallel.data.Bucket", "parallel.data.CheckpointError", "parallel.data.CopyCounter",
+         "parallel.data.Divergence", "parallel.data.Race", "parallel.model.PartFailed", "parallel.mesh.Box",
+         "parallel.mesh.PlanRun", "parallel.mesh.WatchedRank", "parallel.context.WatchedAttention",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate",
-         "parallel.tensor.RedistributionStep",
-         "schedules.Action", "schedules.Overlap",
-         "schedules.ActionSpan", "schedules.Dependencies", "schedules.MessageSpan",
-         "schedules.Problem", "schedules.Result", "schedules.ScheduleKind", "schedules.ScheduleTrace",
-         "schedules.Transfer", "data.ByteTokenizer",
+         "parallel.tensor.RedistributionStep", "schedules.Action", "schedules.Overlap", "schedules.ActionSpan",
+         "schedules.Dependencies", "schedules.MessageSpan", "schedules.Problem", "schedules.Result",
+         "schedules.ScheduleKind", "schedules.ScheduleTrace", "schedules.Transfer", "data.ByteTokenizer",
          "take_along.Agent", "take_along.DryRun", "take_along.Variable"], _RESULTS),
     **dict.fromkeys(
-        ["meter.nccl_breaches",
-         "meter.metered", "meter.profiled", "meter.measure", "meter.compare", "meter.ledger", "meter.MemoryLedger",
-         "meter.Timeline", "parallel.data.DistributedDataParallel", "parallel.data.DivergenceDetector",
-         "parallel.data.PacedLayers", "parallel.data.SyncBatchNorm", "parallel.data.all_reduce_buckets",
-         "parallel.data.all_reduce_gradients", "parallel.data.broadcast_parameters", "parallel.data.find_divergence",
-         "parallel.data.global_mean", "parallel.data.load_on_all", "parallel.data.paced_step_s",
-         "parallel.data.save_by_one", "parallel.data.threads_or_processes", "parallel.experts.ExpertParallel",
-         "parallel.experts.PacedExperts", "parallel.experts.average_gradients", "parallel.experts.count_choices",
-         "parallel.experts.exchange_rows", "parallel.experts.load_balancing_loss", "parallel.experts.run_experts",
-         "parallel.model.ModelParallel",
-         "parallel.model.Passing", "parallel.model.RecvFromPrevious", "parallel.model.SendToNext",
-         "parallel.mesh.MeshGroups", "parallel.mesh.OnMesh", "parallel.mesh.boxes_of", "parallel.mesh.clip_gradients",
-         "parallel.mesh.gradient_norm", "parallel.mesh.load_on_mesh", "parallel.mesh.save_on_mesh",
-         "parallel.mesh.watched_mesh_step", "parallel.mesh.PacedTransformer", "parallel.mesh.run_plan",
-         "parallel.model.TiedParameters", "parallel.tensor.ColumnParallelLinear",
-         "parallel.tensor.HeadParallelAttention", "parallel.tensor.OwnDropout", "parallel.tensor.Region",
-         "parallel.tensor.RowParallelLinear", "parallel.tensor.SequenceParallelNorm",
-         "parallel.tensor.VocabParallelEmbedding", "parallel.tensor.all_gather_reduce_scatter",
-         "parallel.tensor.all_gather_split", "parallel.tensor.all_reduce_identity", "parallel.tensor.gather_logits",
-         "parallel.tensor.gather_state", "parallel.tensor.identity_all_reduce", "parallel.tensor.load_unsplit",
-         "parallel.tensor.local_part", "parallel.tensor.own_random_numbers", "parallel.tensor.redistribute",
-         "parallel.tensor.reduce_scatter_all_gather", "parallel.tensor.run_matmul", "parallel.tensor.split_all_gather",
-         "parallel.tensor.split_block", "parallel.tensor.split_transformer",
-         "parallel.tensor.vocab_parallel_cross_entropy", "parallel.context.ContextParallelAttention",
-         "parallel.context.ContextStem", "parallel.context.SumsAround", "parallel.context.all_to_all_attention",
-         "parallel.context.blocks_around", "parallel.context.context_loss", "parallel.context.ring_attention",
-         "parallel.context.split_context", "parallel.context.watched_attention",
-         *(f"parallel.collectives.{name}" for name in
-           ("all_gather", "all_reduce", "all_to_all", "broadcast", "gather", "hierarchical_all_reduce", "record",
-            "reduce", "reduce_scatter", "scatter"))], _RANKS),
+        ["meter.nccl_breaches", "meter.measure", "meter.compare", "meter.MemoryLedger", "meter.Timeline",
+         "parallel.model.RecvFromPrevious", "parallel.model.SendToNext", "parallel.model.TiedParameters",
+         "parallel.tensor.OwnDropout", "parallel.tensor.own_random_numbers"], _RANKS),
     **dict.fromkeys(
-        ["parallel.context.RunningAttention", "parallel.context.attend", "parallel.context.attend_backward",
-         "models.Attention", "models.BasicBlock", "models.Bottleneck", "models.Mlp", "models.ResNet",
-         "models.Transformer", "models.TransformerBlock", "models.accuracy", "models.next_token_loss",
-         "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.fingerprints",
-         "parallel.data.gather", "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
-         "parallel.data.memory_by_device", "parallel.experts.update_selection_bias", "parallel.experts.within_capacity",
-         "parallel.model.OnDevices", "parallel.model.Part",
-         "parallel.model.crossing_costs",
-         "parallel.model.memory_costs", "parallel.model.time_costs",
-         "parallel.tensor.join_states", "parallel.tensor.parameter_placements"], _TENSORS),
+        ["parallel.context.attend", "parallel.context.attend_backward", "models.Attention", "models.BasicBlock",
+         "models.Bottleneck", "models.Mlp", "models.ResNet", "models.Transformer", "models.TransformerBlock",
+         "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.gather",
+         "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
+         "parallel.data.memory_by_device", "parallel.experts.update_selection_bias",
+         "parallel.experts.within_capacity", "parallel.model.OnDevices", "parallel.tensor.join_states"], _TENSORS),
     **dict.fromkeys(
-        ["meter.calibrate", "data.digits", "data.documentation_text", "data.documentation_windows", "data.image_folder",
-         "parallel.data.interpreter_lock", "parallel.data.load_checkpoint", "parallel.data.save_checkpoint",
-         "take_along.dry_run_limit", "take_along.dry_run_sbatch", "take_along.dry_run_ssh", "take_along.his_script",
-         "take_along.sick_links"], _MACHINE),
+        ["meter.calibrate", "data.digits", "data.documentation_text", "data.documentation_windows",
+         "data.image_folder", "parallel.data.interpreter_lock", "parallel.data.load_checkpoint",
+         "parallel.data.save_checkpoint", "take_along.dry_run_limit", "take_along.dry_run_sbatch",
+         "take_along.dry_run_ssh", "take_along.his_script", "take_along.sick_links"], _MACHINE),
 }  # fmt: skip
 ROOMS = (
     "cost", "data", "meter", "models", "schedules", "parallel.collectives", "parallel.data", "parallel.experts",
@@ -603,8 +575,23 @@ ROOMS = (
 )  # fmt: skip
 
 
-def function_of(label: str) -> Callable[..., Any]:
-    import importlib
+_OF_RANKS = re.compile(r"\b(Rank|Cluster|Members|MeshGroups|OnMesh)\b")
+_OF_TENSORS = re.compile(r"\b(Tensor|Module|Attention)\b")
 
+
+def why_elsewhere(label: str) -> str:
+    """Why a name is not called here, as far as the hints of its required parameters say so; else nothing."""
+    try:
+        parameters = inspect.signature(function_of(label)).parameters.values()
+    except (ValueError, TypeError):
+        return ""
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    hints = [str(p.annotation) for p in needed]
+    if any(_OF_RANKS.search(hint) for hint in hints):
+        return _RANKS
+    return _TENSORS if hints and all(_OF_TENSORS.search(hint) for hint in hints) else ""
+
+
+def function_of(label: str) -> Callable[..., Any]:
     room, _, name = label.rpartition(".")
     return getattr(importlib.import_module(f"course_lib.{room}"), name)
