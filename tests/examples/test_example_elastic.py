@@ -80,10 +80,8 @@ def test_a_rank_killed_in_mid_epoch_costs_the_steps_since_the_checkpoint(uninter
     assert resumed
     epoch, step = map(int, resumed.groups())
     assert epoch == 2
-    assert step in (
-        int(saved[-1][1]),
-        int(saved[-1][1]) + 5,
-    )  # the next may have been written, and not yet told
+    # The next may have been written, and not yet told.
+    assert step in (int(saved[-1][1]), int(saved[-1][1]) + 5)
     assert step < 20, "the kill came too late to prove anything"
     assert launch.text.count("Resumed") == 1
     assert "forcefully exiting" not in launch.text  # the survivor left when it was told to

@@ -103,10 +103,8 @@ def hub_here(folder: Path, users: Sequence[User]) -> Iterator[HubHere]:
         is_up(hub, running[-1], routes, "api/routes")
         command = [environment / "bin" / "python", "-m", "jupyterhub", "--config", folder / "hub_config.py"]
         running.append(_started(command, folder, "hub.log"))
-        for way in (
-            behind,
-            Server(f"{url}/hub", token),
-        ):  # only then through the proxy, which writes down each "not yet"
+        # Through the proxy only after the hub itself, for it writes down each "not yet".
+        for way in (behind, Server(f"{url}/hub", token)):
             is_up(hub, running[-1], way, "api/")
         yield hub
     finally:

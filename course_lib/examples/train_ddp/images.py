@@ -109,9 +109,8 @@ class MadeImages(Dataset[Any]):
         place = torch.arange(size) / size
         waves = 1.5 + 1.5 * torch.rand(num_images, generator=generator)  # from side to side
         phase = torch.rand(num_images, generator=generator)
-        across = (
-            torch.cos(angles)[:, None, None] * place + torch.sin(angles)[:, None, None] * place[:, None]
-        )  # (N, size, size)
+        # (N, size, size)
+        across = torch.cos(angles)[:, None, None] * place + torch.sin(angles)[:, None, None] * place[:, None]
         stripes = torch.sin(2 * math.pi * (waves[:, None, None] * across + phase[:, None, None]))
         colour = torch.randn(num_images, 3, 1, 1, generator=generator)
         noise = torch.randn(num_images, 3, size, size, generator=generator)

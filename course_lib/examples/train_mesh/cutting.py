@@ -29,11 +29,8 @@ from .transformer import Transformer
 __all__ = ["DTYPES", "cut_between_ranks", "cut_products", "fill", "make_model", "make_optimizer"]
 
 _SEQUENCE = Shard(1)  # of a stream (B, T, C): each rank along tp has T / tp bytes of every sequence
-DTYPES = {
-    "float32": torch.float32,
-    "bf16": torch.float32,
-    "float64": torch.float64,
-}  # in which weights are kept
+# In which weights are kept.
+DTYPES = {"float32": torch.float32, "bf16": torch.float32, "float64": torch.float64}
 
 
 def make_model(place: Place, args: argparse.Namespace) -> Transformer:

@@ -32,11 +32,8 @@ _PLACEMENTS: dict[str, Placement] = {
     "partial sums": Partial(),
 }
 _TILES = "in tiles (both)"
-_WITH_TILES = {
-    "x": "cut by columns",
-    "y": "cut by columns",
-    "num_ranks": "4",
-}  # what the other menus then are
+# What the other menus then are.
+_WITH_TILES = {"x": "cut by columns", "y": "cut by columns", "num_ranks": "4"}
 Ranks = Callable[[int], "Cluster"]
 
 
