@@ -54,8 +54,13 @@ class Read(NamedTuple):
     """What the tests below ask of a file. Its tree, which is much larger, is not kept."""
 
     docstring: str | None
+    first_lines: list[str]  # of all docstrings: its own, and those of classes and functions
     imports: list[ast.Import | ast.ImportFrom]  # anywhere in it: also within functions, and for types alone
     functions: list[tuple[str, int]]  # their names and numbers of lines
+
+
+def docstring_of(node: ast.AST) -> str | None:
+    return ast.get_docstring(node) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) else None
 
 
 @cache
@@ -64,6 +69,7 @@ def read(path: Path) -> Read:
     nodes = list(ast.walk(tree))
     return Read(
         ast.get_docstring(tree),
+        [docstring.partition("\n")[0] for node in nodes if (docstring := docstring_of(node))],
         [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)],
         [(node.name, node.end_lineno - node.lineno + 1) for node in nodes if isinstance(node, ast.FunctionDef)],
     )
@@ -348,8 +354,21 @@ ONE_NAME = {
 # Words of our own that a name of a file may not have (docs/maintaining/words.md).
 OLD_WORDS = re.compile(
     r"(^|_)(hope|remains|standing|borrow|patience|surroundings|keeper|warden|wire|taps|beside|begun|whereabouts|drawn"
-    r"|leftover|neighbours|entering|conjugates|travel|growing|wishes_of)(_|$)"
+    r"|leftover|neighbours|entering|conjugates|travel|growing|wishes)(_|$)"
 )
+# And those that no docstring's first line may have. The others of that page are words of every day elsewhere.
+OLD_TERMS = re.compile(
+    r"\b(hope|hopeless|remains|left over|standings?|borrow\w*|under way|on (its|their) way|patience|surroundings"
+    r"|keeper|warden|storeys?|there and back|travel\w*|parcels?|wishes|obituar\w*|census|witness\w*)\b",
+    re.IGNORECASE,
+)
+# Of a tensor in a sharded model, "whole" is "full" or "unsharded"; of rank in a group, "place" is its group rank.
+OLD_TERMS_IN = {
+    "parallel/sharded": re.compile(r"\bwhole (again|weights|gradients|tensors?|parameters?|states)\b", re.IGNORECASE),
+    "parallel/context": re.compile(r"\b(the place|(own|each|next|of a|all) places?)\b", re.IGNORECASE),
+    "parallel/collectives": re.compile(r"\b(same place|own place)\b", re.IGNORECASE),
+    "cost/collectives": re.compile(r"\b(same place|own place)\b", re.IGNORECASE),
+}
 OF_THE_FIELD = {"meter/communication/wire_bytes.py", "doctor/keeper.py"}  # bytes on the wire; who keeps a folder
 
 
@@ -367,6 +386,15 @@ def test_files_are_named_by_the_field():
     names = [path.relative_to(LIBRARY).as_posix() for path in modules()]
     ours = [name for name in names if OLD_WORDS.search(Path(name).stem) and name not in OF_THE_FIELD]
     assert not [name for name in ours if not name.startswith("learn/exercises/")], ours
+
+
+def test_first_lines_of_docstrings_are_in_the_fields_terms():
+    old = []
+    for path in modules():
+        name = path.relative_to(LIBRARY).as_posix()
+        terms = [OLD_TERMS, *(pattern for room, pattern in OLD_TERMS_IN.items() if name.startswith(f"{room}/"))]
+        old += [f"{name}: {line}" for line in read(path).first_lines if any(one.search(line) for one in terms)]
+    assert not old, "docs/maintaining/words.md has the field's terms for\n" + "\n".join(old)
 
 
 # -- files -----------------------------------------------------------------------------------------------------------

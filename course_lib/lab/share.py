@@ -1,4 +1,4 @@
-"""One installation for many users: what its keeper prepares once, and what each of the others takes from it.
+"""One installation for many users: what its owner prepares once, and what each of the others takes from it.
 
 The others cannot write there. So what Python and matplotlib would keep at a first start is made beforehand: the
 compiled form of the library, and matplotlib's list of fonts, which takes seconds to gather.
@@ -188,7 +188,7 @@ def _keep_fonts(folder: Path) -> str:
 
 
 def take_fonts(folder: Path | None = None) -> None:
-    """Give this user the list of fonts that the keeper has gathered, where they have none. It may fail in silence."""
+    """Give this user the list of fonts that the owner has gathered, where they have none. It may fail in silence."""
     with contextlib.suppress(Exception):
         import matplotlib as mpl
 

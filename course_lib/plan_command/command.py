@@ -13,7 +13,7 @@ from course_lib.plan.output.report import details, meanings, table, why_not
 from course_lib.plan.search.advice import advise
 from course_lib.plan.search.gpu_count_sweep import list_sizes, pick, size_table
 from course_lib.plan.search.listing import Listing, usable_bytes
-from course_lib.plan_command.wishes import Wishes, wishes
+from course_lib.plan_command.request import PlanRequest, request_of
 
 __all__ = ["plan"]
 
@@ -24,9 +24,9 @@ _PICTURES = (".png", ".svg")
 
 
 def plan(options: argparse.Namespace) -> int:
-    """Print the plan; 0 where it meets the wishes, 1 where nothing does. ValueError for what cannot be understood."""
+    """Print the plan; 0 where it meets the request, 1 where nothing does. ValueError for what cannot be understood."""
     _check_what_is_shown(options)
-    asked = wishes(options)
+    asked = request_of(options)
     lister = asked.lister()
     sizes = []
     if options.max_gpus is not None:
@@ -68,7 +68,7 @@ def _chosen(listing: Listing, place: int) -> int:
     return place - 1
 
 
-def _advice(asked: Wishes, listing: Listing, options: argparse.Namespace) -> list[str]:
+def _advice(asked: PlanRequest, listing: Listing, options: argparse.Namespace) -> list[str]:
     """How many GPUs are best is told by the table of sizes, where there is one."""
     in_time = asked.budget.is_in_time(listing)
     full = list(_how_full(listing, options))
@@ -94,7 +94,7 @@ def _how_full(listing: Listing, options: argparse.Namespace) -> Iterator[str]:
 # -- the page -------------------------------------------------------------------------------------------------------
 
 
-def _page(found: Plan, asked: Wishes, options: argparse.Namespace, sizes: list[Listing]) -> Iterator[str]:
+def _page(found: Plan, asked: PlanRequest, options: argparse.Namespace, sizes: list[Listing]) -> Iterator[str]:
     """Its parts from the top."""
     listing, budget = found.listing, found.budget
     if sizes:
@@ -118,7 +118,7 @@ def _page(found: Plan, asked: Wishes, options: argparse.Namespace, sizes: list[L
         yield _lines(asked.remarks)
 
 
-def _read(listing: Listing, asked: Wishes) -> str:
+def _read(listing: Listing, asked: PlanRequest) -> str:
     """How to read the table's numbers."""
     has, limit = listing.cluster.memory_bytes / 1e9, usable_bytes(listing.cluster, asked.memory_bytes) / 1e9
     peak = "16-bit peak" if listing.cluster.product_flops_per_s else "peak"
@@ -172,7 +172,7 @@ def _typed(found: Plan, program: str | None) -> str:
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def _draw(listing: Listing, asked: Wishes, path: Path) -> None:
+def _draw(listing: Listing, asked: PlanRequest, path: Path) -> None:
     from course_lib.plot.boards.plan_board import plan_picture
 
     picture = plan_picture(listing, limit_bytes=asked.memory_bytes)

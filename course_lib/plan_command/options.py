@@ -64,7 +64,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     _model(parser.add_argument_group("the model: by name, by a file, or by sizes").add_argument)
     _cluster(parser.add_argument_group("the cluster").add_argument)
     _job(parser.add_argument_group("the job").add_argument)
-    _wishes(parser.add_argument_group("limits, and ways of a step").add_argument)
+    _limits(parser.add_argument_group("limits, and ways of a step").add_argument)
     _shown(parser.add_argument_group("what is shown").add_argument)
     return parser.parse_args(list(arguments))
 
@@ -97,7 +97,7 @@ def _job(option: Callable[..., object]) -> None:
     option("--seq", metavar="N", type=_whole, required=True, help="tokens a sequence")
 
 
-def _wishes(option: Callable[..., object]) -> None:
+def _limits(option: Callable[..., object]) -> None:
     option("--memory", metavar="GB", type=_number, help="of one GPU to be used at most, in 1e9 bytes")
     option(
         "--tokens",

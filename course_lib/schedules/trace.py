@@ -23,7 +23,7 @@ class ActionSpan(NamedTuple):
 
 
 class MessageSpan(NamedTuple):
-    """What ``action`` made, on its way from rank to rank; waiting for the link is not counted."""
+    """What ``action`` made, in flight from rank to rank; waiting for the link is not counted."""
 
     sender: int
     receiver: int

@@ -15,7 +15,7 @@ from course_lib.plan.search.advice import advise
 from course_lib.plan.search.gpu_count_sweep import list_sizes, pick
 from course_lib.plan.search.listing import Listing, Option, list_layouts
 from course_lib.plan_command.options import parse
-from course_lib.plan_command.wishes import wishes
+from course_lib.plan_command.request import request_of
 
 JOB = Job(MODELS["gpt-2"], seq=256, batch=1 << 12)
 NO_BYTES = MemoryParts(*[0.0] * len(fields(MemoryParts)))
@@ -65,7 +65,7 @@ def test_what_offloading_would_do_is_listed_with_offloading() -> None:
 
 @pytest.mark.parametrize(("machine", "gpu"), [("8xa100", "A100"), ("8xh100", "H100")])
 def test_constants_are_typical_of_clusters_with_the_same_gpu(machine: str, gpu: str) -> None:
-    asked = wishes(parse(["--model", "gpt-2", "--batch", "8", "--seq", "256", "--machine", machine]))
+    asked = request_of(parse(["--model", "gpt-2", "--batch", "8", "--seq", "256", "--machine", machine]))
     alike = [one for (_, name), one in load_profiles().items() if name.startswith(gpu)]
     assert asked.constants == typical_constants(alike)
     assert asked.constants != typical_constants(list(load_profiles().values()))

@@ -65,7 +65,7 @@ def four_steps() -> Figure:
 
 
 def traffic() -> Figure:
-    """What the devices hold when a step begins; what has to travel is the question."""
+    """What the devices hold when a step begins; what has to be sent is the question."""
     figure, axes = drawing(8, 2.3)
     for device in range(4):
         left, own = 2 + 19.5 * device, device == 0

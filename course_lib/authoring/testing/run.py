@@ -31,7 +31,7 @@ Commands = Callable[[str], list[list[str]]]  # those of a part, by its name
 
 
 class PartRun:
-    """A part under way: its commands one after another, up to the first that fails.
+    """A part that is running: its commands one after another, up to the first that fails.
 
     ``commands`` may raise ValueError: the part then fails with that sentence.
     """

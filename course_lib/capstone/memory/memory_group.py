@@ -1,4 +1,4 @@
-"""A control group of the rank's own, where the system lets it have one: a further witness of what it takes.
+"""A control group of the rank's own, where the system lets it have one: a further count of what it takes.
 
 Linux charges a page to the group of the process that first touched it, and keeps it there: files in memory that are
 closed again, shared memory, and what every process takes that this one has started, whatever became of its parent.

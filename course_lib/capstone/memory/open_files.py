@@ -66,7 +66,7 @@ def _to_be_read(fd: int) -> int:
 
 
 def _in_a_local_socket(fd: int) -> int:
-    """What the system keeps for it, both ways; 0 for one of a network, where messages of a step may be on their way."""
+    """What the system keeps for it, both ways; 0 for one of a network, where messages of a step may be in flight."""
     with socket.socket(fileno=os.dup(fd)) as one:
         if one.getsockopt(socket.SOL_SOCKET, _SO_DOMAIN) != socket.AF_UNIX:
             return 0

@@ -176,7 +176,7 @@ class _Seen:
 
 
 def _weighed(me: Rank, task: Task, run: CapstoneRun, rules: _Rules) -> _Seen:
-    """The loss, the most that was held, and what is left. No meter: it keeps what has travelled."""
+    """The loss, the most that was held, and what is left. No meter: it keeps what was sent."""
     scales = Weighing(me.rank, rules.memory_bytes, (task.tokens, task.targets))
     try:
         with scales:

@@ -1,4 +1,4 @@
-"""Whether a clock could be believed: how long the ranks of a trial stood in line for a core while it was read.
+"""Whether a clock could be believed: how long the ranks of a trial were runnable and had no core.
 
 A trial that waits in place of computing is slowed by nothing but a machine that has no core for a rank when its wait
 is over. Linux says how long that was (``cluster/failures/cpu_deadline.py``); where the system says nothing, the clock
@@ -32,14 +32,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Timed:
-    """A step of one rank: seconds on its clock, and those of them, at most, in which its threads stood in line."""
+    """A step of one rank: seconds on its clock, and those of them, at most, in which its threads waited for a core."""
 
     seen_s: float
     in_line_s: float
 
     @classmethod
     def of(cls, me: Rank, ready: Callable[[], None], step: Callable[[], None]) -> Timed:
-        """Let this rank take a step as soon as all are ready; what is in line meanwhile counts from before that."""
+        """Let this rank take a step once all are ready; what waits for a core meanwhile counts from before that."""
         pids = [os.getpid()]
         before = read_threads(pids)
         ready()
@@ -89,7 +89,7 @@ def unclear(*spans: Bounds) -> Evidence:
 
 
 class ThresholdLine:
-    """The ranks of a cluster, from now on: which share of the time the one that waited longest stood in line."""
+    """The ranks of a cluster, from now on: which share of the time the one that waited longest had no core."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._pids = list(cluster.call(_pid, show=False))
@@ -105,7 +105,7 @@ def _pid(me: Rank) -> int:
 
 
 def _in_line_s(before: Reading, after: Reading) -> dict[int, float]:
-    """By process, the seconds in which its threads stood in line."""
+    """By process, the seconds in which its threads waited for a core."""
     total_s: dict[int, float] = {}
     for thread, (_, in_line) in after.items():
         added_s = in_line - before.get(thread, (0.0, 0.0))[1]
@@ -114,8 +114,8 @@ def _in_line_s(before: Reading, after: Reading) -> dict[int, float]:
 
 
 def borne_out(cluster: Cluster, rounds: Iterable[Callable[[], T]], bears_out: Callable[[T], bool]) -> tuple[T, float]:
-    """The first of some rounds that bears a claim out, else the one in which ranks stood in line least; and its share
-    of the time in line.
+    """The first of some rounds that bears a claim out, else the one in which ranks waited least for a core; and that
+    share of its time.
 
     A crowded machine hides what is there; it does not make what is not. So one round that shows it is enough, and what
     speaks against it counts where nobody stood in line.
@@ -159,7 +159,7 @@ def in_quiet(trial: Callable[[Ranks], Evidence]) -> Callable[[Ranks], Evidence]:
 
 
 def too_busy(share: float) -> Evidence | None:
-    """A verdict of its own where ranks stood in line for this share of the time; None where it was little."""
+    """A verdict of its own where ranks waited for a core for this share of the time; None where it was little."""
     if share <= _MUCH:
         return None
     return blocked(

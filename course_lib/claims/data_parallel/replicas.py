@@ -89,7 +89,7 @@ def _zero_steps(me: Rank, num_steps: int) -> int:
 
 @tries("A2")
 def updated_weights_are_broadcast_in_each_iteration(ranks: Ranks) -> Evidence:
-    """Ten steps of DDP, and ten of ZeRO-1: do updated weights travel, and are they alike?"""
+    """Ten steps of DDP, and ten of ZeRO-1: are updated weights sent, and are they alike?"""
     (handed, mine), (_, theirs) = ranks(2).run(_steps_only, _NUM_STEPS)
     gathered_bytes = ranks(2).run(_zero_steps, _NUM_STEPS)[0]
     apart, broadcast_bytes = distance(mine, theirs), handed.get("broadcast", 0)

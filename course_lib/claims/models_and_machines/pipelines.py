@@ -183,7 +183,7 @@ def a_pipeline_is_data_and_model_parallelism_combined(ranks: Ranks) -> Evidence:
 
 @tries("E7")
 def model_parallelism_is_pipeline_parallelism(ranks: Ranks) -> Evidence:
-    """The same four stages with one batch and with micro-batches: how many of these are on their way at once?"""
+    """The same four stages with one batch and with micro-batches: how many of these are in flight at once?"""
     found = {s.name: list(ranks(_P).run(_held, s)) for s in (naive(_P), one_f_one_b(_P, _M))}
     at_once = {name: max(peak for _, peak, _ in held) for name, held in found.items()}
     first, second = (torch.cat([made for _, _, made in held]) for held in found.values())

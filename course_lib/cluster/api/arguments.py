@@ -173,7 +173,7 @@ def warn_if_crowded(world_size: int) -> None:
 
 
 def pack_call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], folder: Path) -> Payload:
-    """The call as one parcel. Raises ``NotSendable`` that names the argument which cannot travel."""
+    """The call as one payload. Raises ``NotSendable`` that names the argument which cannot be pickled."""
     try:
         return pack((function, args, kwargs), folder=folder, what="the call")
     except NotSendable:

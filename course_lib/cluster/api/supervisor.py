@@ -79,7 +79,7 @@ class Supervisor:
         return CpuDeadline(math.inf if limit_s is None else limit_s, lambda: self._pids(asked))
 
     def collect(self, ranks: Sequence[int], *, timeout_s: float | None) -> CallOutcome:
-        """Wait for every rank, or until a failure and its grace, the deadline, or the end of hope."""
+        """Wait for every rank, or until a failure and its grace, the deadline, or a deadlock."""
         outcome = self.outcome = CallOutcome()
         pending, deadline = set(ranks), self.deadline(timeout_s, ranks)
         in_grace, last_probe = False, dict[int, tuple[Wait, float]]()
@@ -217,7 +217,7 @@ class Supervisor:
 def _waiting_since(
     now: dict[int, Wait], before: dict[int, tuple[Wait, float]], time_s: float
 ) -> dict[int, tuple[Wait, float]]:
-    """By rank, what it waits for without hope, and when it was first seen so."""
+    """By rank, what it is deadlocked on, and when it was first seen so."""
     return {
         rank: before[rank] if rank in before and before[rank][0] == wait else (wait, time_s)
         for rank, wait in now.items()

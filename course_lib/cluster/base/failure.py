@@ -1,4 +1,4 @@
-"""The failure of one rank as plain data: exceptions, frames, kind; it travels to the parent, which reports it."""
+"""The failure of one rank as plain data: exceptions, frames, kind; it is sent to the parent, which reports it."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Failure:
 
     @property
     def exception(self) -> Exception | None:
-        """The exception object, rebuilt in the parent; None where it could not travel."""
+        """The exception object, rebuilt in the parent; None where it could not be pickled."""
         try:
             return pickle.loads(self.pickled) if self.pickled else None
         except Exception:

@@ -64,7 +64,7 @@ def start(messages: Sequence[Message], *, group: dist.ProcessGroup | None = None
 
 
 class Started:
-    """Messages on their way: call it to wait for all of them, or ``wait_for`` one.
+    """Messages in flight: call it to wait for all of them, or ``wait_for`` one.
 
     A message is forgotten once it has been waited for: from then on its tensor is free to go. Until then it is kept,
     on gloo also when it has long been sent, since gloo says so only to those who wait.

@@ -148,7 +148,7 @@ def differing(
 
 
 def _with_lost_messages(wait: Wait, members: tuple[int, ...], statuses: Mapping[int, RankStatus]) -> Wait:
-    """The wait of one for whom nobody is missing, while a message between members was let go on its way."""
+    """The wait of one for whom nobody is missing, while a message between members was let go in flight."""
     if wait.missing or wait.is_spoiled or not _has_lost_message(members, statuses):
         return wait
     return replace(wait, is_spoiled=True, certain_after_s=_LINE_BLOCKED_S)

@@ -55,7 +55,7 @@ class RankError(_ShownAsText, RuntimeError):
 
 
 class RankFailed(RankError):
-    """A rank raised, died, or returned what cannot travel."""
+    """A rank raised, died, or returned what cannot be pickled."""
 
 
 class RankTimeout(RankError):

@@ -49,7 +49,7 @@ def stuck_story(
     timeout_s: float | None,
     uncounted: UncountedTime = _ALL_COUNTED,
 ) -> str:
-    """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: no hope.
+    """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: a deadlock.
 
     ``uncounted``: what of the time on the clock was not counted.
     """

@@ -245,7 +245,7 @@ class OpTracker:
         )
 
     def open_collectives(self) -> tuple[list[OpRecord], list[OpRecord], bool]:
-        """Those that are surely under way, those that were let go, and whether only the flight recorder knows all."""
+        """Those that are surely in flight, those that were let go, and whether only the flight recorder knows all."""
         entries = [entry for entry in self._entries() if not entry.is_message]
         by_cpp = any(count > self.page.started[name] for name, count in self.counts().items())
         dropped = [entry for entry in entries if entry.is_done() is None]

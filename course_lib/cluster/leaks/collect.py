@@ -65,7 +65,7 @@ class LeakCollector:
         self._began_ns = time.time_ns()
 
     def gather_any(self, **how: Any) -> RankLeaks | None:
-        """``gather``, with None for nothing at all: the usual answer then travels light."""
+        """``gather``, with None for nothing at all: the usual answer is then a small message."""
         leaks = self.gather(**how)
         return None if leaks == _NOTHING else leaks
 

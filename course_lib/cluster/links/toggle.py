@@ -50,7 +50,7 @@ class ShapeSwitch:
             self._slowdown.open()
 
     def renew(self) -> None:
-        """After a failure the ranks have met anew: with free ports, and with no call under way."""
+        """After a failure the ranks have met anew: with free ports, and with no call in flight."""
         shape = self._shape
         self._num_renewed += 1
         self.use(None)

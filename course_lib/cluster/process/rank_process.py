@@ -81,7 +81,7 @@ def serve(config: RankConfig, context: Context, work: Connection, watch: Connect
 
 
 class _Worker:
-    """What a rank can be asked. Each answer is ("done" | "failed", a parcel or a ``Failure``, the text printed, and
+    """What a rank can be asked. Each answer is ("done" | "failed", a payload or a ``Failure``, the text printed, and
     what the call has left on this rank).
     """
 
@@ -138,7 +138,7 @@ class _Worker:
         return self._answer(execute, context, of_cells=True)
 
     def settle(self) -> Answer:
-        """Give what the last call has left under way a moment to end, and look again."""
+        """Give what the last call has left in flight a moment to end, and look again."""
         self._gatherer.settle(_SETTLE_S)
         return "done", _NOTHING, self._catcher.take(), self._leaks(with_threads=True)
 

@@ -1,4 +1,4 @@
-"""Collectives in two storeys: inside every node at once, and between nodes among the ranks with the same place.
+"""Hierarchical collectives: inside every node at once, and between nodes among ranks with the same local rank.
 
 An all-reduce of a buffer, on nodes of L ranks each::
 
@@ -30,7 +30,7 @@ HIERARCHICAL = ("all_reduce", "all_gather", "reduce_scatter", "broadcast")
 def hierarchical_rounds(
     collective: str, network: Network, size_bytes: float, *, between: str = "ring"
 ) -> tuple[Round, ...]:
-    """Rings inside every node at once, and between nodes rings of the ranks with the same place in them.
+    """Rings inside every node at once, and between nodes rings of the ranks with the same local rank.
 
     ``between`` is another algorithm for the all-reduce between nodes. A broadcast is a tree between the first ranks
     of the nodes, then a tree inside every node. Nothing is checked here: ``collective_cost`` and

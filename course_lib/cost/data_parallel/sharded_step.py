@@ -1,4 +1,4 @@
-"""The memory of a rank over the course of one ZeRO-3 step: unit by unit, what is whole, what travels, what is kept.
+"""The memory of a rank over the course of one ZeRO-3 step: unit by unit, what is unsharded, in flight, saved.
 
 It follows ``course_lib.parallel.sharded``, message by message. Activations are left out: they are as in any other
 step.
@@ -32,7 +32,7 @@ class UnitSizes:
 @checked
 @dataclass(frozen=True)
 class ShardedMoment:
-    """What a rank holds at a moment, in bytes. ``messages`` are buffers of collectives under way, or just done
+    """What a rank holds at a moment, in bytes. ``messages`` are buffers of collectives in flight, or just done
     with; ``pieces`` what it holds of weights from forward to backward, where neighbours have them together."""
 
     what: str
@@ -173,11 +173,11 @@ class _Step:
         self.mark(f"gradients of unit {unit} are packed", whole_gradients=-self.whole_of(unit))
 
     def travelling(self, unit: int) -> int:
-        """Of gradients under way: the buffer that goes, and, by all-to-all on gloo, the one that comes."""
+        """Of gradients in flight: the buffer that goes, and, by all-to-all on gloo, the one that comes."""
         return 2 * self.num_ranks * self.units[unit].part_numel * self.reduce_bytes
 
     def land(self) -> None:
-        """The rows of the gradients under way have come."""
+        """The rows of the gradients in flight have come."""
         if self.under_way is not None:
             numel = self.units[self.under_way].part_numel
             self.add(gradients=numel * self.kept_bytes)

@@ -1,4 +1,4 @@
-"""What a rank keeps in memory of a sequence that is cut among ranks, and what travels past it.
+"""What a rank keeps in memory of a sequence that is cut among ranks, and what is sent through it.
 
 Every activation belongs to a position, so a rank with T/n positions keeps 1/n of them: this is what lets a sequence
 that is too long for any one rank run on many. Parameters are whole on every rank. What comes on top does not grow
@@ -63,7 +63,7 @@ def _of_some_heads(item: Saved, cut: SequenceCut, length: int) -> Saved:
 def ring_in_flight_bytes(
     config: TransformerSizes, cut: SequenceCut, *, batch_size: int, itemsize: int = 4
 ) -> PassBytes:
-    """The most that a rank holds of travelling blocks at once, beside what it keeps, in one layer.
+    """The most that a rank holds of blocks in flight at once, beside what it keeps, in one layer.
 
     Forward two blocks of keys and values: one is used while the next arrives. Backward four blocks of sums more: the
     part that is being computed, the one before it on its way out, the sum that arrives, and the rank's part for its own

@@ -104,7 +104,7 @@ class _Task(NamedTuple):
 
 
 class _Run:
-    """One simulation under way.
+    """One simulation that is running.
 
     ``there_s`` tells of each result when it was made and, ``far`` places behind, when it arrived at another rank.
     """

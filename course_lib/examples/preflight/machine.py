@@ -22,7 +22,7 @@ _SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PSK")
 
 
 def facts_of_this_process(is_first_on_node: bool) -> dict[str, Any]:
-    """Plain values that travel; ``None`` for what cannot be found out here.
+    """Plain values that can be pickled; ``None`` for what cannot be found out here.
 
     What is the same for all processes of a machine is looked up by its first one alone.
     """

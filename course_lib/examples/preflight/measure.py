@@ -87,7 +87,7 @@ def links(
 
 
 def _one_way_s(place: Place, pair: tuple[int, int], size_bytes: int, rounds: int) -> float:
-    """Half of the best time to there and back."""
+    """Half of the best round-trip time."""
     first, second = pair
     message = torch.zeros(size_bytes, dtype=torch.uint8, device=place.device)
     best_s = float("inf")

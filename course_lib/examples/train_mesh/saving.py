@@ -74,7 +74,7 @@ class Saver:
         self.failure = ""  # why the last save came to nothing, or ""
 
     def save(self, state: TrainState, step: int, about: dict[str, Any]) -> None:
-        """Begin to save what the run is after ``step`` steps; waits first for a save that is still under way."""
+        """Begin to save what the run is after ``step`` steps; waits first for a save that is still running."""
         self.wait()
         try:
             self.draft = by_rank_0(self.me, lambda: self.folder.new_draft(step, about))
@@ -110,7 +110,7 @@ class Saver:
             self._finish(self.future)
 
     def wait(self) -> None:
-        """Wait until no save is under way, on any rank."""
+        """Wait until no save is running, on any rank."""
         if self.future is not None:
             self.future.exception()  # waits, and raises nothing
             self._finish(self.future)

@@ -130,7 +130,7 @@ def _columns(rows: list[list[str]]) -> list[str]:
 
 
 def board_of(kept: Mapping[str, BetStatus], claims: Iterable[str], titles: Mapping[str, str]) -> Scoreboard:
-    """The board for these standings: ``claims`` are the names of the articles' claims, in order."""
+    """The board for these bets: ``claims`` are the names of the articles' claims, in order."""
     names = list(claims)
     lines = [
         ArticleLine(letter, title, tuple(kept.get(name, BetStatus()) for name in names if name[0] == letter))

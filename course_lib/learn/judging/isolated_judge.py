@@ -67,7 +67,7 @@ class CasesApart:
     has_own_limit: bool = True
 
     def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
-        """All cases in one call; where it does not come back, a file tells which of them was under way."""
+        """All cases in one call; where it does not come back, a file tells which of them was running."""
         from course_lib.cluster.failures.errors import RankError
         from course_lib.cluster.process.serialization import NotSendable
 

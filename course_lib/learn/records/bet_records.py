@@ -131,12 +131,12 @@ def standings() -> dict[str, BetStatus]:
 
 
 def _on(text: str, before: BetStatus) -> BetStatus:
-    """The standing of this sentence: a name of the reader's own may have stood for another one before."""
+    """The bet on this sentence: a name of the reader's own may have stood for another one before."""
     return BetStatus() if text and before.text and text != before.text else before
 
 
 def _after(before: BetStatus, event: Mapping[str, Any], own: bool) -> BetStatus:
-    """The next standing. A settled claim stays as it is; one's own may be bet on and tried again."""
+    """The next state of a bet. A settled claim stays as it is; one's own may be bet on and tried again."""
     if event["event"] == "reset":
         return BetStatus() if before.is_seen_without_bet else before
     if before.is_settled and not own:

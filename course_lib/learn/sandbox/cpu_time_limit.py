@@ -19,7 +19,7 @@ _MOST_TIMES = 3  # code that does both may take this many times its limit, held 
 
 
 class OwnTime:
-    """A clock of the thread that makes it. Ask ``is_up`` now and then, and say whether an import is under way."""
+    """A clock of the thread that makes it. Ask ``is_up`` now and then, and say whether an import is running."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -42,12 +42,12 @@ class OwnTime:
 
     @staticmethod
     def _marks_s() -> tuple[float, float]:
-        """Computing time of this thread, and time on the clock without that in which it stood in line for a core."""
+        """Computing time of this thread, and time on the clock without that in which it waited for a core."""
         return time.thread_time(), time.monotonic() - _in_line_s()
 
 
 def is_importing(frame: FrameType | None) -> bool:
-    """Whether an import is under way in the code that stands at ``frame``."""
+    """Whether an import is running in the code that stands at ``frame``."""
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             return True

@@ -91,7 +91,7 @@ class Timeline:
             yield item
 
     def __getstate__(self) -> dict[str, Any]:
-        """What travels to another process: the spans, without the device that timed them."""
+        """What is sent to another process: the spans, without the device that timed them."""
         return {**self.__dict__, "_spans": list(self.spans), "_pending": [], "_gpu": None}
 
     def add(self, span: Span) -> None:

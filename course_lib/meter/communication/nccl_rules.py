@@ -120,7 +120,7 @@ def _channels(calls: Sequence[Call]) -> Iterator[tuple[tuple[int, int], list[Cal
 
 
 def _groups(calls: Sequence[Call]) -> Breach | None:
-    """Collectives of two groups, under way at once, that two ranks begin in different order."""
+    """Collectives of two groups, in flight at once, that two ranks begin in different order."""
     by_rank: dict[int, list[Call]] = defaultdict(list)
     for call in sorted(calls, key=lambda call: call.number):
         if not call.is_message:

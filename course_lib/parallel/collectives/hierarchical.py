@@ -1,4 +1,4 @@
-"""All-reduce in two storeys, of three collectives: for nodes whose own links are faster than those between them.
+"""Hierarchical all-reduce, of three collectives: for nodes whose own links are faster than those between them.
 
 Two nodes of three ranks, and a tensor in three parts, one for each place in a node::
 
@@ -63,7 +63,7 @@ def hierarchical_all_reduce(
 
 
 def _levels(me: Rank, ranks_per_node: int) -> tuple[Members, Members]:
-    """The ranks of this rank's node, and those with the same place in theirs; this rank is one of either."""
+    """The ranks of this rank's node, and those with the same local rank; this rank is one of either."""
     node, local_rank = divmod(me.rank, ranks_per_node)
     first = node * ranks_per_node
     inside = Members(local_rank, tuple(range(first, first + ranks_per_node)), None)

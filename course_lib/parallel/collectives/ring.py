@@ -116,7 +116,7 @@ def reduce_around(
     add: Add,
     segment_bytes: int = SEGMENT_BYTES,
 ) -> None:
-    """Add up part k of all ranks in ``totals[k]``: complete in the end is the part at this rank's own place.
+    """Add up part k of all ranks in ``totals[k]``: complete in the end is part ``group_rank``.
 
     ``mine[k]`` is this rank's part k; it may be the same memory as ``totals[k]``.
     """
@@ -130,7 +130,7 @@ def reduce_around(
 
 
 def gather_around(members: Members, parts: Sequence[torch.Tensor], segment_bytes: int = SEGMENT_BYTES) -> None:
-    """Fill in the parts of all other ranks; the part at this rank's own place is there."""
+    """Fill in the parts of all other ranks; this rank's own part is there."""
     n, group_rank = members.count, members.group_rank
     for step in range(n - 1):
         send_index, recv_index = (group_rank - step) % n, (group_rank - 1 - step) % n

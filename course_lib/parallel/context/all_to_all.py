@@ -93,7 +93,7 @@ class _ToPositions(Function):
 
 
 def _exchange(members: Members, parts: Sequence[Tensor], shapes: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Give part j to place j; returned is what came from each place, of these shapes. One all-to-all."""
+    """Give part j to group rank j; returned is what came from each rank, of these shapes. One all-to-all."""
     give = torch.cat([part.flatten() for part in parts])
     sizes = [prod(shape) for shape in shapes]  # numbers from each place
     take = give.new_empty(sum(sizes))

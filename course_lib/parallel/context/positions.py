@@ -15,7 +15,7 @@ __all__ = ["join_positions", "own_positions"]
 
 @checked
 def own_positions(cut: SequenceCut, group_rank: int, full: Tensor, *, dim: Int64 = 1) -> Tensor:
-    """(..., T, ...) -> the positions of a place (..., T_r, ...), along ``dim``: a copy, so that the whole can go.
+    """(..., T, ...) -> the positions of a group rank (..., T_r, ...), along ``dim``: a copy, so that the whole can go.
 
     ``ValueError`` where ``dim`` does not have the cut's number of positions, and for a place that is not there.
     """
@@ -26,7 +26,7 @@ def own_positions(cut: SequenceCut, group_rank: int, full: Tensor, *, dim: Int64
 
 @checked
 def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: Int64 = 1) -> Tensor:
-    """The parts of all places (..., T_r, ...) -> the whole sequence (..., T, ...), positions in rising order.
+    """The parts of all group ranks (..., T_r, ...) -> the whole sequence (..., T, ...), positions in rising order.
 
     ``ValueError`` where the parts do not have the cut's numbers of positions.
     """

@@ -1,4 +1,4 @@
-"""What travels round the ring: blocks that every rank uses and lets go, and sums that every rank adds to.
+"""What is sent round the ring: blocks that every rank uses and lets go, and sums that every rank adds to.
 
 The two are the ring all-gather and the ring reduce-scatter of lesson 02 (``collectives/ring.py``), taken apart so that
 each step's arithmetic stands between its messages: nobody ever holds what an all-gather returns. At every moment the
@@ -18,7 +18,7 @@ __all__ = ["SumsAround", "blocks_around"]
 
 
 def blocks_around(members: Members, block: torch.Tensor, sizes: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
-    """Every rank's block in turn, with the place it comes from: first this rank's own, last that of the next place.
+    """Every rank's block in turn, with the group rank it comes from: first this rank's own, last the next rank's.
 
     block: (..., size, K), with ``sizes[group_rank]`` rows along the dim before the last. While the caller computes with
     a block, it is on its way to the next place, and the one before it arrives. Ask for the next when done with it, and
@@ -37,7 +37,7 @@ def blocks_around(members: Members, block: torch.Tensor, sizes: Sequence[int]) -
 
 
 class SumsAround:
-    """For the block of each place the sum of what all ranks add to it, complete in the end at that place.
+    """For the block of each group rank the sum of what all ranks add to it, complete in the end on that rank.
 
     ``add`` is called once for every place, in the order of ``blocks_around``; what others have added to a block arrives
     while this rank computes its own part. A rank's part for its own block stays at home, and is added last.
@@ -64,7 +64,7 @@ class SumsAround:
         return self._added(self._own)
 
     def _added(self, part: torch.Tensor) -> torch.Tensor:
-        """``part`` with what has come from the place before, if anything has."""
+        """``part`` with what has come from the rank before, if anything has."""
         self._wait()
         return part if self._incoming is None else part.add_(self._incoming)
 
@@ -74,7 +74,7 @@ def _room(like: torch.Tensor, size: int) -> torch.Tensor:
 
 
 def _pass_on(members: Members, give: torch.Tensor, take: torch.Tensor) -> Callable[[], None]:
-    """Start sending to the next place and receiving from the one before; of an empty block there is no message."""
+    """Start sending to the next rank and receiving from the one before; of an empty block there is no message."""
     messages = [send(give, members.at(members.group_rank + 1))] if give.numel() else []
     messages += [recv(take, members.at(members.group_rank - 1))] if take.numel() else []
     return start(messages, group=members.group)

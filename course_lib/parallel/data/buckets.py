@@ -1,4 +1,4 @@
-"""Step (b) of data parallelism: gradients travel together, in a few flat buffers, in the order in which they appear.
+"""Step (b) of data parallelism: gradients are sent together, in a few flat buffers, in the order in which they appear.
 
 A message costs time even when it is small, and most gradients are small. So they are packed into buckets, each one
 flat tensor with one all-reduce. Backward finds the gradients of the last layer first, so buckets are filled from the
@@ -28,7 +28,7 @@ FIRST_BUCKET_SIZE_BYTES = 2**20
 
 @dataclass(eq=False)
 class Bucket:
-    """Some parameters, and the flat buffer in which their gradients travel.
+    """Some parameters, and the flat buffer in which their gradients are sent.
 
     ``views[i]`` is the part of ``flat`` that belongs to ``parameters[i]``, in its shape, with its strides. Where the
     dtypes agree, that part *becomes* the gradient: autograd adds to it and the optimizer reads it, so the average need

@@ -130,7 +130,7 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
         return output
 
     def _start_anew(self) -> None:
-        """Clear away what a backward that raised has left: all-reduces on their way, buckets filled in part."""
+        """Clear away what a backward that raised has left: all-reduces in flight, buckets filled in part."""
         unfinished, self._in_flight = self._in_flight, []
         self._backward = None
         for bucket in self.buckets:
@@ -185,7 +185,7 @@ class DistributedDataParallel(AveragesGradients, nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients of forwards within add up on this rank alone, and travel with the next backward outside.
+        """Gradients of forwards within add up on this rank alone, and are sent with the next backward outside.
 
         For accumulation: all but the last part of a batch go within. As in PyTorch the *forward* decides: a
         forward outside whose backward is within is averaged all the same.

@@ -1,4 +1,4 @@
-"""There and back: each token's row to the ranks of its experts, and their outputs to the token.
+"""Dispatch and combine: each token's row to the ranks of its experts, and their outputs to the token.
 
 ::
 

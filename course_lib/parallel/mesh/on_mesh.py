@@ -151,7 +151,7 @@ class OnMesh:
             module.train(mode)
 
     def step(self, x: Tensor, targets: Tensor, weight: float = 1.0) -> Tensor:
-        """There and back with this rank's rows, (B/n, T) each: gradients of the mean over the whole batch, that mean.
+        """Forward and backward with this rank's rows, (B/n, T) each: gradients of the whole batch's mean, that mean.
 
         ``weight`` is what this rank's mean counts for, as ``data.deal`` tells. Returned is a 0-d float64, the same on
         every rank. Gradients are added to those that are there. ``RuntimeError`` after ``close``.

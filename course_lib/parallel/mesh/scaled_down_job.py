@@ -87,7 +87,7 @@ class PlanRun:
 
 
 def run_plan(cluster: Cluster, job: ScaledDownJob, mesh: Mesh, *, num_steps: int = 3) -> PlanRun:
-    """Forward, backward and all that travels, ``num_steps`` times after a first one that finds shapes and states.
+    """Forward, backward and all that is sent, ``num_steps`` times after a first one that finds shapes and states.
 
     The optimizer's update is not timed: it sends nothing, and on a scaled-down model it is no time at all.
     ``RankError`` where a rank fails: also for a mesh of another number of ranks, or one that the job does not fit.

@@ -107,7 +107,7 @@ class ModelParallel(nn.Module):
     def forward_backward(
         self, x: torch.Tensor | None, target: torch.Tensor | None, loss_of: Loss
     ) -> torch.Tensor | None:
-        """One batch there and back: adds to the gradients of the parameters. The loss on the last rank, else None.
+        """One batch forward and backward: adds to the parameters' gradients. The loss on the last rank, else None.
 
         x: (B, ...), needed on the first rank; target on the last. Sent by a rank in the middle: an activation to the
         next rank and the gradient of an activation to the one before.

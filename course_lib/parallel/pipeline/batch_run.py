@@ -101,7 +101,7 @@ class BatchRun:
             return self._run(action)
 
     def _start(self, sends: Sequence[Transfer], recvs: Sequence[Transfer]) -> None:
-        """Start messages together. Gradients that nobody wants do not travel."""
+        """Start messages together. Gradients that nobody wants are not sent."""
         messages: dict[Transfer, Message] = {}
         for transfer in sends:
             made = self._made(transfer.kind, transfer.from_stage, transfer.micro_batch)

@@ -124,7 +124,7 @@ class Pipeline:
 
     @torch.enable_grad()
     def step(self, x: Tensor | None = None, target: Tensor | None = None) -> Tensor | None:
-        """One batch there and back: adds to the gradients of this rank's parameters. The batch's mean loss.
+        """One batch forward and backward: adds to the gradients of this rank's parameters. The batch's mean loss.
 
         x: (B, ...), needed by the rank of the first stage; target: (B, ...), by that of the last, which alone gets the
         loss, (); the others get None. A batch that the micro-batches do not divide is cut as evenly as can be, and each

@@ -1,4 +1,4 @@
-"""What shapes will travel between stages: found out once, before the first batch, so that receivers can make room.
+"""What shapes will be sent between stages: found out once, before the first batch, so that receivers can make room.
 
 A receiver must know the shape of what it gets before it gets it. So the stages are tried out in their order, each on
 zeros of the shapes that the one before announced: one more forward for each size of micro-batch, whose result is

@@ -1,4 +1,4 @@
-"""Stages within a wrapper, such as ``FullySharded``: their gradients travel once for a batch, not for each micro-batch.
+"""Stages within a wrapper, such as ``FullySharded``: gradients are sent once for a batch, not for each micro-batch.
 
 A micro-batch's gradients are added to those before it on this rank alone. PyTorch's stages do the same with theirs
 (``backward_maybe_with_nosync``). The price: between micro-batches a rank holds whole gradients.

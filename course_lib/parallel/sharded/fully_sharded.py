@@ -1,4 +1,4 @@
-"""Sharded data parallelism, ZeRO stage 3: every rank keeps 1/n of everything, and borrows the rest while it is
+"""Sharded data parallelism, ZeRO stage 3: every rank keeps 1/n of everything, and gathers the rest while it is
 needed.
 
 The model is divided into *units*: usually a block of layers each, and one for what remains. A unit's weights are
@@ -138,7 +138,7 @@ class FullySharded(nn.Module):
             self._passed.begin()
 
     def _release(self) -> None:
-        """After forward, also after one that raised: units that are on their way, or whole, and not needed."""
+        """After forward, also after one that raised: units that are in flight or unsharded, and not needed."""
         for unit in self.units:
             unit.drop()
             if unit.use is not None:
@@ -199,7 +199,7 @@ class FullySharded(nn.Module):
         self._unshard(use)
 
     def _unshard(self, use: Use) -> None:
-        """Make a unit's weights whole again, for its backward, or for a forward that backward repeats."""
+        """Unshard a unit's weights again, for its backward, or for a forward that backward repeats."""
         if self._backward is None:
             self._backward, self._wants_all = torch._C._current_graph_task_id(), True
             torch.autograd.Variable._execution_engine.queue_callback(self._finish)
@@ -226,7 +226,7 @@ class FullySharded(nn.Module):
         use.unit.to_sharded()
 
     def _on_gradients(self, use: Use, gradients: tuple[Tensor | None, ...]) -> None:
-        """Called in backward, when the gradients of all of a unit's whole weights are complete."""
+        """Called in backward, when the gradients of all of a unit's unsharded weights are complete."""
         self._reshard(use)
         if self._synchronise:
             self._reduction.start(use.unit, gradients)
@@ -286,7 +286,7 @@ class FullySharded(nn.Module):
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Gradients of backwards within stay on this rank, *whole*, and travel with the next backward outside, or by
+        """Gradients of backwards within stay on this rank, *whole*, and are sent with the next backward outside, or by
         ``reduce_deferred``.
 
         No reduce-scatters, and the memory of all gradients: what accumulation costs here. All-gathers stay as they are.

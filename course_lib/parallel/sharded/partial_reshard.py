@@ -34,7 +34,7 @@ __all__ = ["ReshardedPiece", "reshard_members"]
 
 @dataclass(frozen=True)
 class ReshardedPiece:
-    """What one of ``members`` holds of a unit's weights, packed: (K,). All pieces together are the whole weights."""
+    """What one of ``members`` holds of a unit's weights, packed: (K,). All pieces together are the full weights."""
 
     members: Members
     packing: Packing
@@ -42,7 +42,7 @@ class ReshardedPiece:
 
     @classmethod
     def cut(cls, members: Members, unsharded: Sequence[Tensor]) -> ReshardedPiece:
-        """This rank's piece of whole weights, in memory of its own."""
+        """This rank's piece of unsharded weights, in memory of its own."""
         rows = [Rows(tuple(tensor.shape), members.count) for tensor in unsharded]
         parts = [one.cut(tensor.detach(), members.group_rank) for one, tensor in zip(rows, unsharded, strict=True)]
         packing = Packing(rows)

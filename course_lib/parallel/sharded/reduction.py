@@ -20,7 +20,7 @@ _MAX_IN_FLIGHT = 1  # each holds a unit's whole gradients until it is done
 
 
 class Reduction:
-    """From whole gradients on every rank to means over all ranks, each rank its own rows.
+    """From unsharded gradients on every rank to means over all ranks, each rank its own rows.
 
     With ``replicas`` (hybrid sharding) the rows are summed over those ranks too, by an all-reduce of a shard.
     """
@@ -44,7 +44,7 @@ class Reduction:
         self._without = {p for unit in self.units for p in unit.parameters if p.shard.grad is None}
 
     def start(self, unit: Unit, gradients: Sequence[Tensor | None]) -> None:
-        """Send a unit's gradients on their way; ``None`` stands for a weight that was not used."""
+        """Start to send a unit's gradients; ``None`` stands for a weight that was not used."""
         while len(self._scattering) >= _MAX_IN_FLIGHT:
             self._land()
         self._used |= {p for p, g in zip(unit.parameters, gradients, strict=True) if g is not None}

@@ -1,4 +1,4 @@
-"""What each rank keeps of a tensor: some of its rows. Many tensors' rows travel as one flat message.
+"""What each rank keeps of a tensor: some of its rows. Many tensors' rows are sent as one flat message.
 
 A tensor is cut along dim 0, as ``fully_shard`` and ``DTensor`` (``Shard(0)``) do: every rank gets the same number of
 rows, rounded up, and the last ranks fewer, or none. A collective wants equal parts; so what is missing is *padding*,
@@ -97,7 +97,7 @@ class Packing:
         return shards
 
     def pack_full(self, full_tensors: Sequence[Tensor | None], like: Tensor, dtype: torch.dtype) -> Tensor:
-        """Whole tensors -> (n, K); ``None`` stands for zeros. ``like`` tells the device."""
+        """Full tensors -> (n, K); ``None`` stands for zeros. ``like`` tells the device."""
         any_zeros = self.has_padding or any(full is None for full in full_tensors)
         make = torch.zeros if any_zeros else torch.empty
         flat = make(self.num_parts, self.part_numel, dtype=dtype, device=like.device)
@@ -119,7 +119,7 @@ class Packing:
 
 
 def all_gather_rows(members: Members, packing: Packing, shards: Sequence[Tensor]) -> list[Tensor]:
-    """The whole tensors of which every rank gives its rows, in their dtype, in memory of their own."""
+    """The full tensors of which every rank gives its rows, in their dtype, in memory of their own."""
     part = packing.pack_part(shards, shards[0].dtype)
     flat = start_all_gather(members, part, 0)().view(members.count, -1)
     full_tensors = [torch.empty(rows.shape, dtype=flat.dtype, device=flat.device) for rows in packing.tensors]

@@ -35,7 +35,7 @@ OnGradients = Callable[["Use", tuple[Tensor | None, ...]], None]
 
 
 class Use:
-    """One forward of a unit: its whole weights, whose storages are empty between forward and backward.
+    """One forward of a unit: its unsharded weights, whose storages are empty between forward and backward.
 
     ``on_gradients`` is called in backward, with this use and the gradients of all its weights, ``None`` for unused
     ones.
@@ -69,7 +69,7 @@ class Use:
         self.is_unsharded = True
 
     def free(self) -> None:
-        """Give the memory of the whole weights back."""
+        """Free the memory of the unsharded weights."""
         if self.is_unsharded:
             for tensor in self.unsharded:
                 _resize(tensor, 0)
@@ -180,7 +180,7 @@ class Unit:
     # -- whole weights ------------------------------------------------------------------------------------------
 
     def start(self, *, again: bool = False) -> None:
-        """Start the all-gather of the whole weights, unless it is under way. ``again``: in backward, of the piece."""
+        """Start the all-gather of the weights, unless it is in flight. ``again``: in backward, of the piece."""
         if self._gather_result is None:
             self._gather_input = self.piece if again and self.piece is not None else self._own_piece()
             self._gather_result = self._gather_input.start_all_gather()
@@ -201,7 +201,7 @@ class Unit:
         return packing, flat
 
     def copies(self) -> list[Tensor]:
-        """Whole weights in the parameters' own dtype, in memory of their own: to look at, or to save."""
+        """Full weights in the parameters' own dtype, in memory of their own: to look at, or to save."""
         return all_gather_rows(self.members, self.packing, [p.shard.detach() for p in self.parameters])
 
     def drop(self) -> None:
@@ -216,12 +216,12 @@ class Unit:
         self.piece = None
 
     def gathered(self, use: Use) -> Sequence[Tensor]:
-        """The whole weights as autograd knows them: computed from the shards."""
+        """The unsharded weights as autograd knows them: computed from the shards."""
         use.unshard()
         return _Gather.apply(use, *(p.shard for p in self.parameters))
 
     def to_unsharded(self, tensors: Sequence[Tensor]) -> None:
-        """Let the modules see whole weights, one for each parameter of the unit."""
+        """Let the modules see unsharded weights, one for each parameter of the unit."""
         for module, at_rest in self._at_rest.items():
             index_of = self._index_of[module]
             module.__dict__["_parameters"] = {
@@ -236,7 +236,7 @@ class Unit:
     # -- gradients ----------------------------------------------------------------------------------------------
 
     def defer(self, gradients: Sequence[Tensor | None]) -> None:
-        """Keep whole gradients on this rank, to be added to those of a later backward."""
+        """Keep unsharded gradients on this rank, to be added to those of a later backward."""
         kept = self.deferred or [None] * len(self.parameters)
         self.deferred = [_sum(a, b) for a, b in zip(kept, gradients, strict=True)]
 
@@ -258,7 +258,7 @@ class Unit:
 
 
 class _Gather(torch.autograd.Function):
-    """Shards -> whole weights; its backward hands the whole gradients on, to be summed and cut into shards."""
+    """Shards -> unsharded weights; its backward hands their gradients on, to be summed and cut into shards."""
 
     @staticmethod
     def forward(ctx: Any, use: Use, *shards: Tensor) -> tuple[Tensor, ...]:

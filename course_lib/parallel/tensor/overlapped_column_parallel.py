@@ -72,7 +72,7 @@ class _EnterAndMultiply(Function):
 
 
 def _start_input_grad(ctx: Any, rows: list[Tensor], weights: list[Tensor], shape: torch.Size) -> Any:
-    """Each rank's gradient of the whole input, on its way to being summed."""
+    """Each rank's gradient of the whole input, while it is being summed."""
     grad_x = rows[0] @ weights[0].conj()
     for grad, weight in zip(rows[1:], weights[1:], strict=True):
         grad_x.addmm_(grad, weight.conj())

@@ -60,7 +60,7 @@ def layer_pass(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
 
 
 def output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
-    """The output matrix and the loss of one micro-batch, there and back, in seconds."""
+    """The output matrix and the loss of one micro-batch, forward and backward, in seconds."""
     rows, logits = layout.micro_batch * job.seq / layout.cp, job.model.vocab / layout.tp
     memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
     matrix_s = _matmul_s(cluster, constants, cluster.peak_flops_per_s, rows, job.model.hidden, logits)

@@ -72,7 +72,7 @@ class Profile:
     source: str = ""
 
     def software(self, dtype: str) -> Software:
-        """How its program works: with bfloat16, gradients are added up and travel in float32."""
+        """How its program works: with bfloat16, gradients are added up and sent in float32."""
         reduce_bytes = 2 if dtype == "float16" else 4
         return Software(
             fused_attention=self.fused_attention,

@@ -39,7 +39,7 @@ class Planned:
     num_ranks: int
 
     def lines(self) -> list[str]:
-        """In words: what is multiplied, what travels forward and backward, and how many bytes."""
+        """In words: what is multiplied, what is sent forward and backward, and how many bytes."""
         plan = self.plan
         if self.num_ranks == 1:
             return ["One rank has everything and sends nothing."]
@@ -86,7 +86,7 @@ class Tiled:
     num_ranks: ClassVar[int] = 4
 
     def lines(self) -> list[str]:
-        """In words: what is multiplied, what travels forward and backward, and how many bytes."""
+        """In words: what is multiplied, what is sent forward and backward, and how many bytes."""
         forward, backward = tiled_sent_bytes(_SHAPE, self.num_ranks)
         return [
             "Each rank multiplies half of X's columns by its tile of A; the product is a summand of half of Y's "

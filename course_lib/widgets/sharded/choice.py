@@ -95,7 +95,7 @@ class ShardedChoice:
 
     @property
     def unit_name(self) -> str:
-        """What layers that travel together are called."""
+        """What layers that are sent together are called."""
         return "unit" if self.stage == 3 else "bucket"
 
 

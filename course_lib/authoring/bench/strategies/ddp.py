@@ -129,7 +129,7 @@ def training(me: Rank, name: str, wrap: Callable[[nn.Module], nn.Module]) -> Cal
 
 @dataclass(frozen=True)
 class MeasuredOverlap:
-    """One step of one rank: its time, the time in which an all-reduce was under way, and the exposed part of it."""
+    """One step of one rank: its time, the time in which an all-reduce was in flight, and the exposed part of it."""
 
     step_s: float
     communication_s: float
@@ -201,7 +201,7 @@ def _last(calls: list[Call]) -> Call:
 
 
 def _under_way_s(calls: list[Call]) -> float:
-    """Time in which at least one of the calls was under way."""
+    """Time in which at least one of the calls was in flight."""
     total_s, until_s = 0.0, 0.0
     for call in sorted(calls, key=lambda call: call.start_s):
         end_s = call.end_s or call.start_s

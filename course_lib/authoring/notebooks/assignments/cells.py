@@ -170,7 +170,7 @@ def _with_hidden_tests(text: str, names: list[str]) -> str:
 
 
 def _alone(text: str) -> str:
-    """The text of a notebook that travels without the others: pictures beside it, no link to a file it has not."""
+    """The text of a notebook that is handed out without the others: pictures beside it, no link to a missing file."""
 
     def kept(match: re.Match[str]) -> str:
         target = posixpath.normpath(match["target"])

@@ -1,4 +1,4 @@
-"""Pictures of part d: what travels in a step, how many units may be whole, and two links."""
+"""Pictures of part d: what is sent in a step, how many units may be whole, and two links."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def four_times() -> Figure:
 
 
 def half_each() -> Figure:
-    """A step of two ranks, each with half of the optimizer states: what travels, and when, is the question."""
+    """A step of two ranks, each with half of the optimizer states: what is sent, and when, is the question."""
     figure, axes = drawing(8, 3.5)
     titles = {
         19.5: "gradients of\nits own samples",

@@ -63,7 +63,7 @@ def cuts() -> Figure:
 
 
 def full() -> Figure:
-    """A colleague's sum: two boxes in a device, half of it left over; and the device as it was, over the brim."""
+    """A colleague's sum: two boxes in a device, half of it free; and the device as it was, over the brim."""
     figure, axes = drawing(8, 3)
     for left, title in ((6, "what he counted"), (44, "what happened")):
         word(axes, left + 14, 27.6, title, size=10.5, weight="bold")

@@ -1,4 +1,4 @@
-"""Pictures of faults: steps done twice, what a checkpoint of a job holds, and agents on their way to a store."""
+"""Pictures of faults: steps done twice, what a checkpoint of a job holds, and agents that ask for a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of part a: who meets before ranks start, a ring over two nodes, and an all-reduce in two storeys."""
+"""Pictures of part a: who meets before ranks start, a ring over two nodes, and an all-reduce in two levels."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ _CUTS = (
 
 
 def cuts() -> Figure:
-    """Six things that can be cut: the cut's name, its lesson, and what travels because of it."""
+    """Six things that can be cut: the cut's name, its lesson, and what is sent because of it."""
     figure, axes = drawing(9.4, 4.0)
     wide, high = 27.6, 14.6
     for place, (what, name, lessons, travels, colour, hatch) in enumerate(_CUTS):

@@ -66,7 +66,7 @@ def by_slicing(num_items: int, rank: int, world_size: int) -> range:
 
 
 def mean_by_futures(me: Any, values: torch.Tensor) -> float:
-    """Two all-reduces under way at once, and their futures."""
+    """Two all-reduces in flight at once, and their futures."""
     total, count = values.sum(), torch.tensor(len(values), device=values.device)
     works = [dist.all_reduce(part, async_op=True) for part in (total, count)]
     for work in works:

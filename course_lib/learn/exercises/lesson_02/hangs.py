@@ -10,7 +10,7 @@ __all__ = ["nobody_receives", "nobody_sends"]
 
 
 def nobody_receives(evidence: Evidence) -> bool:
-    """Two ranks wait in a send to each other. Both halves under way together could not wait so."""
+    """Two ranks wait in a send to each other. Both halves in flight together could not wait so."""
     return _stand_in(evidence, "send to")
 
 

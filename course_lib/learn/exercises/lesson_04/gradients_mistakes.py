@@ -96,7 +96,7 @@ def counts_users(evidence: Evidence) -> bool:
 
 
 def nearly_right_and_shorter(evidence: Evidence) -> bool:
-    """Whether the values are right to a few digits, and fewer bytes travelled than numbers of this type need."""
+    """Whether the values are right to a few digits, and fewer bytes were sent than numbers of this type need."""
     for outcome, _, want, got in _compared(evidence):
         if not all(isinstance(g, Tensor) and torch.allclose(g, want[n], rtol=0.05, atol=0.05) for n, g in got.items()):
             return False

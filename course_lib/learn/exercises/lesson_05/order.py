@@ -26,7 +26,7 @@ _WORD = re.compile(r"([GFBR])(-?\d+)")
 
 
 def shortest_order(num_units: int, most_whole: int) -> list[str]:
-    """Before each use, whole or on their way are the ``most_whole`` units that are used next, counting from it."""
+    """Before each use, unsharded or in flight are the ``most_whole`` units that are used next, counting from it."""
     uses = _uses(num_units)
     order: list[str] = []
     held: list[int] = []

@@ -83,7 +83,7 @@ class OneBuffer:
 
 
 class ByMessages:
-    """Each part's gradients travel straight to the rank that keeps it; weights go round a ring."""
+    """Each part's gradients are sent straight to the rank that keeps it; weights go round a ring."""
 
     def __init__(self, me: Rank, parameters: Parameters, lr: float) -> None:
         self.me, self.parameters = me, list(parameters)
@@ -114,7 +114,7 @@ class ByMessages:
 
 
 class TensorByTensor:
-    """Each tensor has parts of its own, and all collectives are under way at once."""
+    """Each tensor has parts of its own, and all collectives are in flight at once."""
 
     def __init__(self, me: Rank, parameters: Parameters, lr: float) -> None:
         self.me, self.parameters = me, list(parameters)

@@ -1,4 +1,4 @@
-"""05.unit: a layer of which each rank keeps some rows, and borrows the others while it computes."""
+"""05.unit: a layer of which each rank keeps some rows, and gathers the others while it computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a layer that borrows its weight is tried on, and what one device computes of the same."""
+"""What a layer that gathers its weight is tried on, and what one device computes of the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Usual wrong layers that borrow their weight, each by name and with a sentence."""
+"""Usual wrong layers that gather their weight, each by name and with a sentence."""
 
 from __future__ import annotations
 

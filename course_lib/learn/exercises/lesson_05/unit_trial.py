@@ -1,4 +1,4 @@
-"""A step of a layer that borrows its weight, on a rank: what comes of it, and what it sends.
+"""A step of a layer that gathers its weight, on a rank: what comes of it, and what it sends.
 
 A second step is for memory alone (``unit_memory.py``): who records calls keeps what they gave.
 """

@@ -203,7 +203,7 @@ class OneTensorInAllPlaces(Sharded):
 
 
 class DropsTheRest(Sharded):
-    """What is left over by the division belongs to nobody."""
+    """What the division leaves belongs to nobody."""
 
     def start(self) -> None:
         row = self.row([parameter.detach() for parameter in self.parameters])

@@ -1,4 +1,4 @@
-"""Wrong layers that borrow their weight, each wrong in one way, and a right one by what is forbidden."""
+"""Wrong layers that gather their weight, each wrong in one way, and a right one by what is forbidden."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def one_part_repeated(shard: Tensor) -> Tensor:
 
 
 def outputs_gathered(x: Tensor, shard: Tensor) -> Tensor:
-    """Products travel in place of rows, each of another rank's batch."""
+    """Products are sent in place of rows, each of another rank's batch."""
     return torch.cat(_every(x @ shard.T), dim=1)
 
 

@@ -33,7 +33,7 @@ def in_a_flat_buffer(model: Any, group: Any, step: Step) -> None:
 
 
 def by_futures(model: Any, group: Any, step: Step) -> None:
-    """All calls under way at once, and futures that are waited for instead of works."""
+    """All calls in flight at once, and futures that are waited for instead of works."""
     step()
     gradients = [parameter.grad for parameter in model.parameters()]
     futures = [dist.all_reduce(g, group=group, async_op=True).get_future() for g in gradients]

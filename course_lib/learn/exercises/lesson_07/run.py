@@ -22,7 +22,7 @@ _close = close_to(1e-9, 1e-12)
 
 
 def _compare(right: Any, got: Any) -> str:
-    """The row, then what was kept, the gradients, and last what travelled."""
+    """The row, then what was kept, the gradients, and last what was sent."""
     if not isinstance(right, RightRun) or not isinstance(got, RunSeen):
         return "" if right == got else "the answers differ"
     if got.ran != right.row:

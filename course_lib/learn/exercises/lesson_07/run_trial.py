@@ -1,4 +1,4 @@
-"""What 07.run looks at: rows of several schedules on 1 to 3 ranks, their gradients, and what travelled."""
+"""What 07.run looks at: rows of several schedules on 1 to 3 ranks, their gradients, and what was sent."""
 
 from __future__ import annotations
 

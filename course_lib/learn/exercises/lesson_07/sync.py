@@ -20,7 +20,7 @@ _close = close_to(1e-9, 1e-12)
 
 
 def _compare(right: Any, got: Any) -> str:
-    """Steps, then what was changed, the gradients, calls under way, and last what travelled."""
+    """Steps, then what was changed, the gradients, calls in flight, and last what was sent."""
     if not isinstance(right, RightSync) or not isinstance(got, SyncSeen):
         return "" if right == got else "the answers differ"
     for number, steps in enumerate(got.steps):

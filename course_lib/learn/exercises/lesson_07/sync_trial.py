@@ -1,4 +1,4 @@
-"""What 07.sync looks at: pipelines side by side on 2 to 5 ranks, two batches, what travels and what is left behind."""
+"""What 07.sync looks at: pipelines side by side on 2 to 5 ranks, two batches, what is sent and what is left behind."""
 
 from __future__ import annotations
 

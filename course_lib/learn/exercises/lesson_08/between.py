@@ -1,4 +1,4 @@
-"""08.between: cut two matrices so that nothing travels between them."""
+"""08.between: cut two matrices so that nothing is sent between them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _named(got: Any) -> dict[str, Any]:
 
 
 def _compare(expected: Any, got: Any) -> str:
-    """What travels between X A and H B, where both are cut and X is on every rank; "" when nothing does."""
+    """What is sent between X A and H B, where both are cut and X is on every rank; "" when nothing does."""
     named = _named(got)
     if not named:
         return f'expected a dictionary with the keys "A" and "B", got {short(got)}'

@@ -20,7 +20,7 @@ Gradients = Sequence[tuple[Any, tuple[str, ...]]]
 
 
 def by_division(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
-    """Every rank counts all that it holds, divided by the number of copies; Python's numbers until they travel."""
+    """Every rank counts all that it holds, divided by the number of copies; Python's numbers until they are sent."""
     total = 0.0
     for gradient, cut_by in gradients:
         if gradient is None:
@@ -48,7 +48,7 @@ def by_the_groups_first(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
 
 
 def by_the_last_and_objects(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
-    """The last of the copies counts, as well as the first would; numbers travel as objects."""
+    """The last of the copies counts, as well as the first would; numbers are sent as objects."""
     last = {axis: mesh.size(axis) - 1 for axis in mesh.axes}
     here = mesh.coordinates(me.rank)
     counted = [

@@ -95,7 +95,7 @@ def expert_by_expert(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, 
 
 
 def weighed_there(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
-    """Weights travel with their rows, and counts as objects; the sum is a product with a matrix of ones."""
+    """Weights are sent with their rows, and counts as objects; the sum is a product with a matrix of ones."""
     n, k = me.world_size, chosen.size(1)
     order = torch.argsort(chosen.reshape(-1), stable=True)
     flat = chosen.reshape(-1)[order]
@@ -123,7 +123,7 @@ def weighed_there(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num
 
 
 def once_to_each_rank(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
-    """A token with two experts on one rank travels there once, and comes back as one row, weighed and added."""
+    """A token with two experts on one rank is sent there once, and comes back as one row, weighed and added."""
     n, width, each = me.world_size, tokens.size(1), num_experts // me.world_size
     places = [((chosen // each) == rank).any(1).nonzero().squeeze(1) for rank in range(n)]
     going = torch.tensor([len(place) for place in places], device=me.device)

@@ -1,4 +1,4 @@
-"""Round a sharded model: checkpoints, whole weights, what is held over time.
+"""Round a sharded model: checkpoints, unsharded weights, what is held over time.
 
 In the order to read:
 

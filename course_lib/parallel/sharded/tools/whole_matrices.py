@@ -26,7 +26,7 @@ __all__ = ["WholeMatrixOptimizer", "assign_owners"]
 
 
 class WholeMatrixOptimizer:
-    """``optimizer_class`` on whole parameters of a sharded model, each stepped by its owner.
+    """``optimizer_class`` on full parameters of a sharded model, each stepped by its owner.
 
     ``WholeMatrixOptimizer(model, torch.optim.Muon, names=[...], lr=0.02)``: ``names`` are those of the parameters
     that it trains (all of two dims where none are given); give the others to another optimizer. Each rank sends its

@@ -1,4 +1,4 @@
-"""Whole parameters for a moment: to look at, to change, and to fill a model that was never whole anywhere."""
+"""Unsharded parameters for a moment: to look at, to change, and to fill a model that was never whole anywhere."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def fill_from_meta(
 def _fill_unit(
     model: FullySharded, unit: Unit, init: Callable[[nn.Module], None], device: torch.device, seed: int
 ) -> None:
-    """One unit: whole, filled, cut. A function of its own, so that its whole weights go before the next unit's come."""
+    """One unit: unsharded, filled, sharded. A function of its own: its full weights go before the next unit's come."""
     tensors = [
         nn.Parameter(torch.empty(p.rows.shape, dtype=p.shard.dtype, device=device), requires_grad=p.shard.requires_grad)
         for p in unit.parameters

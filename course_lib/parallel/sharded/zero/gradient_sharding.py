@@ -18,7 +18,7 @@ __all__ = ["GradientSharding"]
 
 
 class GradientSharding:
-    """Hooks on parameters: a full bucket's reduce-scatter starts at once, and its whole gradients are let go.
+    """Hooks on parameters: a full bucket's reduce-scatter starts at once, and its full gradients are freed.
 
     Reduce-scatters are matched by their order, so every rank starts buckets in the order of ``buckets``, whichever is
     full first. One is under way at a time, since each holds buffers twice as large as its bucket: the one before is

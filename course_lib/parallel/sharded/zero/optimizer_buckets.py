@@ -64,7 +64,7 @@ class OptimizerBucket:
     # -- gradients ----------------------------------------------------------------------------------------------
 
     def start_reduction(self, gradients: Sequence[Tensor | None]) -> Callable[[], Tensor]:
-        """Start the reduce-scatter of whole gradients; what it returns waits for this rank's part of the mean,
+        """Start the reduce-scatter of full gradients; what it returns waits for this rank's part of the mean,
         (K,)."""
         like = self.parameters[0]
         flat = self.packing.pack_full(gradients, like, like.dtype)  # (n, K)

@@ -21,7 +21,7 @@ State = dict[str, Any]  # what its state_dict() returns
 
 
 def full_state(groups: Groups, buckets: Sequence[OptimizerBucket], own: dict[Tensor, dict[str, Any]]) -> State:
-    """Whole states, on every rank, of what each has for its rows: ``own``, by shard."""
+    """Full states, on every rank, of what each has for its rows: ``own``, by shard."""
     numbers = {p: number for number, p in enumerate(_parameters(groups))}
     state: dict[int, dict[str, Any]] = {}
     for parameter, (bucket, index) in _bucket_of(groups, buckets).items():
@@ -37,7 +37,7 @@ def full_state(groups: Groups, buckets: Sequence[OptimizerBucket], own: dict[Ten
 
 
 def own_share(groups: Groups, buckets: Sequence[OptimizerBucket], full: State) -> State:
-    """This rank's rows of whole states, as the inner optimizer loads them; states of frozen parameters are left out.
+    """This rank's rows of full states, as the inner optimizer loads them; states of frozen parameters are left out.
 
     ``ValueError`` where the groups have other sizes.
     """

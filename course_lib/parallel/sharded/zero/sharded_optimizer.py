@@ -159,7 +159,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
                     )
 
     def _gather_weights(self) -> None:
-        """Two buckets at a time: each holds all its weights once more, and one travels while the other is copied."""
+        """Two buckets at a time: each holds all its weights once more, and one is sent while the other is copied."""
         finish: Callable[[], Tensor] | None = self.buckets[0].start_gather()
         for bucket, following in zip_longest(self.buckets, self.buckets[1:]):
             finish, arrive = following.start_gather() if following else None, finish

@@ -30,7 +30,7 @@ from course_lib.plan.search.listing import Listing, list_layouts
 from course_lib.plan.search.search_space import candidates
 from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
 
-__all__ = ["Wishes", "wishes"]
+__all__ = ["PlanRequest", "request_of"]
 
 _GB = 1e9
 _LONGEST_SEQ, _LARGEST_BATCH = 1 << 30, 1 << 40
@@ -38,7 +38,7 @@ _DTYPES = ("bfloat16", "float8")
 
 
 @dataclass(frozen=True)
-class Wishes:
+class PlanRequest:
     """What was asked, understood. ``remarks``: what a reader should know about the constants."""
 
     job: Job
@@ -74,7 +74,7 @@ class Wishes:
         return listed
 
 
-def wishes(options: argparse.Namespace) -> Wishes:
+def request_of(options: argparse.Namespace) -> PlanRequest:
     """What the options ask for; ValueError with a sentence for what cannot be."""
     model = _model(options)
     at_least(1, batch=options.batch, seq=options.seq)
@@ -90,7 +90,7 @@ def wishes(options: argparse.Namespace) -> Wishes:
     asked = asked_words(options.layout)
     if options.max_gpus is None:
         check_axes(asked, cluster.gpus)
-    return Wishes(
+    return PlanRequest(
         job=Job(model, options.seq, options.batch),
         cluster=cluster,
         constants=constants,
