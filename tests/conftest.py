@@ -24,6 +24,7 @@ from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
     no_network,
     project,
 )
+from waiting import crowd
 
 from course_lib.cluster.process import processes
 from course_lib.devices.container_limits import available_memory_bytes
@@ -45,7 +46,6 @@ processes.PRELOADED[:0] = ["pytest", "torch.distributed.optim"]
 pytest.register_assert_rewrite("told_runs")  # tests to inherit: what they compared is said as in a file of tests
 
 _LIMIT_S = 300.0  # of one test; a hang then shows where every thread stands, and ends the run
-_MOST_TIMES = 10.0
 _errors = os.dup(2)  # what a worker of pytest-xdist says last; pytest keeps what is written to 2 itself for its report
 
 
@@ -90,17 +90,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(autouse=True)
 def _no_hang(request: pytest.FixtureRequest) -> Iterator[None]:
     marker = request.node.get_closest_marker("limit_s")
-    limit_s = (marker.args[0] if marker else _LIMIT_S) * _crowd()
+    limit_s = (marker.args[0] if marker else _LIMIT_S) * crowd()
     errors = request.config.stash.get(fault_handler_stderr_fd_key, 2)  # 2 itself pytest keeps for its report
     faulthandler.dump_traceback_later(limit_s, exit=True, file=errors)
     yield
     faulthandler.cancel_dump_traceback_later()
-
-
-def _crowd() -> float:
-    """How many times longer a test may take for all that want to run on this machine now; 2 where nobody else does."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    return min(2.0 + load / (os.cpu_count() or 1), _MOST_TIMES)
 
 
 @pytest.fixture

@@ -45,7 +45,6 @@ MAY_READ = {
     "cluster/test_cluster_folders.py": (1, "gives a folder an age of an hour"),
     "cluster/test_cluster_interrupts.py": (1, "draws a seed"),
     "cluster/test_patience.py": (2, "keeps a crowded core busy for some CPU seconds of its own"),
-    "conftest.py": (1, "gives a hang more time on a crowded machine"),
     "devices/test_lock_files.py": (1, "gives a file an age of an hour"),
     "examples/test_preflight.py": (2, "sets a clock five seconds ahead, which is found within its own uncertainty"),
     "support/interrupt_trials.py": (4, "aims interrupts at moments within a call; what they hit does not matter"),
@@ -56,7 +55,7 @@ MAY_READ = {
     "meter/test_meter_timeline.py": (2, "a reading of another process lies between two of this one"),
     "nodes/test_nodes_launch.py": (2, "a shaped link lets no message be faster; a busy machine only makes it slower"),
     "parallel/sharded/test_checkpoint_kills.py": (1, "draws a seed"),
-    "support/waiting.py": (2, "limits against hangs"),
+    "support/waiting.py": (3, "limits against hangs, longer on a crowded machine"),
 }
 
 

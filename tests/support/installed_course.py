@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from small_projects import ROOT
+from waiting import crowd
 
 __all__ = ["LIMIT_S", "Installed", "install", "made", "tracked", "why_not"]
 
@@ -97,7 +98,7 @@ class Installed:
         """Run a program of the environment in the empty folder, or in another."""
         words = [str(self.bin / command[0]), *command[1:]]
         return subprocess.run(
-            words, cwd=cwd or self.empty, env=self.env, capture_output=True, text=True, timeout=LIMIT_S
+            words, cwd=cwd or self.empty, env=self.env, capture_output=True, text=True, timeout=LIMIT_S * crowd()
         )
 
     def course(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from small_projects import ROOT, load_script
+from waiting import crowd
 
 from course_lib.authoring.bench.class_of_users.users import may_make_users
 
@@ -62,7 +63,7 @@ def shared_course(folder: Path) -> Path:
     venv = course / ".venv"
     python = python_of_all()
     assert python is not None
-    subprocess.run([python, "-m", "venv", "--without-pip", venv], check=True, timeout=LIMIT_S)
+    subprocess.run([python, "-m", "venv", "--without-pip", venv], check=True, timeout=LIMIT_S * crowd())
     (packages,) = (venv / "lib").glob("python*/site-packages")
     (packages / "of_the_tests.pth").write_text(f"{course}\n{sysconfig.get_path('purelib')}\n")
     for name in ("share", "etc"):
@@ -79,7 +80,7 @@ def share(course: Path) -> None:
     """Prepare it for users who cannot write there, as root does after an installation."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     command = [course / "course", "lab", "--share"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_S * crowd())
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"can start it by  {course / 'course'} lab" in done.stdout
 

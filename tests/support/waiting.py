@@ -6,15 +6,23 @@ The limit is for what would never come; that it was reached says something is br
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 
 import psutil
 
-__all__ = ["HANG_LIMIT_S", "all_ended", "holds_in_time", "is_running", "wait_until"]
+__all__ = ["HANG_LIMIT_S", "all_ended", "crowd", "holds_in_time", "is_running", "wait_until"]
 
 HANG_LIMIT_S = 120.0
 _LOOK_S = 0.02
+_MOST_TIMES = 10.0
+
+
+def crowd() -> float:
+    """How many times longer work may take for all that want to run on this machine now; 2 where nobody else does."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return min(2.0 + load / (os.cpu_count() or 1), _MOST_TIMES)
 
 
 def holds_in_time(condition: Callable[[], object], limit_s: float = HANG_LIMIT_S) -> bool:
