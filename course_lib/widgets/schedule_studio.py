@@ -120,8 +120,8 @@ class ScheduleStudio(Form):
         self.overlap = widgets.Checkbox(True, description="messages travel beside computing", indent=False)
         self.beside = widgets.Checkbox(False, description="F&B take as long as the longer", indent=False)
         self.limit = widgets.BoundedIntText(
-            0, min=0, max=99, description="most in flight on a rank (0: any number)", style=style,
-            layout={"width": "24em"},
+            0, min=0, max=99, description="most in flight a rank (0: any)", style=style,
+            layout={"width": "19em"},
         )  # fmt: skip
         self.execute = widgets.Button(
             description="run on ranks", tooltip="Execute this table on real ranks", disabled=self._run is None

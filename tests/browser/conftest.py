@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from all_forms import FORMS, NUM_PICTURES
 from browser_page import LessonPage
 
 from course_lib.authoring.testing.browser_lab import (
@@ -56,18 +57,37 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def lesson(lab: RunningLab, browser: Any) -> Iterator[Callable[[str], LessonPage]]:
     """``lesson("00_start_here.ipynb")`` opens a part in a page of its own; its kernel ends with the test."""
-    pages = []
+    contexts = []
 
     def opened(part: str) -> LessonPage:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
-        pages.append(context)
+        contexts.append(context)
         return LessonPage(context.new_page(), lab, part)
 
     yield opened
-    for context in pages:
-        for page in context.pages:
-            page.evaluate("""async () => {
-              const open = window.jupyterapp?.shell.currentWidget;
-              await open?.context?.sessionContext.shutdown();
-            }""")
-        context.close()
+    for context in contexts:
+        end(context)
+
+
+@pytest.fixture(scope="module")
+def forms(lab: RunningLab, browser: Any) -> Iterator[tuple[LessonPage, dict[str, int]]]:
+    """A page with every kind of form, whose reader wants no motion; and the number of each form's cell."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce")
+    page = LessonPage(context.new_page(), lab, "00_start_here.ipynb")
+    page.go_to("from course_lib")
+    cells = {name: page.run_below(source) for name, source in FORMS.items()}
+    assert page.tracebacks() == []
+    pictures = "(number) => document.querySelectorAll('.course-form img.widget-image[alt]').length === number"
+    page.page.wait_for_function(pictures, arg=NUM_PICTURES)
+    yield page, cells
+    end(context)
+
+
+def end(context: Any) -> None:
+    """Close a browser's pages, and end their kernels."""
+    for page in context.pages:
+        page.evaluate("""async () => {
+          const open = window.jupyterapp?.shell.currentWidget;
+          await open?.context?.sessionContext.shutdown();
+        }""")
+    context.close()

@@ -11,6 +11,9 @@
       const label = handle.closest(".course-paired")?.querySelector("label");
       if (label?.textContent) handle.setAttribute("aria-label", label.textContent);
     }
+    // A slider of no use now keeps its place in the order of Tab, and shows nothing when it has the focus.
+    for (const handle of form.querySelectorAll(".noUi-handle"))
+      handle.tabIndex = handle.closest(".noUi-target").hasAttribute("disabled") ? -1 : 0;
     for (const group of form.querySelectorAll(".course-question .widget-radio-box:not([role])")) {
       group.setAttribute("role", "radiogroup");
       // Radio buttons of one name are one stop of the Tab key.
@@ -22,7 +25,7 @@
   name();
   if (form.dataset.courseKeys) return;
   form.dataset.courseKeys = "kept";
-  new MutationObserver(name).observe(form, {childList: true, subtree: true, attributeFilter: ["title"]});
+  new MutationObserver(name).observe(form, {childList: true, subtree: true, attributeFilter: ["title", "disabled"]});
   // A page that names no theme is asked for its ground; one in a frame may show through what lies below.
   const root = document.documentElement;
   const {dataset, className} = document.body;

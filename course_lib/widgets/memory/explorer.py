@@ -65,7 +65,11 @@ class MemoryExplorer(Form):
         self.optimizer = widgets.Dropdown(options=list(optimizers), description="optimizer", style=style)
         self.precision = widgets.Dropdown(options=list(precisions), description="precision", style=style)
         self.recompute = widgets.Checkbox(False, description="recompute activations", indent=False)
-        self.keep = widgets.Button(description="keep for comparison", tooltip="Make the lower bar the upper one")
+        self.keep = widgets.Button(
+            description="keep for comparison",
+            tooltip="Make the lower bar the upper one",
+            layout={"width": "13em"},
+        )
         self.image = picture_box(width="768px")
         self.words = widgets.HTML()
         self._missions, self._found = tuple(missions), dict[int, str]()
