@@ -114,7 +114,9 @@ def test_a_class_with_a_stub_method_is_not_attempted():
         def __call__(self, items, num_parts):
             raise NotImplementedError("Your turn")
 
-    assert judged(SPLIT, Split).status == "not attempted"
+    verdict = judged(SPLIT, Split)
+    assert verdict.status == "not attempted"
+    assert "There is a stub left to fill: `__call__`." in verdict.message
 
 
 def test_a_stub_of_any_kind_of_method_is_not_attempted():

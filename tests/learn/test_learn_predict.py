@@ -41,7 +41,11 @@ def test_a_locked_answer_is_not_changed_and_a_sentence_says_so(name):
 def test_after_the_reveal_nothing_can_be_predicted_until_reset(name):
     p = Predict(name, "How long?", unit="ms")
     p.reveal(measured=4)
-    assert "has been shown" in repr(p.commit(4))
+    said = repr(p.commit(4))
+    assert "has been shown" in said
+    line = f'ask("{name}").reset()'
+    assert line in said
+    assert line in p.form().status.value.replace("&quot;", '"')
     assert p.value is None
     p.reset()
     p.commit(4)
@@ -152,6 +156,31 @@ def test_numbers_as_people_type_them(text, number):
     assert parse_number(text, "ms") == number
 
 
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("40 times", "times"),
+        ("40x", "times"),
+        ("40 ×", "x"),
+        ("40 percent", "%"),
+        ("40 per cent", "%"),
+        ("40%", "%"),
+        ("40 micro-batches", "micro-batches"),
+        ("40 micro-batch", "micro-batches"),
+        ("40 times", "times the loss"),
+        ("40 GB", "GB"),
+    ],
+)
+def test_a_number_may_have_its_unit_in_other_words(text, unit):
+    assert parse_number(text, unit) == 40
+
+
+@pytest.mark.parametrize(("text", "unit"), [("4 MiB", "KiB"), ("a few", "KiB"), ("4 MB", "MB/s")])
+def test_another_unit_is_refused_with_the_one_that_is_asked_for(text, unit):
+    with pytest.raises(ValueError, match=f"{text}' is not a number; write it in {unit}, like 12 or 0.5"):
+        parse_number(text, unit)
+
+
 @pytest.mark.parametrize("text", ["40 µs", "40μs", "40 us", "40"])
 def test_microseconds_as_people_type_them(text):
     assert parse_number(text, "µs") == 40
@@ -218,6 +247,14 @@ def test_the_reveal_of_an_order(name):
     assert "measured: b, a, c." in repr(shown)
 
 
+def test_a_table_has_no_empty_column(name):
+    p = Predict(name, "?")
+    assert "÷" not in p.reveal(measured=10)._html()
+    p.reset()
+    p.commit(5)
+    assert "÷ measured" in p.reveal(measured=10)._html()
+
+
 @pytest.mark.parametrize(("measured", "right"), [(10, True), (12, True), (13, False), (0, False)])
 def test_a_number_within_a_quarter_is_right(name, measured, right):
     p = Predict(name, "?")
@@ -232,6 +269,9 @@ def test_a_number_within_a_quarter_is_right(name, measured, right):
         (1, "bytes", "1 byte"),
         (1023, "bytes", "1,023 bytes"),
         (1.5, "GiB", "1.5 GiB"),
+        (100, "kB", "100 kB"),
+        (1500, "kB", "1.5 MB"),
+        (36.5, "GB", "36.5 GB"),
         (0.42, "ms", "420 µs"),
         (1500, "ms", "1.5 s"),
         (90, "s", "90 s"),

@@ -49,7 +49,7 @@ class TestToldRuns(ToldRuns):
     def test_gigabytes_are_shown_as_they_were_asked_for(self):
         ask("11.kept").commit(36.5)
         shown = repr(reveal("11.kept", KEPT_BYTES, 8192, LLAMA))
-        assert "36.5 GB of 10⁹ bytes" in shown
+        assert "36.5 GB" in shown
         assert "GiB" not in shown
 
 

@@ -15,7 +15,14 @@ from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Exercis
 from course_lib.learn.display.repr_cleanup import folded
 from course_lib.learn.display.verdict import Verdict
 from course_lib.learn.judging.compare import difference
-from course_lib.learn.judging.failure import NotAnAnswer, NotAttempted, describe, is_stub, says_your_turn
+from course_lib.learn.judging.failure import (
+    NotAnAnswer,
+    NotAttempted,
+    describe,
+    empty_methods,
+    is_stub,
+    says_your_turn,
+)
 from course_lib.learn.judging.judge import AGAIN
 from course_lib.learn.records.store import record
 from course_lib.learn.sandbox.forbidden_names import mentions
@@ -33,7 +40,7 @@ from course_lib.learn.sandbox.state_guard import GRADIENTS_OFF, LEFT, LEFT_BEHIN
 __all__ = ["check", "judged"]
 
 _RANKS = ("RankTimeout", "RankFailed")  # the message tells of ranks, not of a line
-_STUB = "There is a stub left to fill. Write your answer in the cell, run it, then run this check again."
+_STUB = "There is a stub left to fill{}. Write your answer in the cell, run it, then run this check again."
 
 _GENERATOR = (
     "Your function is a generator: it has a `yield` in it, so calling it runs nothing of it. Give what it has with "
@@ -82,8 +89,8 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
     try:
         with _quiet(text), kept_state():
             status, message, more = _try(exercise, answer)
-    except NotAttempted:
-        status, message = "not attempted", _STUB
+    except NotAttempted as error:
+        status, message = "not attempted", _STUB.format(f": {error}" if error.args else "")
     except NotAnAnswer as error:
         status, message = "not yet", str(error)
     except TimeIsUp as error:
@@ -92,7 +99,7 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
         status, message = "blocked", "The check was interrupted. Run it again when you are ready."
     except BaseException as error:
         if says_your_turn(error):
-            status, message = "not attempted", _STUB
+            status, message = "not attempted", _STUB.format("")
         else:
             message = f"Your code raised {_named(describe(error, answer))}."
     if runs_on := running_on(threads):
@@ -111,7 +118,7 @@ def _quiet(text: CappedText) -> Iterator[None]:
 
 def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
     if is_stub(answer):
-        raise NotAttempted
+        raise NotAttempted(*filter(None, [empty_methods(answer)]))
     _need_what_is_asked_for(exercise, answer)
     named = mentions(answer, exercise.forbidden)
     with _limit(exercise), put_back() as left:

@@ -107,8 +107,10 @@ class Reveal(Shown):
         return f"{self.question}\n  {values}.\n  " + "\n  ".join(self._sentences())
 
     def _html(self) -> str:
-        head = ["", "value"] + ([f"÷ {self.label}"] if self.kind == "number" else [])
-        body = table(head, self._rows()) + "".join(paragraph(text) for text in self._sentences())
+        rows = self._rows()
+        is_compared = self.kind == "number" and len(rows) > 1  # with a single row the column would be empty
+        head = ["", "value"] + ([f"÷ {self.label}"] if is_compared else [])
+        body = table(head, [row[: len(head)] for row in rows]) + "".join(paragraph(text) for text in self._sentences())
         return panel("info", self.question, body)
 
 

@@ -6,21 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["quantity", "ratio"]
+__all__ = ["of_one", "quantity", "ratio"]
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _TIME_STEPS = ((60.0, "s"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-_BYTES = {
-    "bytes": 1,
-    "byte": 1,
-    "B": 1,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-    "kB": 1e3,
-    "MB": 1e6,
-    "GB": 1e9,
-}
+_BYTES = {"bytes": 1, "byte": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_DECIMAL_BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9}  # who was asked for kB, and typed 100, reads 100 kB
 _BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = ("", "k", "M", "G", "T", "P")
 _SCALED = ("FLOP", "FLOPs", "FLOP/s", "B/s", "bytes/s")
@@ -43,14 +34,16 @@ def quantity(value: Any, unit: str = "") -> str:
         return _time(number * _SECONDS[unit])
     if unit in _BYTES:
         return _size(number * _BYTES[unit])
+    if unit in _DECIMAL_BYTES:
+        return _scaled(number * _DECIMAL_BYTES[unit], "B")
     if unit in _SCALED:
         return _scaled(number, unit.replace("bytes", "B"))
     if unit in ("x", "times"):
         return f"{_digits(number)} times"
-    return f"{_digits(number)} {_of_one(unit) if number == 1 else unit}".strip()
+    return f"{_digits(number)} {of_one(unit) if number == 1 else unit}".strip()
 
 
-def _of_one(unit: str) -> str:
+def of_one(unit: str) -> str:
     """What one of a count is called: micro-batches and ranks lose their ending; "GB/s" and "times the limit" stay."""
     if not unit.endswith("s") or not unit.replace("-", "").isalpha():
         return unit

@@ -18,6 +18,7 @@ __all__ = [
     "NotAnAnswer",
     "NotAttempted",
     "describe",
+    "empty_methods",
     "is_of_us",
     "is_stub",
     "is_wrong_call",
@@ -33,7 +34,7 @@ _STUB = _QUIET | {"LOAD_GLOBAL", "LOAD_CONST", "LOAD_COMMON_CONSTANT", "CALL", "
 
 
 class NotAttempted(Exception):
-    """The answer is still the stub."""
+    """The answer is still the stub; the text names those of a class's methods that are."""
 
 
 class NotAnAnswer(Exception):
@@ -123,6 +124,14 @@ def is_stub(answer: Any) -> bool:
             bool(others) and all(_raises_only(method.__code__) for method in others)
         )
     return isinstance(answer, FunctionType) and _is_empty(answer.__code__)
+
+
+def empty_methods(answer: Any) -> str:
+    """The names of a class's methods that are still to be written, for a sentence; "" for anything else."""
+    own = vars(answer).items() if isinstance(answer, type) else ()
+    return ", ".join(
+        f"`{name}`" for name, member in own if isinstance(member, FunctionType) and _raises_only(member.__code__)
+    )
 
 
 def _raises_only(code: CodeType) -> bool:

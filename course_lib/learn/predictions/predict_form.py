@@ -9,12 +9,16 @@ import ipywidgets as widgets
 
 from course_lib.forms import Form
 from course_lib.forms.show import paragraph
+from course_lib.learn.display.units import of_one
 from course_lib.learn.predictions.prediction import Prediction
 
 __all__ = ["PredictForm", "parse_number"]
 
 _LAYOUT = {"width": "auto", "min_width": "16em", "max_width": "40em"}
 _STYLE = {"description_width": "initial"}
+_TYPED_AS = {
+    "µs": ("us",), "times": ("x", "×", "time"), "x": ("times", "×", "time"), "%": ("percent", "per cent"),
+}  # fmt: skip
 _NOT_CHOSEN = "choose ..."  # its value is the empty text: an index of its own, unlike None
 
 
@@ -43,8 +47,8 @@ class PredictForm(Form):
             text = f"✓ {said}: {prediction.words(prediction.value)}. Now run the next cell."
         elif prediction.revealed:
             text = (
-                "The measurement has been shown, so this can no longer be predicted. To try once more, call "
-                "reset() on the prediction and run its cell again."
+                "The measurement has been shown, so this can no longer be predicted. To try once more, run "
+                f"`{prediction.anew}` in a cell of its own."
             )
         else:
             text = "○ Open: nobody sees your answer, and a wrong one teaches more than none."
@@ -80,15 +84,22 @@ class PredictForm(Form):
 def parse_number(text: str, unit: str = "") -> float:
     """The number that a person typed: "3.5", "3,5", "1,000", "2e6", with or without its unit."""
     text = text.strip().replace("μ", "µ")  # the Greek letter looks like the micro sign
-    ending = "us" if unit == "µs" and text.endswith("us") else unit
-    plain = text.removesuffix(ending).strip().replace("_", "").replace(" ", "")
+    ending = max((each for each in _units_as_typed(unit) if text.lower().endswith(each.lower())), key=len, default="")
+    plain = text[: len(text) - len(ending)].strip().replace("_", "").replace(" ", "")
     if plain.count(",") == 1 and "." not in plain and not re.search(r",\d{3}$", plain):
         plain = plain.replace(",", ".")  # a decimal comma
     try:
         number = float(plain.replace(",", ""))
     except ValueError:
-        raise ValueError(f"{text!r} is not a number; write it like 12 or 0.5") from None
+        within = f" in {unit}," if unit else ""
+        raise ValueError(f"{text!r} is not a number; write it{within} like 12 or 0.5") from None
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _units_as_typed(unit: str) -> set[str]:
+    """What may stand behind a number: the unit, its first word, one of it, and other ways to write it."""
+    first = unit.partition(" ")[0]
+    return {unit, first, of_one(unit), *_TYPED_AS.get(first, ())}
 
 
 def _inputs(prediction: Prediction) -> list[widgets.Widget]:

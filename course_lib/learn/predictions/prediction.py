@@ -74,13 +74,18 @@ class Prediction:
     def revealed(self) -> bool:
         return self._kept.revealed
 
+    @property
+    def anew(self) -> str:
+        """The line that opens it again."""
+        return f'ask("{self.name}").reset()'
+
     def lock(self, value: Any) -> str:
         """Lock an answer; the sentence that says how things stand now. Raises ``ValueError`` for the wrong kind."""
         answer = self._checked(value)
         if self._kept.locked and answer != self._kept.value:
-            text = f"Your answer is locked: {self.words(self._kept.value)}. `reset()` opens it."
+            text = f"Your answer is locked: {self.words(self._kept.value)}. `{self.anew}` opens it."
         elif self._kept.revealed and not self._kept.locked:
-            text = "The measurement has been shown, so it cannot be predicted; `reset()` begins afresh."
+            text = f"The measurement has been shown, so it cannot be predicted; `{self.anew}` begins afresh."
         else:
             self._kept.value, self._kept.locked = answer, True
             text = f"Your answer is locked: {self.words(answer)}. Now run the next cell."

@@ -47,11 +47,14 @@ def _groups(sizes: Mapping[str, int]) -> Explanation:
         "`init_device_mesh` needs one call of `split_group` for each axis, if `init_process_group` was told the "
         "`device_id`.",
         misreadings={
-            len(sizes): "In so many it is a member. `new_group` is a collective of the whole job.",
+            len(
+                sizes
+            ): "Of that many it is a member. But `new_group` is a collective of the whole job: each rank calls "
+            "it for every group.",
             sum(sizes.values()): "That adds the sizes up: how many ranks its own groups have. There is one group for "
             "every place along the *other* axes.",
             num_ranks: "That is how many ranks there are.",
-            num_ranks * len(sizes): "So many there would be, if each rank had its groups to itself. It shares them.",
+            num_ranks * len(sizes): "There would be that many if each rank had its groups to itself. It shares them.",
         },
     )
 
@@ -109,19 +112,21 @@ def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[st
     return Explanation(
         measured=round(measured, 1),
         model=round(wrong_s / right_s, 1),
-        because=f"In the right order `tp` takes {tp_s[0] * 1e3:.0f} ms within the node and the gradients "
+        because=f"By the model, in the right order `tp` takes {tp_s[0] * 1e3:.0f} ms within the node and the gradients "
         f"{dp_s[1] * 1e3:.0f} ms between nodes; in the wrong one `tp` takes {tp_s[1] * 1e3:.0f} ms and the gradients "
         f"{dp_s[0] * 1e3:.0f} ms. One of the two has to cross in any order. And the job is right, so nothing but the "
         "clock will tell.",
         misreadings={
-            round(ratio): "So much slower is the link. But the gradients have to cross in the right order, and in the "
+            round(
+                ratio
+            ): "The link is that much slower. But the gradients have to cross in the right order, and in the "
             "wrong one they get the fast link in exchange.",
             round(tp_s[0] / dp_s[0]): "That is how the bytes of the two axes compare. Multiply each by the time of its "
             "link, and add up, for both orders.",
             1: "The bytes are the same in both orders. The links that they take are not.",
         },
         apart="Each message has a start that the model leaves out, and a busy machine is late with some of them. The "
-        "table has the times: are both orders late by about as much?",
+        "times stand above: are both orders late by about as much?",
     )
 
 

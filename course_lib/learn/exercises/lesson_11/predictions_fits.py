@@ -10,7 +10,7 @@ from course_lib.plan import Decoder, StepParts
 __all__ = ["FITS"]
 
 _GB, _GIB = 1e9, 2**30
-_UNIT = "GB of 10⁹ bytes"  # a plain GB would be shown in GiB
+_UNIT = "GB"
 
 _ROOMS = ("less than 80", "80", "more than 80")
 
