@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,11 @@ def row_name(job: CapstoneJob, mesh: str, *, paced: bool = False) -> str:
 
 
 def mark_of(job: CapstoneJob) -> str:
-    """Eight letters that change when anything of the job does: a record is of one job."""
-    said = repr((job.job, job.ranks, job.nodes, job.memory_bytes))
+    """Eight letters that change when any number of the job does: a record is of one job.
+
+    Of values alone: a class or a field that gets another name leaves the job as it was.
+    """
+    said = repr((astuple(job.job), job.ranks, job.nodes, job.memory_bytes))
     return hashlib.blake2b(said.encode(), digest_size=4).hexdigest()
 
 
