@@ -36,25 +36,23 @@ def _partner(groups: Mapping[str, Sequence[int]]) -> Explanation:
 
 def _groups(sizes: Mapping[str, int]) -> Explanation:
     """From the sizes of a mesh by axis: how many groups there are along all its axes."""
-    num_ranks = prod(sizes.values())
+    num_axes, num_ranks = len(sizes), prod(sizes.values())
     along = {axis: num_ranks // size for axis, size in sizes.items()}
     listed = ", ".join(f"{number:,} along `{axis}`" for axis, number in along.items())
     return Explanation(
         measured=sum(along.values()),
         label="computed",
         because=f"{listed}: an axis has a group for every place along the others, and every rank makes all of them to "
-        f"be in {len(sizes)} of them. With NCCL that is many calls in which a rank has no part. PyTorch's "
+        f"be in {num_axes} of them. With NCCL that is many calls in which a rank has no part. PyTorch's "
         "`init_device_mesh` needs one call of `split_group` for each axis, if `init_process_group` was told the "
         "`device_id`.",
         misreadings={
-            len(
-                sizes
-            ): "Of that many it is a member. But `new_group` is a collective of the whole job: each rank calls "
+            num_axes: "Of that many it is a member. But `new_group` is a collective of the whole job: each rank calls "
             "it for every group.",
             sum(sizes.values()): "That adds the sizes up: how many ranks its own groups have. There is one group for "
             "every place along the *other* axes.",
             num_ranks: "That is how many ranks there are.",
-            num_ranks * len(sizes): "There would be that many if each rank had its groups to itself. It shares them.",
+            num_ranks * num_axes: "There would be that many if each rank had its groups to itself. It shares them.",
         },
     )
 
@@ -108,7 +106,7 @@ def _cut(orders: Sequence[Mesh]) -> Explanation:
 def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[str, Sequence[float]]) -> Explanation:
     """From the measured ratio, what the model says of both orders, and each axis' (within_s, between_s)."""
     tp_s, dp_s = seconds["tp"], seconds["dp_replicate"]
-    ratio = tp_s[1] / tp_s[0]
+    slower = round(tp_s[1] / tp_s[0])
     return Explanation(
         measured=round(measured, 1),
         model=round(wrong_s / right_s, 1),
@@ -117,9 +115,7 @@ def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[st
         f"{dp_s[0] * 1e3:.0f} ms. One of the two has to cross in any order. And the job is right, so nothing but the "
         "clock will tell.",
         misreadings={
-            round(
-                ratio
-            ): "The link is that much slower. But the gradients have to cross in the right order, and in the "
+            slower: "The link is that much slower. But the gradients have to cross in the right order, and in the "
             "wrong one they get the fast link in exchange.",
             round(tp_s[0] / dp_s[0]): "That is how the bytes of the two axes compare. Multiply each by the time of its "
             "link, and add up, for both orders.",
