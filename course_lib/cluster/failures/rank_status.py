@@ -191,4 +191,6 @@ def _stack_of(thread: int) -> tuple[Frame, ...]:
     summary = list(traceback.extract_stack(frame)) if frame is not None else []
     while summary and summary[-1].filename.replace("\\", "/").endswith(_AROUND_WAIT):
         summary.pop()
-    return tuple(Frame(f.filename, f.lineno or 0, f.name) for f in summary)
+    # From a list: a tuple that grows raises SystemError when the main thread holds all that the collector knows, as
+    # the capstone's limit of memory does; this thread would end, and the rank answer no more.
+    return tuple([Frame(f.filename, f.lineno or 0, f.name) for f in summary])

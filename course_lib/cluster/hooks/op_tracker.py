@@ -228,7 +228,8 @@ class OpTracker:
 
     def dropped(self) -> tuple[PendingOp, ...]:
         """Messages whose ``Work`` was forgotten before anybody had waited."""
-        return tuple(entry.snapshot() for entry in self._entries() if entry.is_message and entry.work() is None)
+        known = [entry.snapshot() for entry in self._entries() if entry.is_message and entry.work() is None]
+        return tuple(known)  # asked from another thread, as _stack_of says
 
     def unwaited(self) -> tuple[PendingOp, ...]:
         """Everything begun in this call that nobody has waited for, over or not, but for what has a future."""
