@@ -57,7 +57,9 @@ NO_NUMBER = "no number: "
 
 # Of whole parameters, which are cut by rows: some ranks have fewer rows of one, or none.
 _SHAPES = {"up.weight": (48, 64), "norm.weight": (3,), "down.weight": (64, 48), "scale": (1, 5)}
-_FROZEN = "positions.weight"
+_FROZEN = "positions.weight"  # has no gradient in any case
+_PLACE_OF_FROZEN = {LONG: 0, ALL_SMALL: 2, ONE_LARGE: 0}  # among the shards; in other cases the last one
+_TURNED = "down.weight"  # its gradient is not contiguous, as a transposed product leaves it
 # In units of max_norm.
 _OWN_NORM = {LONG: 3.0, ALL_SMALL: 0.8, ONE_LARGE: 0.5, SHORT: 0.1, ZEROS: 0.0, FEW: 1.5}
 _MAX_NORM = {LONG: 2.0, ALL_SMALL: 5.0, ONE_LARGE: 4.0, SHORT: 40.0, ZEROS: 1.0, FEW: 0.5}
@@ -87,10 +89,14 @@ def gradients_of(kind: str, rank: int, world_size: int) -> dict[str, Tensor | No
     if kind == ONE_LARGE and rank == 1:
         wanted *= 6
     scale = wanted / _norm(found.values())
-    none = {_FROZEN: None}
+    made: dict[str, Tensor | None] = {name: (scale * gradient).to(dtype) for name, gradient in found.items()}
     if kind == FEW and rank == 1:
-        return {**dict.fromkeys(found), **none}
-    return {**{name: (scale * gradient).to(dtype) for name, gradient in found.items()}, **none}
+        made = dict.fromkeys(found)
+    elif kind != LONG:
+        made[_TURNED] = (scale * found[_TURNED]).to(dtype).mT.contiguous().mT
+    in_order = list(made.items())
+    in_order.insert(_PLACE_OF_FROZEN.get(kind, len(in_order)), (_FROZEN, None))
+    return dict(in_order)
 
 
 def _norm(gradients: Any) -> float:
