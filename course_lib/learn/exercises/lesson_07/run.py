@@ -34,6 +34,13 @@ def _compare(right: Any, got: Any) -> str:
         found = _close(want, got.gradients[name]) if name in got.gradients else "there is none"
         if found:
             return f"the gradient of `{name}`: {found}"
+    if got.row_after != right.row:
+        return (
+            f"the gradients are right, and `row` has changed: it was {_row(right.row)} and is {_row(got.row_after)} now"
+        )
+    if got.held and got.sent:
+        made, begun = got.held[0]
+        return f"the gradients are right, and what {made} made had not set out when {begun} began"
     if got.sent > _ROOM * right.num_messages:
         return (
             f"the gradients are right, and this rank sent as much as {got.sent:.1f} messages, where "
@@ -131,6 +138,15 @@ def _other_micro_batches(evidence: Evidence) -> bool:
     return is_lost or _somewhere(_other_numbers)(evidence)
 
 
+def _is_held_back(outcome: AnswerOutcome) -> bool:
+    return isinstance(outcome.got, RunSeen) and outcome.difference.endswith(" began") and bool(outcome.got.held)
+
+
+def _holds_back(evidence: Evidence) -> bool:
+    """All that is wrong is that messages set out late; at every result."""
+    return all(map(_is_held_back, evidence.wrong))
+
+
 def _story(evidence: Evidence) -> str:
     """Where the ranks stood when the last layout failed."""
     error = evidence.outcomes[-1].error
@@ -174,10 +190,19 @@ RUN = Exercise(
         ),
         Mistake(
             "one-room",
-            "All that arrives goes into one and the same tensor. The stage needs the input of a micro-batch until its "
-            "backward: make a new `stage.room()` for each message.",
+            "What arrives is written into a tensor that still holds the input of an earlier micro-batch. The stage "
+            "needs that until its backward: make a new `stage.room()` for each message.",
             wrong_runs.one_room,
             _somewhere(lambda right, got: bool(got.overwritten)),
+        ),
+        Mistake(
+            "held-back",
+            "The gradients are right. But what an action had made was still in hand when the next one ran, so the "
+            "neighbour waits for something that is ready. What an "
+            "action has made sets out before the next action runs, whether that receives something or not.",
+            wrong_runs.until_the_next_receive,
+            _holds_back,
+            shows=_is_held_back,
         ),
         Mistake(
             "nothing-travels",

@@ -94,16 +94,27 @@ class RunSeen:
     overwritten: list[int] = field(default_factory=list)  # micro-batches into whose input another one was received
     gradients: Gradients = field(default_factory=dict)
     sent: float = 0.0  # in messages of one micro-batch
+    held: list[tuple[str, str]] = field(default_factory=list)  # what was made and had not set out when this one began
+    row_after: list[str] = field(default_factory=list)  # the row, as the answer leaves it
     calls: Sequence[Any] = ()  # as the recorder noted them
 
 
 class _Watched(RowStage):
-    """A stage that writes down what it is asked to do."""
+    """A stage that writes down what it is asked to do, and what of that had not set out by then."""
 
     seen: RunSeen
+    num_sent: Callable[[], int]
+
+    def _begin(self, action: str) -> None:
+        goes_nowhere = "F" if self.is_last else "B" if self.is_first else ""
+        alone = self.is_first and self.is_last
+        made = [] if alone else [one for one in self.seen.ran if one[0] != goes_nowhere]
+        if len(made) > self.num_sent():
+            self.seen.held.append((made[self.num_sent()], action))
+        self.seen.ran.append(action)
 
     def forward(self, i: int, arrived: Tensor | None = None) -> Tensor:
-        self.seen.ran.append(f"F{i}")
+        self._begin(f"F{i}")
         if isinstance(arrived, Tensor):
             place = arrived.data_ptr()
             held = [each for each, (given, _) in self._saved.items() if given.data_ptr() == place]
@@ -111,7 +122,7 @@ class _Watched(RowStage):
         return super().forward(i, arrived)
 
     def backward(self, i: int, arrived: Tensor | None = None) -> Tensor | None:
-        self.seen.ran.append(f"B{i}")
+        self._begin(f"B{i}")
         return super().backward(i, arrived)
 
 
@@ -124,9 +135,12 @@ def try_run(answer: Answer, me: Rank, layout: RunLayout) -> RunSeen:
     mse = nn.functional.mse_loss
     stage = _Watched(me, layout.stages(), layout.batch(), schedule.num_micro_batches, mse, shape)
     stage.seen = RunSeen()
+    row = layout.row(me.rank)
     with Recorder(me.rank) as recorder:
-        answer(me, layout.row(me.rank), stage)
+        stage.num_sent = lambda: sum(bool(call.sent_bytes) for call in recorder.calls)
+        answer(me, row, stage)
     seen = stage.seen
+    seen.row_after = row
     seen.gradients = _gradients(stage.module)
     seen.sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / stage.room().nbytes
     seen.calls = recorder.calls

@@ -20,6 +20,7 @@ __all__ = [
     "never_waits",
     "one_digit",
     "one_room",
+    "until_the_next_receive",
     "without_messages",
 ]
 
@@ -123,6 +124,22 @@ def _together(me: Any, row: Sequence[str], stage: Any, *, flushes: bool = True) 
         going = [send(made.contiguous(), after)] if _is_there(me, after) else []
     if flushes:
         exchange(going)
+
+
+def until_the_next_receive(me: Any, row: list[str], stage: Any) -> None:
+    """What was made goes out with the next receive, and not with the next action."""
+    held: list[Any] = []
+    for action in row:
+        kind, i = action[0], int(action[1:])
+        before, after = _peers(me, kind)
+        arrived = stage.room() if _is_there(me, before) else None
+        if arrived is not None:
+            exchange([*held, recv(arrived, before)])
+            held = []
+        made = (stage.forward if kind == "F" else stage.backward)(i, arrived)
+        if _is_there(me, after):
+            held.append(send(made.contiguous(), after))
+    exchange(held)
 
 
 def by_the_course(me: Any, row: list[str], stage: Any) -> None:
