@@ -6,6 +6,7 @@ from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_08.along_cases import KINDS, right, trial
 from course_lib.learn.exercises.lesson_08.along_mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_08.gates import need_gate
+from course_lib.learn.exercises.lesson_08.gates_cases import KEPT_BACK
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.wrong_along import AlongByTheLibrary
 
@@ -14,7 +15,12 @@ __all__ = ["ALONG"]
 ALONG = Exercise(
     name="08.along",
     title="Two gates along the positions",
-    judge=by_steps([Case(kind, (kind,), right(kind)) for kind in KINDS], trial, check=need_gate),
+    judge=by_steps(
+        [Case(kind, (kind,), right(kind)) for kind in KINDS],
+        trial,
+        check=need_gate,
+        words={KEPT_BACK: "the numbers are right, and the gradient that came to a gate was "},
+    ),
     mistakes=MISTAKES,
     hints=(
         "Forward at the entrance each rank has *some* positions, and the region needs all. Forward at the exit each "

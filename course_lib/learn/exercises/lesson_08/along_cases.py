@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_08.gates_cases import own
-from course_lib.learn.exercises.lesson_08.step import StepSeen, seen_again, take_step
+from course_lib.learn.exercises.lesson_08.gates_cases import KEPT_BACK, own
+from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import (
     CALLED,
     OUTPUT,
@@ -43,27 +43,39 @@ def _start(kind: str, rank: int, world_size: int, number: int) -> Tensor:
 
 def trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
     """The report of an answer on this rank."""
-    seen = seen_again(partial(_step, answer, me, kind), me.world_size)
+    overwritten: list[str] = []
+    seen = seen_again(partial(_step, answer, me, kind, overwritten), me.world_size)
     if isinstance(seen.outputs, str):
         return {OUTPUT: seen.outputs, CALLED: seen.ready_made}
     size, width = _SHAPES[kind]
     most_bytes = 8 * size * width * (me.world_size - 1)  # what a ring sends of one half
     there, back = (_in_words(kind, calls, most_bytes) for calls in (seen.forward, seen.backward))
-    return reported(seen.outputs[0], seen.gradients, there, back, manners_of(seen))
+    report = reported(seen.outputs[0], seen.gradients, there, back, manners_of(seen))
+    return {**report, KEPT_BACK: overwritten[0] if overwritten else AS_IT_WAS}
 
 
-def _step(answer: Any, me: Rank, kind: str, number: int) -> StepSeen:
+def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int) -> StepSeen:
     leaves = {"x": leaf(_start(kind, me.rank, me.world_size, number), me)}
     handed = {"x": leaves["x"] * 1.0}  # it comes from the layers before
+
+    came: list[tuple[Tensor, Tensor]] = []  # a gradient that comes to a gate, and what it was
+
+    def through(x: Tensor, is_entrance: bool) -> Any:
+        passed = answer.apply(x, is_entrance)
+        if isinstance(passed, Tensor) and passed.requires_grad:
+            passed.register_hook(lambda grad: came.append((grad, grad.clone())))
+        return passed
 
     def run() -> Any:
         x: Any = handed["x"]
         if kind != LEAVE:
-            x = answer.apply(x, True)
+            x = through(x, True)
             x = own(x, me.rank) if isinstance(x, Tensor) else x
-        return answer.apply(x, False) if kind != ENTER and isinstance(x, Tensor) else x
+        return through(x, False) if kind != ENTER and isinstance(x, Tensor) else x
 
-    return take_step(me, run, leaves, handed, weighted_sum)
+    seen = take_step(me, run, leaves, handed, weighted_sum)
+    overwritten += ["overwritten" for grad, was in came if not torch.equal(grad, was)]
+    return seen
 
 
 def _in_words(kind: str, calls: Sequence[Call], most_bytes: int) -> str:
@@ -89,6 +101,7 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
             outputs = tuple(entered) if kind == ENTER else joined
         torch.stack([weighted_sum(output) for output in outputs]).sum().backward()
         gradient = of_ranks[rank].grad
-        return reported(outputs[rank].detach(), {"x": gradient}, _halves(kind), _halves(kind), manners())
+        report = reported(outputs[rank].detach(), {"x": gradient}, _halves(kind), _halves(kind), manners())
+        return {**report, KEPT_BACK: AS_IT_WAS}
 
     return expected

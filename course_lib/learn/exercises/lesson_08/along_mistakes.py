@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
+from course_lib.learn.exercises.lesson_08.along_cases import BOTH, ENTER, LEAVE
+from course_lib.learn.exercises.lesson_08.gates_cases import KEPT_BACK
 from course_lib.learn.exercises.lesson_08.gates_mistakes import (
     FLAG_NOT_KEPT,
     ONE_GRADIENT_SHORT,
@@ -12,6 +17,7 @@ from course_lib.learn.exercises.lesson_08.gates_mistakes import (
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
 from course_lib.learn.exercises.lesson_08.wrong_along import (
+    LastFlag,
     along,
     features_shared_out,
     joined,
@@ -23,6 +29,8 @@ from course_lib.learn.exercises.lesson_08.wrong_along import (
     own_rows,
     same,
     shared_out,
+    shared_out_of_zeroed,
+    summed_among_zeros,
     summed_and_cut,
 )
 from course_lib.learn.exercises.lesson_08.wrong_gates import lost_flag, one_gradient
@@ -33,14 +41,37 @@ _WAYS = (joined, shared_out), (shared_out, joined)  # of a right gate: forward a
 
 
 def _gradient_of_another_shape(evidence: Evidence) -> bool:
+    """At a gate by itself."""
+    return _is_of_another_shape(evidence) and not evidence.wrong[-1].case.startswith(BOTH)
+
+
+def _only_with_two_gates(evidence: Evidence) -> bool:
+    """Each gate by itself is right, and of two in a row one gives back another shape."""
+    return _is_of_another_shape(evidence) and all(outcome.case.startswith(BOTH) for outcome in evidence.wrong)
+
+
+def _is_of_another_shape(evidence: Evidence) -> bool:
     return evidence.error is not None and "invalid gradient" in evidence.error.message
 
 
-def _twice_as_dear(evidence: Evidence) -> bool:
-    """All numbers are right, and an all-reduce was called."""
-    return all(differs_in(o, FORWARD, BACKWARD) for o in evidence.wrong) and all(
-        "all_reduce" in o.got[FORWARD] + o.got[BACKWARD] for o in evidence.wrong
-    )
+def _all_reduces(*places: tuple[str, str]) -> Callable[[Evidence], bool]:
+    """All numbers are right, and of the gates by themselves these all-reduce, at least one of them, and no others.
+
+    A place is a kind of case and a way, FORWARD or BACKWARD.
+    """
+
+    def recognise(evidence: Evidence) -> bool:
+        if not all(differs_in(outcome, FORWARD, BACKWARD) for outcome in evidence.wrong):
+            return False
+        seen = {
+            (kind, way)
+            for outcome in evidence.wrong
+            for kind, way in itertools.product((ENTER, LEAVE), (FORWARD, BACKWARD))
+            if outcome.case.startswith(kind) and "all_reduce" in outcome.got[way]
+        }
+        return bool(seen) and seen <= set(places)
+
+    return recognise
 
 
 MISTAKES = (
@@ -107,7 +138,29 @@ MISTAKES = (
         "reduce-scatter, and the whole sum in memory for a moment. Each rank needs the sum for its own positions "
         "alone.",
         along(enter=(joined, summed_and_cut), leave=(summed_and_cut, joined)),
-        _twice_as_dear,
+        _all_reduces((ENTER, BACKWARD), (LEAVE, FORWARD)),
+    ),
+    Mistake(
+        "gathers-by-all-reduce",
+        "The numbers are right. But where every rank needs the parts of all, you all-reduce, which sends twice the "
+        "bytes: the parts stand side by side, and there is nothing to add up. An all-gather brings each to all ranks.",
+        along(enter=(summed_among_zeros, shared_out), leave=(shared_out, summed_among_zeros)),
+        _all_reduces((ENTER, FORWARD), (LEAVE, BACKWARD)),
+    ),
+    Mistake(
+        "overwrites-the-gradient",
+        "The numbers are right, and the gradient that came to `backward` has been overwritten. Autograd may still need "
+        "that tensor for another path, such as that of a residual: work on a copy of it.",
+        along(enter=(joined, shared_out_of_zeroed)),
+        lambda evidence: all(differs_in(outcome, KEPT_BACK) for outcome in evidence.wrong),
+    ),
+    Mistake(
+        "flag-beside-ctx",
+        "Each gate is right by itself, and of two in a row one gives back a gradient of another shape. Usually "
+        "`backward` of one then takes itself for the other. Which gate it is has to be kept for each use on its own, "
+        "and `ctx` is that place; a variable outside, or of the class, holds what was written there last.",
+        LastFlag,
+        _only_with_two_gates,
     ),
     Mistake("flag-not-kept", FLAG_NOT_KEPT, lost_flag(*_WAYS), raised_about_the_flag),
     Mistake("one-gradient-short", ONE_GRADIENT_SHORT, one_gradient(*_WAYS), raised_about_gradients),

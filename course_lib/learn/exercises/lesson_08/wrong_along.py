@@ -17,6 +17,7 @@ from course_lib.parallel.tensor import all_gather_reduce_scatter, reduce_scatter
 
 __all__ = [
     "AlongByTheLibrary",
+    "LastFlag",
     "along",
     "features_shared_out",
     "joined",
@@ -28,6 +29,8 @@ __all__ = [
     "own_rows",
     "same",
     "shared_out",
+    "shared_out_of_zeroed",
+    "summed_among_zeros",
     "summed_and_cut",
 ]
 
@@ -92,6 +95,20 @@ def own_among_zeros(part: Tensor) -> Tensor:
     return whole
 
 
+def summed_among_zeros(part: Tensor) -> Tensor:
+    """Right, and twice as dear as an all-gather."""
+    whole = own_among_zeros(part)
+    dist.all_reduce(whole)
+    return whole
+
+
+def shared_out_of_zeroed(summand: Tensor) -> Tensor:
+    """Right, and nothing is left of what came."""
+    mine = shared_out(summand)
+    summand.zero_()
+    return mine
+
+
 def _every(part: Tensor) -> list[Tensor]:
     parts = [torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, part.contiguous())
@@ -103,6 +120,21 @@ def along(
 ) -> type[Function]:
     """A gate with these ways (forward, backward) at its entrance and at its exit."""
     return gate(enter, leave)
+
+
+class LastFlag(Function):
+    """Keeps the flag in the class, where the last use writes over the one before."""
+
+    is_entrance = False
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, is_entrance: bool) -> Tensor:
+        LastFlag.is_entrance = is_entrance
+        return joined(x) if is_entrance else shared_out(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        return (shared_out if LastFlag.is_entrance else joined)(grad), None
 
 
 class AlongByTheLibrary(Function):
