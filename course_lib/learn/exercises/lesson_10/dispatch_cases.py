@@ -36,6 +36,7 @@ class DispatchKind:
     HOME = "tokens all of whose experts are on their own rank"
     IDLE = "no token for any expert but rank 0's"
     NONE = "no tokens on rank 1"
+    ANEW = "as many tokens as in the first case, of another batch"
 
 
 KINDS = (
@@ -46,6 +47,7 @@ KINDS = (
     DispatchKind.HOME,
     DispatchKind.IDLE,
     DispatchKind.NONE,
+    DispatchKind.ANEW,  # the last one is tried after the first in one process: what is kept of that shape is wrong here
 )
 
 _TOP_K = {DispatchKind.SINGLE: 1, DispatchKind.THREE: 3}
@@ -80,7 +82,8 @@ def made_by(expert: int, rows: Tensor) -> Tensor:
 def tokens_of(kind: str, rank: int, num_ranks: int) -> Tokens:
     """The tokens of a rank, with numbers that a seed decides."""
     draw = torch.Generator().manual_seed(100 + 10 * KINDS.index(kind) + rank)
-    num_tokens = {DispatchKind.EVEN: 5, DispatchKind.NONE: 0 if rank == 1 else 6}.get(kind, 4 + 3 * rank)
+    of_kind = {DispatchKind.EVEN: 5, DispatchKind.ANEW: 5, DispatchKind.NONE: 0 if rank == 1 else 6}
+    num_tokens = of_kind.get(kind, 4 + 3 * rank)
     top_k = _TOP_K.get(kind, 2)
     rows = torch.randn(num_tokens, WIDTH, generator=draw, dtype=torch.float64)
     scores = torch.rand(num_tokens, num_experts_of(kind, num_ranks), generator=draw)
