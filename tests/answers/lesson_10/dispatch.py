@@ -1,4 +1,4 @@
-"""10.dispatch: what is kept from the first batch of a shape is wrong for the next; and words that fit all right ones."""
+"""10.dispatch: what is kept from the first batch of a shape is wrong for the next one."""
 
 from __future__ import annotations
 

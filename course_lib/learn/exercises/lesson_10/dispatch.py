@@ -233,5 +233,6 @@ DISPATCH = Exercise(
     ),
     forbidden_example=wrong_dispatches.by_the_library,
     passed="Every token has its experts' outputs, on 2, 3 and 4 ranks: with favourite experts and with some that "
-    "nobody chose, with no rows for a rank and with no tokens on one. No rank sent more than rows, outputs and some numbers need.",
+    "nobody chose, with no rows for a rank and with no tokens on one. No rank sent more than rows, outputs and some "
+    "numbers need.",
 )
