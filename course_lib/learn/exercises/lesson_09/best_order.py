@@ -82,6 +82,18 @@ _JOBS: tuple[tuple[str, dict[str, int], int, Seconds], ...] = (
         6,
         {"dp_replicate": (0.1, 0.4), "dp_shard": (0.3, 1.1), "tp": (0.2, 1.2), "pp": (0.1, 0.3)},
     ),
+    (
+        "four axes of two ranks, two on a node",
+        {"tp": 2, "pp": 2, "dp_replicate": 2, "dp_shard": 2},
+        2,
+        {"tp": (0.5, 5.0), "pp": (0.01, 0.1), "dp_replicate": (0.1, 0.6), "dp_shard": (0.1, 1.0)},
+    ),
+    (
+        "the first job again, with other waits, of microseconds",
+        {"tp": 2, "pp": 2, "dp_shard": 2},
+        4,
+        {"pp": (1e-6, 5e-5), "dp_shard": (1e-6, 2e-6), "tp": (1e-6, 9e-5)},
+    ),
     ("one node", {"pp": 2, "tp": 4}, 8, {"pp": (0.1, 0.2), "tp": (1.0, 9.0)}),
     ("one rank on a node", {"pp": 2, "tp": 2}, 1, {"pp": (0.1, 0.2), "tp": (1.0, 9.0)}),
     ("a single axis", {"dp_shard": 4}, 2, {"dp_shard": (0.1, 1.0)}),
