@@ -29,8 +29,8 @@ def threads_that_name_without_a_cause(modules, inputs):
     try:
         return threads_from_a_pool(modules, inputs)
     except ValueError as error:
-        number = error.__notes__[0].split()[-1]
-    raise RuntimeError(f"replica {number}")
+        number, words = error.__notes__[0].split()[-1], str(error)
+    raise RuntimeError(f"replica {number}: {words}")
 
 
 class ReplicaError(Exception):

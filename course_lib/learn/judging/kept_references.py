@@ -36,12 +36,17 @@ class Traces:
 
     def left(self, got: Any) -> str:
         """As the difference of a case in which nothing but this is wrong; empty where there is nothing."""
+        found = self.found(got)
+        return right_but(found) if found else ""
+
+    def found(self, got: Any) -> str:
+        """What your code does beside its result, as a clause; empty where there is nothing."""
         if self._torch is not None and self._torch.initial_seed() != self._seed:
-            return right_but(_SEEDS)
+            return _SEEDS
         if not self._is_plain(got) or not self._more(got):
             return ""
         gc.collect()  # a circle of the call's own frames is no list of the answer's
-        return right_but(_HOLDS) if self._more(got) else ""
+        return _HOLDS if self._more(got) else ""
 
     def _more(self, got: Any) -> bool:
         in_result = [id(tensor) for tensor in self._tensors_in((got,))]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
+__all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 State = dict[str, Tensor]
 Modules = list[Callable[[Any], Any]]
@@ -119,15 +119,17 @@ class _Worker(threading.Thread):
 
 
 def threads_as_a_class(modules: Modules, inputs: list[Any]) -> list[Any]:
-    """A class of threads with a future each; the error names the replica, without `from`."""
+    """A class of threads with a future each; the error names the replica and what it said, without `from`."""
     workers = [_Worker(*pair) for pair in zip(modules, inputs, strict=True)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    failed = [str(r) for r, worker in enumerate(workers) if worker.future.exception()]
+    failed = [
+        f"replica {r}: {worker.future.exception()}" for r, worker in enumerate(workers) if worker.future.exception()
+    ]
     if failed:
-        raise RuntimeError(f"replica {failed[0]}")
+        raise RuntimeError(failed[0])
     return [worker.future.result() for worker in workers]
 
 
@@ -199,6 +201,13 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     ),
     "03.threads": (threads_from_a_pool, threads_as_a_class, threads_with_a_queue),
     "03.load": (load_guarded_by_the_library, load_by_hand, load_into_a_wrapper_of_its_kind, load_by_trying),
+}
+
+MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "03.threads": {
+        "fails-where-nothing-is-to-do": "neither the text nor a cell calls it without modules, and a pool of no "
+        "threads is no pool",
+    },
 }
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {

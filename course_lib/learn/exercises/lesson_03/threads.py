@@ -15,8 +15,11 @@ from course_lib.learn.exercises.lesson_03.facts import compare_facts
 from course_lib.learn.exercises.lesson_03.threads_facts import (
     CALLS,
     DONE,
+    LIMITS,
     MET,
     OUTPUTS,
+    TOLD,
+    Trial,
     expected_facts,
     facts_of,
 )
@@ -32,6 +35,7 @@ def _applying(
     late: bool = False,
     modes: bool = True,
     tell: str = "by name",
+    limit_s: float | None = None,
 ) -> Callable[..., list[Any]]:
     def apply_in_threads(replicas: list[Callable[[Tensor], Tensor]], parts: list[Tensor]) -> list[Any]:
         outputs: list[Any] = [] if by_append else [None] * len(replicas)
@@ -58,12 +62,18 @@ def _applying(
             if wait == "at once":
                 thread.join()
         for thread in threads if wait == "at the end" else ():
-            thread.join()
+            thread.join(limit_s)
         for r, error in sorted(failures.items()):
             if tell == "by name":
                 raise RuntimeError(f"replica {r} failed: {error}") from error
             if tell == "as it is":
                 raise error
+            if tell == "by name alone":
+                raise RuntimeError(f"replica {r} failed")
+            if tell == "from 1":
+                raise RuntimeError(f"replica {r + 1} failed") from error
+            if tell == "another's":
+                raise RuntimeError(f"replica {max(failures)} failed") from error
         return outputs
 
     return apply_in_threads
@@ -79,7 +89,22 @@ def _not_waited(seen: Evidence) -> bool:
     facts = _facts(seen)
     outputs = facts.get(OUTPUTS)
     missing = isinstance(outputs, list) and (len(outputs) < 4 or "no output" in outputs)
-    return missing and facts[DONE] < 4
+    return missing and facts[DONE] < 4 and LIMITS not in facts
+
+
+def _waits_for_a_time(seen: Evidence) -> bool:
+    return LIMITS in _facts(seen)
+
+
+def _told(*words: str) -> Callable[[Evidence], bool]:
+    """Of all cases that are not right, each was told in these words."""
+
+    def recognise(seen: Evidence) -> bool:
+        wrong = [outcome for outcome in seen.outcomes if not outcome.right]
+        told = [outcome.got.get(TOLD, "") if isinstance(outcome.got, dict) else "" for outcome in wrong]
+        return bool(told) and all(any(word in one for word in words) for one in told)
+
+    return recognise
 
 
 def _recorded_anyway(evidence: Evidence) -> bool:
@@ -87,7 +112,7 @@ def _recorded_anyway(evidence: Evidence) -> bool:
 
 
 def _out_of_order(seen: Evidence) -> bool:
-    outputs, expected = _facts(seen).get(OUTPUTS), expected_facts(4, True, None)[OUTPUTS]
+    outputs, expected = _facts(seen).get(OUTPUTS), expected_facts(Trial(4))[OUTPUTS]
     return outputs != expected and isinstance(outputs, list) and sorted(map(str, outputs)) == expected
 
 
@@ -102,12 +127,18 @@ THREADS = Exercise(
     title="A thread for each replica",
     judge=by_cases_apart(
         [
-            Case("four replicas", (4, True, None), expected_facts),
-            Case("four replicas, under torch.no_grad()", (4, False, None), expected_facts),
-            Case("two replicas", (2, True, None), expected_facts),
-            Case("five replicas, under torch.no_grad()", (5, False, None), expected_facts),
-            Case("a replica that fails", (4, True, 2), expected_facts),
-            Case("the first of three that fails", (3, False, 0), expected_facts),
+            Case("four replicas", (Trial(4),), expected_facts),
+            Case("four replicas, under torch.no_grad()", (Trial(4, recording=False),), expected_facts),
+            Case("two replicas, with inputs that ask for a gradient", (Trial(2),), expected_facts),
+            Case(
+                "five replicas in float64, under torch.no_grad()",
+                (Trial(5, recording=False, dtype=torch.float64),),
+                expected_facts,
+            ),
+            Case("a replica that fails", (Trial(4, failing=(2,)),), expected_facts),
+            Case("the first of three that fails", (Trial(3, recording=False, failing=(0,)),), expected_facts),
+            Case("two of four that fail", (Trial(4, failing=(1, 3)),), expected_facts),
+            Case("a replica that gives None", (Trial(3, silent=1),), expected_facts),
         ],
         call=facts_of,
         compare=compare_facts,
@@ -135,6 +166,14 @@ THREADS = Exercise(
             recognise=_not_waited,
         ),
         Mistake(
+            "waits-for-a-time",
+            "You waited for a time, and not for the threads: a replica may take longer, as here, where each sleep and "
+            "each short time limit of the caller's was over at once. `thread.join()` without a limit ends when the "
+            "thread does.",
+            _applying(limit_s=0.2),
+            recognise=_waits_for_a_time,
+        ),
+        Mistake(
             "order-of-arrival",
             "The outputs stand in the order in which the threads were done, which is chance. Give each replica a "
             "place: `results = [None] * len(modules)`, and in the thread `results[r] = ...`.",
@@ -156,9 +195,31 @@ THREADS = Exercise(
         ),
         Mistake(
             "nobody-named",
-            "An exception arrives, without a word on which replica failed. With eight devices one would like to know: "
-            '`raise RuntimeError(f"replica {r} failed: {error}") from error`.',
+            "An exception arrives, and no number in it says which replica failed. With eight devices one would like "
+            "to know: raise a new one that tells the number, and keep the old one with it.",
             _applying(tell="as it is"),
+            recognise=_told("that some replica failed"),
+        ),
+        Mistake(
+            "another-number",
+            "The exception has a number, and not that of the replica that failed. The replicas count from 0, as "
+            "`modules[r]` does.",
+            _applying(tell="from 1"),
+            recognise=_told("no number of a replica that failed"),
+        ),
+        Mistake(
+            "another's-error",
+            "Two replicas failed, and the exception names one of them with the error of the other. Who reads it looks "
+            "in the wrong place. Keep the number and the error together.",
+            _applying(tell="another's"),
+            recognise=_told("with the error of replica"),
+        ),
+        Mistake(
+            "error-lost",
+            "The exception tells which replica failed, and what went wrong there is lost: neither the error nor its "
+            "words are in it. `raise NewError(...) from error` keeps the old one with the new.",
+            _applying(tell="by name alone"),
+            recognise=_told("and not of what"),
         ),
     ),
     hints=(
