@@ -45,9 +45,11 @@ def _expected(kind: str) -> dict[str, Any]:
 def _call(answer: Any, kind: str) -> dict[str, Any]:
     world = WORLDS[kind]
     clock = Clock(world)
-    returned = answer(clock, list(world.ratios), world.pairs)
+    sizes = list(world.ratios)
+    returned = answer(clock, sizes, world.pairs)
     measured = {size: (clock.measured[size], clock.measured[2 * size]) for size in world.ratios}
-    return {"returned": returned, "measured": measured}
+    changed = sizes != list(world.ratios)
+    return {"returned": returned, "measured": measured, "overlapped": clock.overlapped, "changed": changed}
 
 
 def _compare(expected: Any, got: Any) -> str:
@@ -62,9 +64,12 @@ def _compare(expected: Any, got: Any) -> str:
     verdict, middles = returned
     if not isinstance(verdict, str) or verdict not in _VERDICTS:
         return f"the verdict is to be one of {', '.join(map(repr, _VERDICTS))}, got {short(verdict)}"
+    if got["overlapped"]:
+        return "two all-reduces ran at the same time, each beside the other: measure them one right after the other"
     if verdict != expected["verdict"]:
         return f"there {expected['verdict']!r} is right, and your trial says {verdict!r}"
-    return _middles(expected, middles) or _counts(expected, got["measured"])
+    changed = "the verdict is right, and your code changed the list of sizes that it was given: copy it first"
+    return _middles(expected, middles) or _counts(expected, got["measured"]) or (changed if got["changed"] else "")
 
 
 def _middles(expected: Mapping[str, Any], middles: Any) -> str:

@@ -76,6 +76,15 @@ def _in_blocks(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
     return _twice(time_s, sizes, pairs, measure=blocks)
 
 
+def _ones_before_twos(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
+    ratios: dict[int, list[float]] = {size: [] for size in sizes}
+    for _ in range(pairs):
+        ones, twos = [time_s(size) for size in sizes], [time_s(2 * size) for size in sizes]
+        for size, one, two in zip(sizes, ones, twos, strict=True):
+            ratios[size].append(two / one)
+    return _twice(time_s, sizes, pairs, measure=lambda _, size, __: ratios[size])
+
+
 def _point(value: float) -> Middle:
     return value, value, value
 
@@ -198,6 +207,12 @@ MISTAKES = (
         "You measure all of one size, and then all of the other. What changes on the machine meanwhile stands in the "
         "ratio as if it were of the bytes. Take the two of a ratio one right after the other.",
         _in_blocks,
+    ),
+    Mistake(
+        "pairs-apart",
+        "In each round you measure all sizes, and then twice as many bytes of each. Between the two of a ratio lie "
+        "those of the other sizes, and what changes on the machine meanwhile. Take the two one right after the other.",
+        _ones_before_twos,
     ),
     Mistake(
         "mean",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 import random
+import threading
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ LEAST, MOST = 1.8, 2.2
 OPEN = "cannot tell here"
 _KIB, _MIB = 1024, 2**20
 _SLOW = 20.0  # times as long
+_MEETING_S, _MEETINGS = 0.004, 6  # so long a call in another thread takes, as long as no two have met
 
 
 def most_measured(pairs: int) -> int:
@@ -49,13 +52,29 @@ class World:
 
 @dataclass
 class Clock:
-    """``clock(size_bytes)`` runs one all-reduce in a world; it counts what it was asked."""
+    """``clock(size_bytes)`` runs one all-reduce in a world; it counts what it was asked.
+
+    ``overlapped``: two were asked for at the same time. In the thread that made the clock no two can be.
+    """
 
     world: World
     measured: Counter[int] = field(default_factory=Counter)
+    overlapped: bool = False
     _random: random.Random = field(default_factory=lambda: random.Random(13))
+    _thread: int = field(default_factory=threading.get_ident)
+    _inside: int = 0
 
     def __call__(self, size_bytes: int) -> float:
+        self._inside += 1
+        try:
+            if threading.get_ident() != self._thread and self.measured.total() < _MEETINGS:
+                time.sleep(_MEETING_S)
+            self.overlapped |= self._inside > 1
+            return self._time_s(size_bytes)
+        finally:
+            self._inside -= 1
+
+    def _time_s(self, size_bytes: int) -> float:
         ratios = self.world.ratios
         size = size_bytes if size_bytes in ratios else size_bytes / 2
         if size not in ratios:
@@ -91,6 +110,12 @@ WORLDS: dict[str, World] = {
     ),
     "noise at one size, and another at which it is false": World(
         OPEN, {_KIB: 1.0, 64 * _MIB: 2.0}, noise={_KIB: 0.01, 64 * _MIB: 0.6}, pairs=81
+    ),
+    "three sizes in no order, of which one is open, one as claimed, and one not": World(
+        OPEN, {64 * _MIB: 2.0, _KIB: 1.0, _MIB: 2.0}, noise={64 * _MIB: 0.01, _KIB: 0.01, _MIB: 0.6}, pairs=81
+    ),
+    "a load that grows, and three sizes": World(
+        "holds", {16 * _MIB: 2.0, 4 * _MIB: 2.0, 64 * _MIB: 2.0}, grows=1.05, pairs=41
     ),
     "a load that grows with every call": World("holds", {_MIB: 2.0}, grows=1.03, pairs=41),
     "a load that grows, and a ratio of 1": World("false", {_MIB: 1.0}, grows=1.0172, pairs=41),
