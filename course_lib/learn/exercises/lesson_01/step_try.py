@@ -53,6 +53,7 @@ def step_over(
         "" if len(steps) == 1 else f"`optimizer.step()` was called {_times(len(steps))}; the step is one call",
         "" if settings == _settings(optimizer) else "the settings of the optimizer are others afterwards",
         _still_held(model),
+        _outputs_meanwhile(model),
     )
     several = model.activations.most > 0 or max(model.runs, default=0) > max(sizes)
     return {
@@ -216,6 +217,16 @@ def _still_held(model: Watched) -> str:
     if num_outputs := model.outputs.for_good():
         return f"when the step is over, {num_outputs} of the model's outputs are still held somewhere"
     return ""
+
+
+def _outputs_meanwhile(model: Watched) -> str:
+    """A name of the loop may still stand for the outputs of the piece before, and for no more."""
+    if model.outputs.most <= 1:
+        return ""
+    return (
+        f"while the model ran, its outputs of {model.outputs.most} pieces before were still held: memory climbs from "
+        "piece to piece"
+    )
 
 
 def _in_words(change: str) -> str:
