@@ -167,7 +167,14 @@ def expected_facts(trial: Trial) -> dict[str, Any]:
         return {TOLD: f"that replica {which} failed, and of what", **facts}
     recorded = ", recorded" if trial.recording else ""
     outputs = ["None" if r == trial.silent else f"output {r}{recorded}" for r in range(trial.count)]
-    told_of = {TOLD: "nothing", _DIED: "nothing", _GIVEN: "as they were", CALLS: [1] * trial.count, OUTPUTS: outputs, MET: "at the same time"}
+    told_of = {
+        TOLD: "nothing",
+        _DIED: "nothing",
+        _GIVEN: "as they were",
+        CALLS: [1] * trial.count,
+        OUTPUTS: outputs,
+        MET: "at the same time",
+    }
     return {**told_of, **facts}
 
 
