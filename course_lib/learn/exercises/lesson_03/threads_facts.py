@@ -50,7 +50,7 @@ class _Replica(nn.Module):
         with torch.enable_grad():
             self.weight = of.weight * 1  # as a real replica's, it comes from a recorded copy
 
-    def forward(self, part: Tensor) -> Tensor:
+    def forward(self, part: Tensor) -> Tensor | None:
         return self.run(part)
 
 

@@ -50,7 +50,7 @@ def _compare(expected: Any, got: Any) -> str:
     """Whole numbers count, of Python, NumPy or torch; a float is none, and no size of anything."""
     if isinstance(got, torch.Tensor) and got.dim() == 0:
         got = got.item()
-    if isinstance(got, float) and got == expected:
+    if isinstance(got, float) and isinstance(expected, int) and got == expected:
         return f"expected the whole number {expected}, got the float {got!r}"
     return difference(expected, got)
 
