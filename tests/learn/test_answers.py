@@ -24,7 +24,7 @@ def test_an_answer_gets_the_verdict_that_it_deserves(name, row):
     verdict = judged(exercises.exercise(name), row.answer)
     assert verdict.status == row.verdict, (row.why, verdict)
     if row.mistake is not None:
-        assert verdict.mistake == row.mistake, (row.why, verdict)
+        assert (verdict.mistake or "") == row.mistake, (row.why, verdict)
     told = f"{verdict.message} {verdict.evidence}"
     for words in row.words:
         assert words in told, (row.why, verdict)

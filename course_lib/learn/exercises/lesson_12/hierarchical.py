@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_12 import hierarchical_mistakes, wrong_hierarchical
+from course_lib.learn.exercises.lesson_12 import hierarchical_calls, hierarchical_mistakes, wrong_hierarchical
 from course_lib.learn.exercises.lesson_12.hierarchical_cases import (
     BETWEEN,
     INSIDE,
@@ -43,11 +43,22 @@ HIERARCHICAL = Exercise(
             hierarchical_mistakes.is_not_waited_for,
         ),
         Mistake(
+            "in-a-wider-dtype",
+            "The sum is right. Between nodes travel numbers of a wider dtype than the tensor's, so they are more bytes "
+            "than they have to be. Keep the tensor's own dtype: `row.new_empty(...)` does.",
+            wrong_hierarchical.in_float64,
+            hierarchical_calls.in_a_wider_dtype,
+        ),
+        Mistake(
             "flat",
             "The sum is right, and it is the flat all-reduce: of all ranks at once. The link between nodes carries "
             "more than it has to. First add up inside the node, so that each rank has one part of the node's sum.",
             wrong_hierarchical.flat,
-            lambda evidence: _only_sent(evidence) and hierarchical_mistakes.calls("all_reduce", "all")(evidence),
+            lambda evidence: (
+                _only_sent(evidence)
+                and hierarchical_calls.calls("all_reduce", "all")(evidence)
+                and hierarchical_calls.handed_in("all_reduce", "all", is_a_part=False)(evidence)
+            ),
         ),
         Mistake(
             "leaders",
@@ -55,7 +66,7 @@ HIERARCHICAL = Exercise(
             "have nothing to send. Where each rank has a network card of its own, those stand idle. Give every rank "
             "of the node its part.",
             wrong_hierarchical.by_leaders,
-            lambda evidence: _only_sent(evidence) and hierarchical_mistakes.leaders(evidence),
+            lambda evidence: _only_sent(evidence) and hierarchical_calls.leaders(evidence),
         ),
         Mistake(
             "exchanges-the-groups",
@@ -65,8 +76,8 @@ HIERARCHICAL = Exercise(
             wrong_hierarchical.exchanges_the_groups,
             lambda evidence: (
                 _only_sent(evidence)
-                and hierarchical_mistakes.calls("reduce_scatter", "between")(evidence)
-                and hierarchical_mistakes.calls("all_reduce", "inside")(evidence)
+                and hierarchical_calls.calls("reduce_scatter", "between")(evidence)
+                and hierarchical_calls.calls("all_reduce", "inside")(evidence)
             ),
         ),
         Mistake(
@@ -75,9 +86,16 @@ HIERARCHICAL = Exercise(
             "the same sum. After the first step a rank should have one part of it, and send no more than that.",
             wrong_hierarchical.all_of_it_between,
             lambda evidence: (
-                _only_sent(evidence)
-                and hierarchical_mistakes.handed_in("all_reduce", "between", is_a_part=False)(evidence)
+                _only_sent(evidence) and hierarchical_calls.handed_in("all_reduce", "between", is_a_part=False)(evidence)
             ),
+        ),
+        Mistake(
+            "gathers-between",
+            "The sum is right. Between nodes you gather: every node is sent the parts of all others, to add them up by "
+            "itself. With two nodes that is as much as an all-reduce sends, and with each further one it is more. "
+            "Let a collective add up: `dist.all_reduce(own, group=between)`.",
+            wrong_hierarchical.gathers_between,
+            hierarchical_calls.gathers_to_add,
         ),
         Mistake(
             "gathers-all-inside",
@@ -106,7 +124,7 @@ HIERARCHICAL = Exercise(
             "added up does not belong together. Between nodes it is the ranks of one local rank that have the same "
             "part: `group=between`.",
             wrong_hierarchical.everybody_between,
-            lambda evidence: hierarchical_mistakes.handed_in("all_reduce", "all", is_a_part=True)(evidence),
+            lambda evidence: hierarchical_calls.handed_in("all_reduce", "all", is_a_part=True)(evidence),
         ),
         Mistake(
             "averages",
@@ -151,7 +169,7 @@ HIERARCHICAL = Exercise(
         ),
         Mistake(
             "only-even-lengths",
-            "240 numbers went well, and with 241 your code ended with what stands below: parts are not equally long "
+            "240 numbers went well, and with 7 your code ended with what stands below: parts are not equally long "
             "then, and these collectives want them so. Fill the row up with zeros until its length divides.",
             wrong_hierarchical.only_even,
             hierarchical_mistakes.raised_first_in(UNEVEN),
@@ -164,9 +182,16 @@ HIERARCHICAL = Exercise(
             hierarchical_mistakes.raised_first_in(TURNED),
         ),
         Mistake(
+            "keeps-a-sum",
+            "The second of two calls with tensors of one shape gave the sum of the first: something is kept from call "
+            "to call. What a call gives depends on the numbers that it is given, so work it out each time.",
+            wrong_hierarchical.keeps_a_sum,
+            hierarchical_mistakes.gave_the_sum_before,
+        ),
+        Mistake(
             "in-float32",
-            "Right but for large whole numbers: they went through float32, which has 24 bits for them. Keep the "
-            "tensor's own dtype: `row.new_empty(...)` does.",
+            "Large whole numbers lose their last digits: what you give is as near as float32 comes, which has 24 bits "
+            "for them. Keep the tensor's own dtype: `row.new_empty(...)` does.",
             wrong_hierarchical.in_float32,
             hierarchical_mistakes.only_values_of_whole_numbers,
         ),
@@ -190,6 +215,7 @@ HIERARCHICAL = Exercise(
     ),
     forbidden=("course_lib.parallel.collectives.hierarchical_all_reduce",),
     forbidden_example=wrong_hierarchical.by_the_library,
-    passed="The sum of all ranks, on two nodes, on one, and with a rank on each: any shape and length, and no rank "
-    "sent other nodes more than its own part needs.",
+    passed="The sum of all ranks, on two nodes, on one, and with a rank on each; of float32, bfloat16, float64 and "
+    "whole numbers, of 240 numbers, of 7, of one and of none, and again with others. No rank sent other nodes more "
+    "than its own part needs, a reduce-scatter counted as half of an all-reduce.",
 )

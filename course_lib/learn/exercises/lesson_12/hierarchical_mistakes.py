@@ -14,31 +14,32 @@ from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_12.hierarchical_cases import (
     CALLS,
     FACTS,
-    FEW,
     SUM,
     UNWAITED,
     WHOLE,
     Said,
     differs,
+    gave_the_one_before,
     ranks_per_node,
     sum_of,
     tensor_of,
 )
 
 __all__ = [
-    "calls",
+    "HierarchicalTry",
+    "differing",
     "drops_the_rest",
     "gave",
-    "handed_in",
+    "gave_the_sum_before",
     "is_a_row",
     "is_not_waited_for",
     "is_too_long",
-    "leaders",
     "only_values_of_whole_numbers",
     "only_wrong",
     "out_of_range",
     "raised_first_in",
     "returns_a_part",
+    "tries",
 ]
 
 
@@ -96,7 +97,8 @@ def tries(evidence: Evidence) -> Iterator[HierarchicalTry]:
 def _is(have: Any, want: Tensor) -> bool:
     if not isinstance(have, Tensor) or have.shape != want.shape:
         return False
-    rounding = 1e-6 if have.dtype is torch.float32 else 1e-12  # a mean of whole numbers comes in float32
+    eps = torch.finfo(have.dtype).eps if have.is_floating_point() else 0.0  # a mean of whole numbers is float32
+    rounding = max(1e-12, min(8 * eps, 0.01))
     return torch.allclose(have.double(), want.double(), rtol=rounding, atol=0)
 
 
@@ -147,7 +149,7 @@ def returns_a_part(evidence: Evidence) -> bool:
     return _row_of_wrong(evidence, is_so)
 
 
-def _differing(outcome: AnswerOutcome) -> set[str]:
+def differing(outcome: AnswerOutcome) -> set[str]:
     if not isinstance(outcome.got, dict):
         return {"everything"}
     return {name for name in FACTS if differs(name, outcome.expected, outcome.got)}
@@ -157,62 +159,26 @@ def only_wrong(*names: str) -> Callable[[Evidence], bool]:
     """Whether these facts differ somewhere, and no other."""
 
     def recognise(evidence: Evidence) -> bool:
-        return evidence.error is None and all(_differing(outcome) <= {*names} for outcome in evidence.wrong)
+        return evidence.error is None and all(differing(outcome) <= {*names} for outcome in evidence.wrong)
 
     return recognise
 
 
 def is_not_waited_for(evidence: Evidence) -> bool:
-    return any(UNWAITED in _differing(one) for one in evidence.wrong if one.error is None)
+    return any(UNWAITED in differing(one) for one in evidence.wrong if one.error is None)
 
 
-# -- by calls -----------------------------------------------------------------------------------------------------
-
-
-def calls(operation: str, among: str) -> Callable[[Evidence], bool]:
-    """Whether every rank of two nodes made this call among these."""
-
-    def recognise(evidence: Evidence) -> bool:
-        found = [one for one in tries(evidence) if 1 < one.per_node < one.world_size]
-        return bool(found) and all(
-            any((said.operation, said.among) == (operation, among) for said in one.calls) for one in found
-        )
-
-    return recognise
-
-
-def handed_in(operation: str, among: str, *, is_a_part: bool) -> Callable[[Evidence], bool]:
-    """Whether such calls had a part of the tensor, or all of it, on two nodes."""
-
-    def recognise(evidence: Evidence) -> bool:
-        found = [
-            (one, said)
-            for one in tries(evidence)
-            if 1 < one.per_node < one.world_size and one.kind != FEW
-            for said in one.calls
-            if (said.operation, said.among) == (operation, among)
-        ]
-        return bool(found) and all((said.size_bytes <= one.part_bytes) == is_a_part for one, said in found)
-
-    return recognise
-
-
-def leaders(evidence: Evidence) -> bool:
-    """Whether of each node's ranks one alone made calls between nodes."""
-    found = [one for one in tries(evidence) if 1 < one.per_node < one.world_size]
-    speaks = {one.rank: any(said.among != "inside" for said in one.calls) for one in found}
-    by_node: dict[tuple[int, ...], list[bool]] = {}
-    for one in found:
-        if one.world_size == found[0].world_size:
-            by_node[tuple(one.node)] = [speaks.get(rank, False) for rank in one.node]
-    return bool(by_node) and all(sum(spoke) == 1 for spoke in by_node.values())
+def gave_the_sum_before(evidence: Evidence) -> bool:
+    """Whether every wrong sum is that of the call before."""
+    wrong = [one.outcome for one in tries(evidence) if not one.outcome.right]
+    return evidence.error is None and bool(wrong) and all(gave_the_one_before(one.expected, one.got) for one in wrong)
 
 
 # -- by lengths and errors ----------------------------------------------------------------------------------------
 
 
 def raised_first_in(*kinds: str) -> Callable[[Evidence], bool]:
-    """Whether an error, and no wait without end, is what is wrong first, in one of these cases."""
+    """Whether an error of PyTorch, and no wait without end, is what is wrong first, in one of these cases."""
 
     def recognise(evidence: Evidence) -> bool:
         error = evidence.error
@@ -233,10 +199,10 @@ def out_of_range(evidence: Evidence) -> bool:
 
 
 def drops_the_rest(evidence: Evidence) -> bool:
-    """Whether what is wrong are the last numbers of uneven lengths, as the rank had them."""
+    """Whether what is wrong are the last numbers of uneven lengths, as the rank had them, and nothing else."""
 
     def is_so(one: HierarchicalTry) -> bool:
-        if not isinstance(one.gave, Tensor) or one.gave.shape != one.total.shape:
+        if not isinstance(one.gave, Tensor) or one.gave.shape != one.total.shape or SUM not in differing(one.outcome):
             return False
         have, want = one.gave.flatten(), one.total.flatten()
         fits = len(want) // one.per_node * one.per_node
@@ -250,8 +216,8 @@ def drops_the_rest(evidence: Evidence) -> bool:
 
 
 def only_values_of_whole_numbers(evidence: Evidence) -> bool:
-    """Whether large whole numbers alone are wrong, and in their last digits."""
-    wrong = [one for one in tries(evidence) if not one.outcome.right]
+    """Whether large whole numbers alone are wrong, and in their last digits; what is narrower may cost more."""
+    wrong = [one for one in tries(evidence) if SUM in differing(one.outcome)]
     return (
         evidence.error is None
         and bool(wrong)

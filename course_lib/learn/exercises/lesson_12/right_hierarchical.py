@@ -32,7 +32,7 @@ def by_waiting(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
     size = ceil(tensor.numel() / inside.size())
     row = tensor.new_zeros(size * inside.size())
     row[: tensor.numel()] = tensor.flatten()
-    parts = [part.clone() for part in row.split(size)]
+    parts = [part.clone() for part in row.view(inside.size(), size)]
     own = torch.zeros_like(parts[0])
     dist.reduce_scatter(own, parts, group=inside, async_op=True).wait()
     dist.all_reduce(own, group=between, async_op=True).wait()

@@ -21,9 +21,12 @@ __all__ = [
     "flat",
     "forgets_between",
     "gathers_all_inside",
+    "gathers_between",
     "in_float32",
+    "in_float64",
     "in_place",
     "indexes_by_the_global_rank",
+    "keeps_a_sum",
     "keeps_the_padding",
     "keeps_the_row",
     "not_waited_for",
@@ -96,6 +99,13 @@ def gathers_all_inside(me: Rank, tensor: Tensor, inside: Any, between: Any) -> T
     row = row_of(whole, inside.size())
     own = row.chunk(inside.size())[inside.rank()].clone()
     dist.all_reduce(own, group=between)
+    return shaped(gathered(own, inside), tensor)
+
+
+def gathers_between(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
+    """The parts of all nodes on every node, which adds them up by itself."""
+    own = reduced(row_of(tensor, inside.size()), inside)
+    own = gathered(own, between).view(between.size(), -1).sum(0)
     return shaped(gathered(own, inside), tensor)
 
 
@@ -198,6 +208,22 @@ def in_float32(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
     own = reduced(row_of(tensor, inside.size()).float(), inside)
     dist.all_reduce(own, group=between)
     return shaped(gathered(own, inside), tensor).to(tensor.dtype)
+
+
+def in_float64(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
+    wide = tensor.double() if tensor.is_floating_point() else tensor
+    own = reduced(row_of(wide, inside.size()), inside)
+    dist.all_reduce(own, group=between)
+    return shaped(gathered(own, inside), tensor).to(tensor.dtype)
+
+
+def keeps_a_sum(me: Rank, tensor: Tensor, inside: Any, between: Any, sums: dict[Any, Tensor] = {}) -> Tensor:  # noqa: B006
+    key = tensor.shape, tensor.dtype
+    if key not in sums:
+        own = reduced(row_of(tensor, inside.size()), inside)
+        dist.all_reduce(own, group=between)
+        sums[key] = shaped(gathered(own, inside), tensor)
+    return sums[key].clone()
 
 
 def in_place(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
