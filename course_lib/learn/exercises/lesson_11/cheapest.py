@@ -60,7 +60,7 @@ _SIZES: tuple[tuple[str, list[Row], int, int, float, float, float], ...] = (
     ),
     (
         "three rows of equal cost",
-        [(4, 8.0, 1e9), (16, 2.0, 2e9), (8, 4.0, 3e9), (32, 1.5, 3e9)],
+        [(8, 4.0, 3e9), (4, 8.0, 1e9), (16, 2.0, 2e9), (32, 1.5, 3e9)],  # the first is neither slowest nor soonest
         100_000,
         10,
         3.0,

@@ -54,6 +54,12 @@ CASES: dict[str, Spans] = {
     "messages alone": [(2.0, 3.0, _TALK), (5.0, 5.5, _TALK)],
     "computing alone": [(2.0, 3.0, _COMPUTE), (5.0, 5.5, _COMPUTE)],
     "microseconds, after a minute": [(60.0, 60.0 + 3e-6, _TALK), (60.0 + 1e-6, 60.0 + 2e-6, _COMPUTE)],
+    "microseconds between two spans of computing": [
+        (0.0, 1.0, _TALK),
+        (0.0, 0.5, _COMPUTE),
+        (0.500004, 1.0, _COMPUTE),
+    ],
+    "a clock that begins below zero": [(-2.0, 1.0, _TALK), (-1.0, 0.5, _COMPUTE)],
     "times that are no round numbers": [(0.1, 0.7, _COMPUTE), (0.3, 1.1, _TALK), (1.7, 2.9, _TALK)],
     "forty spans": _many(),
 }

@@ -44,6 +44,7 @@ _SIZES = (
     ("a checkpoint as long as the time between failures", (12_000, 0.0072, 1000.0, 120.0)),
     ("a checkpoint half as long again as the time between failures", (12_000, 0.0072, 1500.0, 0.0)),
     ("a checkpoint six times as long as the time between failures", (24_000, 0.0072, 3000.0, 200.0)),
+    ("a checkpoint a hundred times as long as the time between failures", (24_000, 0.0072, 50_000.0, 200.0)),
 )
 CASES = tuple(Case(label, args, best_of) for label, args in _SIZES)
 

@@ -17,7 +17,7 @@ from course_lib.learn.judging.isolated_judge import by_cases_apart
 
 __all__ = ["LAYOUTS", "NODE_PLACES", "PLACE_OF", "RANK_OF", "fault_in_places", "fault_in_ranks", "places_on"]
 
-LAYOUTS: tuple[tuple[int, ...], ...] = ((8, 8, 4), (2, 2), (2, 5, 1, 3), (1, 6, 6), (1, 1, 1), (5,))
+LAYOUTS: tuple[tuple[int, ...], ...] = ((8, 8, 4), (2, 2), (2, 5, 1, 3), (1, 6, 6), (1, 1, 1), (5,), (64, 24, 8))
 PLACE_OF, RANK_OF = "place_of", "rank_of"
 _A_CLASS = "expected the class itself, with its two methods, and got something else"
 
@@ -135,6 +135,6 @@ NODE_PLACES = Exercise(
         "self.sizes[node]`: take that node's size away from the rank, and go to the next node; then `node, rank` is "
         "the answer.",
     ),
-    passed="Every rank has its node and its local rank, and every place its rank, on nodes of any sizes: as torchrun "
-    "numbers them.",
+    passed="Every rank has its node and its local rank, and every place its rank, on nodes of one rank and of "
+    "many, alike and not: as torchrun numbers them.",
 )

@@ -28,8 +28,13 @@ CASES: dict[str, Agents] = {
     "loopback on the host alone": _agents("10.0.0.1 localhost:29500 a 2", "10.0.0.2 10.0.0.1:29500 a 2"),
     "both names of the loopback": _agents("10.0.0.1 localhost:4000 a 1:3", "10.0.0.2 127.0.0.1:4000 a 1:3"),
     "a host without a port": _agents("10.0.0.1 10.0.0.1 a 2", "10.0.0.2 10.0.0.1:29400 a 2"),
-    "without ports": _agents("10.0.0.1 localhost a 2:3", "10.0.0.2 10.0.0.1 a 2:3", "10.0.0.3 localhost a 2:3"),
-    "without a port, and with another": _agents("10.0.0.1 10.0.0.1 a 2", "10.0.0.2 10.0.0.1:29500 a 2"),
+    "endpoints without ports": _agents(
+        "10.0.0.1 localhost a 2:3", "10.0.0.2 10.0.0.1 a 2:3", "10.0.0.3 localhost a 2:3"
+    ),
+    "an endpoint that begins like an agent's address": _agents(
+        "10.0.0.1 10.0.0.12:29500 a 2", "10.0.0.2 10.0.0.12:29500 a 2"
+    ),
+    "an endpoint without a port, and one with another": _agents("10.0.0.1 10.0.0.1 a 2", "10.0.0.2 10.0.0.1:29500 a 2"),
     "nnodes that differ": _agents(
         "10.0.0.1 10.0.0.1:29500 a 2", "10.0.0.2 10.0.0.1:29500 a 3", "10.0.0.3 10.0.0.1:29500 a 3"
     ),
