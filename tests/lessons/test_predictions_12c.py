@@ -63,7 +63,7 @@ ROWS = [
     ("12.jitter", (WAITS, 10), 103),
 ]
 USUAL = {name: (runs, measured) for name, runs, measured in ROWS}
-TRIED = (0, 0.01, 0.5, 1, 3, 5, 8, 10, 16, 24, 30, 40, 60, 90, 100, 120, 500, 9000, 100_000)
+TRIED = (0, 0.0003, 0.01, 0.5, 1, 3, 5, 8, 10, 16, 24, 30, 40, 60, 90, 100, 120, 500, 9000, 100_000)
 FAR = [
     ("12.best", ({1: useful(0.9), 18: useful(0.5)}, JOB)),
     ("12.twice", ({**AROUND, 2: useful(0.5)}, JOB)),
@@ -230,3 +230,19 @@ def test_the_clinic_tells_how_often_such_a_job_fails_on_average():
 def test_each_doubling_of_ranks_adds_the_mean_times_ln_2():
     harmonic = [sum(1 / number for number in range(1, ranks + 1)) for ranks in (8192, 16_384)]
     assert harmonic[1] - harmonic[0] == pytest.approx(math.log(2), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "guess", "said", "unsaid"),
+    [
+        ("12.jitter", 0, "less than one rank alone is late by, 10 ms", "one rank's own delay"),
+        ("12.jitter", 10, "one rank's own delay", "less than one rank alone"),
+        ("12.years", 0.0003, "That is the time of the whole job", "poor GPU"),
+        ("12.years", 0.5, "poor GPU", "time of the whole job"),
+    ],
+)
+def test_a_guess_is_told_its_own_misreading(name, guess, said, unsaid):
+    ask(name).commit(guess)
+    shown = repr(reveal(name, *USUAL[name][0]))
+    assert said in shown
+    assert unsaid not in shown

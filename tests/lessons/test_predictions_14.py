@@ -129,6 +129,15 @@ def test_who_expects_the_end_in_a_backward_pass_is_told_why_it_came_before():
     assert "are less than the room" in said(parameter=9, gradient=9, optimizer_state=900)
 
 
+def test_who_expects_the_end_while_the_model_is_built_is_right_where_no_activation_was_held():
+    def said(**parts):
+        return ASKED["14.when"].tell(stopped_with(**parts)).misreadings["while the model is built"]
+
+    assert "you are right: weights and DDP's buckets" in said(parameter=900, other=900, input=1)
+    assert "you are right" not in said(parameter=900, other=900, activation=400)
+    assert "you are right" not in said(parameter=900, activation=900)
+
+
 def test_the_meshes_of_the_third_level_are_the_planners_and_the_references():
     first = best_plan(THIRD)
     assert (str(first.mesh), str(reference_mesh(THIRD))) == (FIRST, GOOD)

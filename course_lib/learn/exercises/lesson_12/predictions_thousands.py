@@ -40,6 +40,10 @@ def _hours(rate: FailureRate) -> Explanation:
 def _years(rate: FailureRate) -> Explanation:
     """From the same count, shared out."""
     measured = 1 / rate.per_gpu_day / YEAR_DAYS
+
+    def of_the_job(years: float) -> bool:
+        return measured / 4 < years * rate.num_gpus < 4 * measured
+
     return Explanation(
         measured=round(measured, 1),
         label="computed",
@@ -47,8 +51,9 @@ def _years(rate: FailureRate) -> Explanation:
         f"of one GPU, shared by {rate.num_failures:g} failures. A single GPU is a very reliable thing. It "
         "is their number that stops the job, since each of them can.",
         misreadings={
+            of_the_job: "That is the time of the whole job: each of its GPUs lasts that long times their number.",
             lambda years: (
-                years < measured / 4
+                years < measured / 4 and not of_the_job(years)
             ): "You think of a poor GPU. A job that fails every few hours can be made of very good ones.",
             lambda years: (
                 years > 4 * measured
@@ -151,7 +156,10 @@ def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
         "blame: at each step it is another one.",
         misreadings={
             lambda ms: (
-                ms <= 2 * mean_ms
+                ms < mean_ms / 2
+            ): f"That is less than one rank alone is late by, {mean_ms:g} ms on average. All wait for the slowest.",
+            lambda ms: (
+                mean_ms / 2 <= ms <= 2 * mean_ms
             ): "That is one rank's own delay. All wait for the one that is worst, each time.",
             lambda ms: (
                 ms >= 4 * waits_ms[most]

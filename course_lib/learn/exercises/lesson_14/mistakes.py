@@ -74,7 +74,7 @@ def _left_out(evidence: Evidence) -> bool:
 _FORMS = (
     Mistake(
         "returns-nothing",
-        "`assemble` gave nothing back. Build the object, and `return` it.",
+        "Your function gave nothing back. Build the object, and `return` it.",
         slipped("nothing"),
         _ended_by("'NoneType' object has no attribute 'step'"),
     ),

@@ -119,11 +119,26 @@ _WHEN = (
 )
 
 
+def _is_full_of_buckets(parts: Mapping[str, int]) -> bool:
+    """Whether DDP's buckets are there, as large as the weights."""
+    return parts.get("other", 0) >= 0.9 * parts.get("parameter", 0)
+
+
+def _not_while_built(place: int, parts: Mapping[str, int]) -> str:
+    """Why the run did not end before its first step; ``place``: where it did."""
+    if place == 1 and "activation" not in parts and _is_full_of_buckets(parts):
+        return (
+            "By what is held you are right: weights and DDP's buckets are there before any input, and no activation "
+            "was among what was too much. Memory is weighed in steps alone, so the run came to its first forward pass."
+        )
+    return "Weights are a quarter of the states, and the run came to its first step. It can begin."
+
+
 def _not_at_gradients(place: int, parts: Mapping[str, int]) -> str:
     """Why the run did not end in a backward pass; ``place``: where it did."""
     if place != 1:
         return "Weights, gradients and what is left of the activations are less than the room here."
-    if parts.get("other", 0) >= 0.9 * parts.get("parameter", 0):
+    if _is_full_of_buckets(parts):
         return (
             "By sizes alone that is well argued: gradients take as much as weights. But DDP sets that room aside "
             "before it begins, so there is too much in forward already."
@@ -147,7 +162,7 @@ def _when(first: Result) -> Explanation:
         misreadings={
             answer: sentence
             for answer, sentence in {
-                _WHEN[0]: "Weights are a quarter of the states, and alone they have room. It can begin.",
+                _WHEN[0]: _not_while_built(place, parts),
                 _WHEN[1]: "Weights and activations alone are less than the room here.",
                 _WHEN[2]: _not_at_gradients(place, parts),
                 _WHEN[3]: "It does not come so far: something before is too much already.",
