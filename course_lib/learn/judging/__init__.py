@@ -13,6 +13,7 @@ In the order to read:
 - ``kept_references.py``: is something that an answer was given still held after the call? And did it seed everybody's
   random numbers?
 - ``call_order.py``: does it matter in which order an answer is asked for the ranks?
+- ``call_time_limits.py``: sleeps and time limits of an answer's own, over at once
 - ``call_io.py``: arguments and result of an answer, looked at before and after a call, whoever makes the call
 - ``rank_failure_messages.py``: what ranks tell of their failure, for the learner of an exercise
 - ``rank_runner.py``: what a rank runs when an answer is tried there, and what it tells of the call beside its value

@@ -19,7 +19,7 @@ from course_lib.learn.exercises.lesson_03.threads_facts import (
     MET,
     OUTPUTS,
     TOLD,
-    Trial,
+    ReplicaTrial,
     expected_facts,
     facts_of,
 )
@@ -112,7 +112,7 @@ def _recorded_anyway(evidence: Evidence) -> bool:
 
 
 def _out_of_order(seen: Evidence) -> bool:
-    outputs, expected = _facts(seen).get(OUTPUTS), expected_facts(Trial(4))[OUTPUTS]
+    outputs, expected = _facts(seen).get(OUTPUTS), expected_facts(ReplicaTrial(4))[OUTPUTS]
     return outputs != expected and isinstance(outputs, list) and sorted(map(str, outputs)) == expected
 
 
@@ -127,18 +127,18 @@ THREADS = Exercise(
     title="A thread for each replica",
     judge=by_cases_apart(
         [
-            Case("four replicas", (Trial(4),), expected_facts),
-            Case("four replicas, under torch.no_grad()", (Trial(4, recording=False),), expected_facts),
-            Case("two replicas, with inputs that ask for a gradient", (Trial(2),), expected_facts),
+            Case("four replicas", (ReplicaTrial(4),), expected_facts),
+            Case("four replicas, under torch.no_grad()", (ReplicaTrial(4, recording=False),), expected_facts),
+            Case("two replicas, with inputs that ask for a gradient", (ReplicaTrial(2),), expected_facts),
             Case(
                 "five replicas in float64, under torch.no_grad()",
-                (Trial(5, recording=False, dtype=torch.float64),),
+                (ReplicaTrial(5, recording=False, dtype=torch.float64),),
                 expected_facts,
             ),
-            Case("a replica that fails", (Trial(4, failing=(2,)),), expected_facts),
-            Case("the first of three that fails", (Trial(3, recording=False, failing=(0,)),), expected_facts),
-            Case("two of four that fail", (Trial(4, failing=(1, 3)),), expected_facts),
-            Case("a replica that gives None", (Trial(3, silent=1),), expected_facts),
+            Case("a replica that fails", (ReplicaTrial(4, failing=(2,)),), expected_facts),
+            Case("the first of three that fails", (ReplicaTrial(3, recording=False, failing=(0,)),), expected_facts),
+            Case("two of four that fail", (ReplicaTrial(4, failing=(1, 3)),), expected_facts),
+            Case("a replica that gives None", (ReplicaTrial(3, silent=1),), expected_facts),
         ],
         call=facts_of,
         compare=compare_facts,

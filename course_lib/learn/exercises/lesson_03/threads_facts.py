@@ -17,7 +17,18 @@ from course_lib.learn.judging.call_time_limits import limits_end_at_once
 from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 
-__all__ = ["CALLS", "DONE", "LIMITS", "MET", "OUTPUTS", "TOLD", "Replicas", "Trial", "expected_facts", "facts_of"]
+__all__ = [
+    "CALLS",
+    "DONE",
+    "LIMITS",
+    "MET",
+    "OUTPUTS",
+    "TOLD",
+    "ReplicaTrial",
+    "Replicas",
+    "expected_facts",
+    "facts_of",
+]
 
 _MEET_S = 1.0  # how long a replica waits for the others; those that run one after another never meet
 _LATER_S = 0.02  # from one replica that is done to the next
@@ -31,7 +42,7 @@ _ERRORS = ("a label is out of range", "a row is empty", "the learning rate is ne
 
 
 @dataclass(frozen=True)
-class Trial:
+class ReplicaTrial:
     """What replicas are tried with: those in ``failing`` raise, and replica ``silent`` gives None."""
 
     count: int
@@ -57,7 +68,7 @@ class _Replica(nn.Module):
 class Replicas:
     """Replicas that wait for each other, and are done one by one: from the last to the first, or the other way."""
 
-    def __init__(self, trial: Trial) -> None:
+    def __init__(self, trial: ReplicaTrial) -> None:
         count = trial.count
         self.weight = torch.ones((), requires_grad=True)
         self.calls, self.num_done, self.most_at_once = [0] * count, 0, 0
@@ -110,13 +121,13 @@ def _silent_threads() -> Iterator[list[str]]:
         threading.excepthook = before
 
 
-def _parts(trial: Trial) -> list[Tensor]:
+def _parts(trial: ReplicaTrial) -> list[Tensor]:
     numbers = range(trial.count)
     parts = [torch.tensor([r + 0.5, 10.0 * trial.count], dtype=trial.dtype) for r in numbers]
     return [part.requires_grad_(trial.recording and trial.count == 2) for part in parts]
 
 
-def facts_of(answer: Callable[..., Any], trial: Trial) -> dict[str, Any]:
+def facts_of(answer: Callable[..., Any], trial: ReplicaTrial) -> dict[str, Any]:
     """What the caller has when the answer returns, before threads that are late add to it."""
     replicas, parts = Replicas(trial), _parts(trial)
     modules = replicas.each()
@@ -150,7 +161,7 @@ def facts_of(answer: Callable[..., Any], trial: Trial) -> dict[str, Any]:
     return {**late, **told_of, **facts, **held, **_earlier(answer, trial, shown)}
 
 
-def _earlier(answer: Callable[..., Any], trial: Trial, shown: Any) -> dict[str, Any]:
+def _earlier(answer: Callable[..., Any], trial: ReplicaTrial, shown: Any) -> dict[str, Any]:
     """What the outputs are after another call: they are the caller's."""
     if trial.recording or not isinstance(shown, list):
         return {}
@@ -160,7 +171,7 @@ def _earlier(answer: Callable[..., Any], trial: Trial, shown: Any) -> dict[str, 
     return {_EARLIER: "as they were" if _in_words(shown, trial) == now else "changed by a later one"}
 
 
-def expected_facts(trial: Trial) -> dict[str, Any]:
+def expected_facts(trial: ReplicaTrial) -> dict[str, Any]:
     facts = {DONE: trial.count, LIMITS: "none", _LEFT: "as they were", _EARLIER: "as they were", _HELD: "nothing"}
     if trial.failing:
         which = " or ".join(map(str, trial.failing))
@@ -178,7 +189,7 @@ def expected_facts(trial: Trial) -> dict[str, Any]:
     return {**told_of, **facts}
 
 
-def _told(error: BaseException, trial: Trial) -> str:
+def _told(error: BaseException, trial: ReplicaTrial) -> str:
     """What an error says of the failure; empty where it is about something else."""
     if not trial.failing:
         return ""
@@ -208,7 +219,7 @@ def _words(error: BaseException | None, with_causes: bool = False) -> Iterator[s
         yield from _words(error.__cause__ or error.__context__, with_causes)
 
 
-def _in_words(outputs: Any, trial: Trial) -> Any:
+def _in_words(outputs: Any, trial: ReplicaTrial) -> Any:
     """Each output by the number of the replica that it is right for, and whether it was recorded."""
     if not isinstance(outputs, list):
         return outputs

@@ -86,7 +86,8 @@ HIERARCHICAL = Exercise(
             "the same sum. After the first step a rank should have one part of it, and send no more than that.",
             wrong_hierarchical.all_of_it_between,
             lambda evidence: (
-                _only_sent(evidence) and hierarchical_calls.handed_in("all_reduce", "between", is_a_part=False)(evidence)
+                _only_sent(evidence)
+                and hierarchical_calls.handed_in("all_reduce", "between", is_a_part=False)(evidence)
             ),
         ),
         Mistake(
