@@ -230,8 +230,8 @@ def test_a_hub_and_slurm_are_installed_and_tried_every_night() -> None:
     for wanted in (*PROJECT["optional-dependencies"]["hub"], *PROJECT["optional-dependencies"]["browser"]):
         assert f'"{wanted}"' in installs
     assert {"slurmctld", "slurmd", "munge", "configurable-http-proxy", "chromium"} <= set(installs.split())
-    assert commands[-1] == "./course test unit tests/places --long"
-    assert all(f"{place}" in commands[-2] for place in ("hub", "slurm", "_here.py"))
+    assert commands[-1] == "./course test unit tests/places tests/notebooks/test_nbgrader.py --long"
+    assert all(f"{place}" in commands[-2] for place in ("hub", "slurm", "exchange", "_here.py"))
 
 
 def test_the_site_is_built_checked_and_published_by_actions_of_known_content() -> None:

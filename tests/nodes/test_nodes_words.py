@@ -150,7 +150,7 @@ def test_loopback_can_be_asked_for_by_the_environment(monkeypatch):
 
 def test_without_the_tools_the_reason_is_told(monkeypatch):
     monkeypatch.setattr(namespaces.shutil, "which", lambda name, path: None)
-    monkeypatch.setattr(namespaces.families, "end_all_below", lambda pid: None)
+    monkeypatch.setattr(namespaces.process_tree, "end_all_below", lambda pid: None)
     found = namespaces.try_out()
     assert not found["namespaces"]
     assert found["reason"] == "the program ip (of iproute2) is not installed"

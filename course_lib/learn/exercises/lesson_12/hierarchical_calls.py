@@ -50,7 +50,7 @@ def gathers_to_add(evidence: Evidence) -> bool:
 
 
 def in_a_wider_dtype(evidence: Evidence) -> bool:
-    """Whether too much is sent only where numbers travel in a wider dtype than the tensor's."""
+    """Whether too much is sent only where numbers are sent in a wider dtype than the tensor's."""
     wrong = [one for one in tries(evidence) if not one.outcome.right]
     return bool(wrong) and only_wrong(BETWEEN, INSIDE)(evidence) and all(map(_widened, wrong))
 
