@@ -94,7 +94,7 @@ HIERARCHICAL = Exercise(
             "gathers-between",
             "The sum is right. Between nodes you gather: every node is sent the parts of all others, to add them up by "
             "itself. With two nodes that is as much as an all-reduce sends, and with each further one it is more. "
-            "Let a collective add up: `dist.all_reduce(own, group=between)`.",
+            "There is a collective that adds up on the way.",
             wrong_hierarchical.gathers_between,
             hierarchical_calls.gathers_to_add,
         ),
