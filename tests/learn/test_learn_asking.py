@@ -62,7 +62,7 @@ def test_an_answer_that_agrees_with_the_run_is_right(four):
     shown = reveal("99.four", 44.0)
     assert shown.is_right
     assert not shown.is_apart
-    assert sentences(shown) == "Your prediction: within 3 %, a little too much.\n  It waits."
+    assert sentences(shown) == "Your prediction: 1 percentage point too much.\n  It waits."
 
 
 def test_an_answer_that_agrees_with_the_model_is_right_though_the_run_is_noisy(four):
@@ -72,7 +72,7 @@ def test_an_answer_that_agrees_with_the_model_is_right_though_the_run_is_noisy(f
     assert shown.is_apart
     told = sentences(shown)
     assert told.startswith(
-        "Your prediction, held against the cost model: exactly right; against the run: 32 % too little."
+        "Your prediction, held against the cost model: exactly right; against the run: 20 percentage points too little."
     )
     assert "Here the cost model and the run are apart. Run the cells above once more." in told
 

@@ -321,7 +321,25 @@ def test_ratios_in_words(predicted, measured, text):
 def test_a_difference_beside_a_zero_has_its_unit():
     assert ratio(0, 1.5, "MiB") == "1.5 MiB too little"
     assert ratio(3, 0, "times") == "3 too much"
-    assert ratio(5, 0, "%") == "5 % too much"
+
+
+@pytest.mark.parametrize(
+    ("predicted", "measured", "text"),
+    [
+        (65, 65, "exactly right"),
+        (90, 65, "25 percentage points too much"),
+        (0, 65, "65 percentage points too little"),
+        (5, 0, "5 percentage points too much"),
+        (1.2, 1.9, "0.7 percentage points too little"),
+        (66, 65, "1 percentage point too much"),
+        (65.01, 65, "within a tenth of a percentage point"),
+        (250, 30.5, "220 percentage points too much"),
+        (-5, 12, "17 percentage points too little"),
+        (50, math.inf, "too little by any factor"),
+    ],
+)
+def test_a_share_in_per_cent_is_off_by_points_and_no_per_cent_of_per_cent(predicted, measured, text):
+    assert ratio(predicted, measured, "%") == text
 
 
 def test_what_was_not_measured_is_not_called_so():

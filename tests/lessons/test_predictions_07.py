@@ -94,7 +94,7 @@ def test_what_the_model_says_is_right_though_the_run_is_noisy():
     ask("07.four").commit(43)
     shown = reveal("07.four", idle(0.63))
     assert shown.is_right
-    assert "against the run: 32 % too little" in repr(shown)
+    assert "against the run: 20 percentage points too little" in repr(shown)
     ask("07.four").reset()
 
 

@@ -39,6 +39,7 @@ __all__ = ["AGAIN", "RankJudge", "by_cases", "by_ranks", "by_trial", "by_value"]
 
 _CLOSE = close_to(1e-9, 1e-12)
 AGAIN = "a second call in the same process, "  # how the case of one is called
+_NEVER_WAITED = "never waited for it"  # of the look at what a call has begun
 _ENOUGH = 2  # world sizes to see what is wrong; one alone may hide of which kind it is
 
 
@@ -253,8 +254,13 @@ class RankJudge:
             called.update(seen)
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
-            outcomes.append(AnswerOutcome(label, right, got, difference=self.compare(right, got) or note or left))
+            outcomes.append(AnswerOutcome(label, right, got, difference=_whole(self.compare(right, got), note) or left))
         return outcomes, left
+
+
+def _whole(found: str, note: str) -> str:
+    """What differs, and what was begun and never waited for, which is where it may come from."""
+    return f"{found}; and {note}" if found and _NEVER_WAITED in note else found or note
 
 
 def _args_of(case: Case, world_size: int) -> list[tuple[Any, ...]]:

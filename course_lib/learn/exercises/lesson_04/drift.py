@@ -54,7 +54,7 @@ DRIFT = Exercise(
         Mistake(
             "compares-sums",
             "Two numbers changed places on one rank, and you did not see it: a sum is the same in any order, and a "
-            "norm or a mean likewise. Hash the bytes: `zlib.crc32(parameter.detach().cpu().numpy().tobytes())`.",
+            "norm or a mean likewise. Take a hash of the bytes, in which each has its place.",
             drift_mistakes.sums,
             drift_mistakes.takes_sums,
         ),
@@ -75,7 +75,8 @@ DRIFT = Exercise(
         Mistake(
             "a-tolerance",
             "A difference in the last bit was not seen. Replicas that apply the same update to the same numbers agree "
-            "to the bit, so the first bit is the first sign; a tolerance sees the drift when it is large.",
+            "to the bit, so the first bit is the first sign. A tolerance, rounding and the few digits of a printed "
+            "tensor all see the drift when it is large.",
             drift_mistakes.with_tolerance,
             drift_mistakes.has_a_tolerance,
         ),

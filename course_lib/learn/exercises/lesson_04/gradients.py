@@ -60,6 +60,22 @@ GRADIENTS = Exercise(
             gradients_mistakes.assigns_another_type,
         ),
         Mistake(
+            "sends-another-type",
+            "A rank that did not use a layer made the call with a tensor of fewer bytes than the others: of another "
+            "type, or of another shape. `torch.zeros(shape)` makes float32, whatever the model is in; "
+            "`torch.zeros_like(parameter)` takes shape, dtype and device from the parameter.",
+            wrong_gradients.sends_zeros_of_the_default_type,
+            gradients_mistakes.sends_another_type,
+        ),
+        Mistake(
+            "not-in-place",
+            "The mean is right, and it is in a new tensor: `parameter.grad` is another one than before. Who holds the "
+            "old one, as a flat buffer of gradients does, keeps this rank's own numbers. Change it in place: `/=`, "
+            "`div_` or `copy_`.",
+            wrong_gradients.assigns_the_mean,
+            gradients_mistakes.makes_new_tensors,
+        ),
+        Mistake(
             "divides-by-a-constant",
             "You divide by the same number whether there are two ranks, three, four or five. Each time the mean takes "
             "another one: `me.world_size`.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -20,15 +20,19 @@ from course_lib.learn.exercises.lesson_04.tries import (
     times_sent,
 )
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.meter import Call
 
 __all__ = [
+    "BESIDE",
     "EQUAL",
     "FIRST",
     "FROZEN",
     "KINDS",
     "MIXED",
+    "NOBODY",
     "ONE_LAYER",
     "PLAIN",
+    "REPLACED",
     "SECOND",
     "SENT",
     "UNUSED",
@@ -44,10 +48,14 @@ EQUAL = "layers of one size, of which rank 1 did not use the second"
 FIRST = "a first layer that rank 1 did not use"
 ONE_LAYER = 36  # numbers in each layer of EQUAL
 SECOND = "a second step of the same model"
+NOBODY = "a layer that no rank used"
 MIXED = "BatchNorm, tied weights, and a layer that rank 0 alone used"
-KINDS = (PLAIN, FROZEN, EQUAL, FIRST, UNUSED, SECOND, MIXED)
+KINDS = (PLAIN, FROZEN, EQUAL, FIRST, UNUSED, NOBODY, SECOND, MIXED)
 _USED_BY_ALL_BUT_RANK_1 = {UNUSED: "4.", FIRST: "0.", EQUAL: "1."}  # how the names of that layer begin
 VALUES, SENT = "the gradients", "sent, in sizes of the gradients"
+REPLACED = "gradients that are another tensor than before"
+BESIDE = "calls beside those for the gradients"
+_LITTLE = 0.15  # of the gradients' bytes: what goes beyond them by more shows in what was sent
 
 
 def num_users(kind: str, name: str, world_size: int) -> int:
@@ -59,6 +67,8 @@ def _has_none(kind: str, name: str, rank: int) -> bool:
     """Whether this rank did not use the parameter."""
     if kind == MIXED:
         return rank != 0 and name.startswith("6.")
+    if kind == NOBODY:
+        return name.startswith("2.")
     unused = _USED_BY_ALL_BUT_RANK_1.get(kind)
     return unused is not None and rank == 1 and name.startswith(unused)
 
@@ -94,14 +104,36 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     kept, kept_frozen = Kept(model=model, ignore=("gradients",)), Kept(**_identifiers(frozen))
     if kind == SECOND:
         _take_another_step(answer, me, model)
+    before = {name: p.grad for name, p in model.named_parameters()}
     with Recorder(me.rank) as recorder:
         answer(me, model)
+    replaced = [name for name, grad in before.items() if _is_another(grad, model.get_parameter(name).grad)]
     groups = "a process group that it made is left behind" if len(groups_here()) != num_groups else ""
     return {
         VALUES: gradients_by_name(model),
         KEPT: kept.changes() or kept_frozen.changes() or groups or NOTHING,
         SENT: times_sent(recorder.calls, size_bytes),
+        REPLACED: ", ".join(replaced) or "none",
+        BESIDE: _beside(recorder.calls, size_bytes),
     }
+
+
+def _is_another(before: Tensor | None, now: Tensor | None) -> bool:
+    """Whether who holds the gradient of before does not hold what is there now."""
+    return before is not None and now is not None and before is not now and before.data_ptr() != now.data_ptr()
+
+
+def _beside(calls: Sequence[Call], size_bytes: int) -> str:
+    """Barriers, and a little that is sent once the all-reduces have sent all that the gradients are."""
+    barriers = sum(call.operation == "barrier" for call in calls)
+    if barriers:
+        return f"{barriers} barrier{'s' * (barriers > 1)}, where each rank waits for all others"
+    reduced = sum(call.size_bytes for call in calls if call.operation == "all_reduce")
+    others = [call for call in calls if call.operation != "all_reduce"]
+    more = reduced - size_bytes + sum(call.size_bytes for call in others)
+    if reduced >= size_bytes and 0 < more < _LITTLE * size_bytes:
+        return f"{more} bytes more than the gradients have, in {len(calls)} calls"
+    return "none"
 
 
 def _take_another_step(answer: Callable[..., Any], me: Rank, model: nn.Module) -> None:
@@ -125,13 +157,16 @@ def _means(kind: str, world_size: int) -> dict[str, Tensor]:
     for name, parameter in models[0].named_parameters():
         if parameter.requires_grad:
             gradients = [model.get_parameter(name).grad for model in models]
-            found[name] = sum(g for g in gradients if g is not None) / world_size
-    return found  # type: ignore[return-value]  # the sum of no tensors, 0, does not come up
+            found[name] = (
+                sum((g for g in gradients if g is not None), torch.zeros_like(parameter)).detach() / world_size
+            )
+    return found
 
 
 def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
     def expected(rank: int, world_size: int) -> dict[str, Any]:
         sent = round(2 * (world_size - 1) / world_size, 1)
-        return {VALUES: _means(kind, world_size), KEPT: NOTHING, SENT: sent}
+        means = _means(kind, world_size)
+        return {VALUES: means, KEPT: NOTHING, SENT: sent, REPLACED: "none", BESIDE: "none"}
 
     return expected

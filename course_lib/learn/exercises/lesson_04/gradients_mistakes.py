@@ -17,6 +17,7 @@ from course_lib.learn.exercises.lesson_04.gradients_cases import (
     MIXED,
     ONE_LAYER,
     PLAIN,
+    REPLACED,
     SENT,
     UNUSED,
     VALUES,
@@ -87,7 +88,7 @@ def counts_users(evidence: Evidence) -> bool:
     for outcome, world_size, want, got in _compared(evidence):
         label = outcome.case.rpartition(", rank")[0]
         for name, gradient in want.items():
-            users = num_users(label, name, world_size)
+            users = num_users(label, name, world_size) or world_size
             if not isinstance(got[name], Tensor) or not torch.allclose(
                 got[name], gradient * (world_size / users), rtol=1e-7, atol=1e-9
             ):
@@ -161,8 +162,25 @@ def sends_flat_tensors_of_other_sizes(evidence: Evidence) -> bool:
 def stops_where_unused(evidence: Evidence) -> bool:
     """Whether frozen layers went well, and ranks waited for each other where one of them did not use a layer."""
     error = evidence.error
-    stuck = error is not None and error.kind in _STUCK
+    stuck = error is not None and error.kind in _STUCK and not _too_small(evidence)
     return stuck and evidence.wrong[0].case.startswith(NOT_USED_BY_ALL)
+
+
+def sends_another_type(evidence: Evidence) -> bool:
+    """Whether a tensor for one layer had fewer bytes than the others', where all layers are of one size."""
+    return _too_small(evidence)
+
+
+def _too_small(evidence: Evidence) -> bool:
+    error = evidence.error
+    if error is None or not evidence.wrong[0].case.startswith(EQUAL):
+        return False
+    told = f"{error.message} {error.story}"
+    return "more than its tensor has room for" in told and not sends_flat_tensors_of_other_sizes(evidence)
+
+
+def makes_new_tensors(evidence: Evidence) -> bool:
+    return only_wrong_in(evidence, REPLACED)
 
 
 def sends_for_frozen(evidence: Evidence) -> bool:

@@ -20,7 +20,8 @@ def one_flat_message(me: Rank, model: nn.Module) -> None:
     flat = torch.cat([grad.flatten() for grad in grads])
     dist.all_reduce(flat, op=dist.ReduceOp.AVG)
     for parameter, part in zip(learning, flat.split([p.numel() for p in learning]), strict=True):
-        parameter.grad = part.view_as(parameter)
+        parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        parameter.grad.copy_(part.view_as(parameter))
 
 
 def all_under_way_at_once(me: Rank, model: nn.Module) -> None:
@@ -52,7 +53,8 @@ def round_a_ring(me: Rank, model: nn.Module) -> None:
         parts[coming].copy_(arrived)
     vector_to_parameters(room[: len(vector)] / me.world_size, grads)
     for parameter, grad in zip(learning, grads, strict=True):
-        parameter.grad = grad.clone()
+        parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        parameter.grad.copy_(grad)
 
 
 def by_the_modules(me: Rank, model: nn.Module) -> None:
@@ -66,7 +68,7 @@ def _average(me: Rank, module: nn.Module, done: set[nn.Parameter]) -> None:
             done.add(parameter)
             grad = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
             dist.all_reduce(grad)
-            parameter.grad = grad.mul(1 / me.world_size)
+            parameter.grad = grad.mul_(1 / me.world_size)
     for child in module.children():
         _average(me, child, done)
 

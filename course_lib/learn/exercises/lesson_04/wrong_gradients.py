@@ -47,6 +47,20 @@ def zeros_of_the_default_type(me: Rank, model: nn.Module) -> None:
         parameter.grad /= me.world_size
 
 
+def sends_zeros_of_the_default_type(me: Rank, model: nn.Module) -> None:
+    for parameter in learning(model):
+        grad = torch.zeros(parameter.shape, device=parameter.device) if parameter.grad is None else parameter.grad
+        dist.all_reduce(grad)
+        grad /= me.world_size
+        parameter.grad = grad.to(parameter.dtype)
+
+
+def assigns_the_mean(me: Rank, model: nn.Module) -> None:
+    for parameter, gradient in zip(learning(model), filled(model), strict=True):
+        dist.all_reduce(gradient)
+        parameter.grad = gradient / me.world_size
+
+
 def averages_weights(me: Rank, model: nn.Module) -> None:
     for parameter in learning(model):
         dist.all_reduce(parameter.data)

@@ -94,11 +94,11 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "shards-among-all-ranks",
-            "`FullySharded` found another stage or another slice on one rank than on the next. It shares rows among "
-            "ranks that hold the same slices of the same stage: the group along dp_shard. Without `group=` it takes "
-            "all ranks of the job.",
+            "`FullySharded` was given ranks of which one holds another stage, or another slice, than the next. It "
+            "shares rows among ranks that hold the same slices of the same stage: the group along dp_shard. Another "
+            "axis is another group, and without `group=` it takes all ranks of the job.",
             wrong_assembled.ShardsOverAll,
-            assemble_mistakes.fails_in("wrap the same model on all ranks"),
+            assemble_mistakes.slices_or_stages_differ,
         ),
         Mistake(
             "deals-to-every-rank",
@@ -164,9 +164,9 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "by-arithmetic",
-            "Right on every mesh whose last axis is tp, and wrong where the axes stand in another order. That is what "
-            "comes of working out a place from the rank's number. Ask for it by name: "
-            "`groups.coordinates[...]`.",
+            "Right wherever the axes stand in the order pp, dp_shard, tp, and wrong in another order. That is what "
+            "comes of working out a place, or the ranks of a group, from the rank's number. Ask by name: "
+            "`groups.coordinates[...]`, `groups.mesh.group(me.rank, ...)`.",
             wrong_assembled.ByArithmetic,
             assemble_mistakes.only_in_another_order,
         ),
@@ -192,6 +192,13 @@ ASSEMBLE = Exercise(
             "of the axis, which compute the same. Split them before the model is cut into stages.",
             wrong_assembled_costs.KeepsLayers,
             assemble_mistakes.keeps_more_along("tp"),
+        ),
+        Mistake(
+            "uneven-stages",
+            "All losses are right, and with two stages one rank keeps more than an even stage has, and another does "
+            "not: the stages are not about equally large. `split_evenly(parameter_costs(model), n)` cuts by numbers.",
+            wrong_assembled_costs.UnevenStages,
+            assemble_mistakes.stages_uneven,
         ),
         Mistake(
             "keeps-stages",
@@ -244,6 +251,6 @@ ASSEMBLE = Exercise(
     ),
     forbidden=("course_lib.parallel.mesh.on_mesh.OnMesh",),
     forbidden_example=wrong_assembled.ByTheLibrary,
-    passed="The losses of one device over three steps, on five meshes of four ranks and on one rank; no rank keeps "
-    "more than its stage's slices' rows, and each share of the batch was computed once.",
+    passed="The losses of one device over three steps, on six meshes of four ranks and on one rank; no rank's "
+    "`parameters()` are more than rows of its stage's slices, and each share of the batch was computed once.",
 )

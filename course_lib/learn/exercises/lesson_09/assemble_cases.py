@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.base.text import counted
 from course_lib.cost.model_parallel.tensor_parallel import (
     collectives_sent_bytes,
     split_transformer_collectives,
@@ -22,10 +23,12 @@ from course_lib.models.pieces import pieces
 from course_lib.parallel.model import parameter_costs, split_evenly
 
 __all__ = [
+    "ADDED",
     "A_NUMBER",
     "FIRST",
     "FIRSTS",
     "GAVE",
+    "GROUPS",
     "KEPT",
     "LATER",
     "LAYOUTS",
@@ -35,6 +38,7 @@ __all__ = [
     "NUM_STEPS",
     "ONE_RANK",
     "SENT",
+    "TWICE",
     "UNWAITED",
     "AssembleLayout",
     "batches",
@@ -48,6 +52,8 @@ __all__ = [
 GAVE, FIRST, LATER = "what step gives", "the loss of the first step", "the losses of later steps"
 KEPT, SENT, UNWAITED = "numbers kept", "bytes sent", "begun and not waited for"
 MESSAGES = "messages to the other stage"
+ADDED, GROUPS = "gradients after the same step once more", "process groups that its steps left"
+TWICE = "twice as large"
 A_NUMBER, NOTHING = "a number", "nothing"
 NUM_STEPS, LR, NUM_ROWS = 3, 0.3, 8
 _ROOM, _ROOM_SENT = 1.3, 1.5  # another cut into stages; calls of another kind
@@ -81,6 +87,7 @@ LAYOUTS = {
         ("two stages of uneven slices", "pp=2 dp_shard=1 tp=2"),
         ("two stages, sharded", "pp=2 dp_shard=2 tp=1"),
         ("the axes in another order", "tp=2 pp=1 dp_shard=2"),
+        ("the axes in another order, two stages", "dp_shard=2 tp=1 pp=2"),
         ("shards alone", "pp=1 dp_shard=4 tp=1"),
     )
 }
@@ -177,6 +184,8 @@ def right(layout: AssembleLayout) -> Callable[[int, int], dict[str, Any]]:
             KEPT: _most_kept(layout),
             SENT: _most_sent(layout),
             MESSAGES: 2 * layout.mesh.size("pp") if layout.mesh.size("pp") > 1 else 0,
+            ADDED: TWICE,
+            GROUPS: 0,
         }
 
     return expected
@@ -207,6 +216,20 @@ def compare(expected: dict[str, Any], got: Any) -> str:
         return (
             f"the losses are right, and in a step this rank hands on {got[MESSAGES]} micro-batches, where "
             f"{expected[MESSAGES]} are asked for"
+        )
+    return _beside(expected, got)
+
+
+def _beside(expected: dict[str, Any], got: dict[str, Any]) -> str:
+    """What is left where losses, memory and messages are right."""
+    if got[ADDED] != expected[ADDED]:
+        return (
+            "the losses are right, and when `step` is called twice with the same batch, without `zero_grad` in "
+            f"between, the gradients are {got[ADDED]}: `step` adds up gradients, and leaves those that are there"
+        )
+    if got[GROUPS]:
+        return (
+            f"the losses are right, and each run leaves {counted(got[GROUPS], 'process group')} more that `step` made"
         )
     return ""
 

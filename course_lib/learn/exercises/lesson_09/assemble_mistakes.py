@@ -36,7 +36,9 @@ __all__ = [
     "only_in_another_order",
     "only_wrong",
     "shards_nothing",
+    "slices_or_stages_differ",
     "stages_disagree",
+    "stages_uneven",
     "times",
 ]
 
@@ -157,7 +159,7 @@ has_nothing_before_the_last = first_is(lambda one: one.ratio == 0)
 
 
 def only_in_another_order(evidence: Evidence) -> bool:
-    """Right on every mesh whose last axis is ``tp``, and wrong on the other one."""
+    """Right wherever axes stand in the order pp, dp_shard, tp, and wrong elsewhere."""
     return bool(evidence.wrong) and all(one.case.startswith(_OTHER_ORDER) for one in evidence.wrong)
 
 
@@ -186,6 +188,18 @@ def keeps_more_along(axis: str) -> Signs:
         return only_wrong(KEPT)(evidence) and over == wanted
 
     return check
+
+
+def stages_uneven(evidence: Evidence) -> bool:
+    """All losses are right, and of two stages one rank keeps too much, and another does not."""
+    several = [one for one in _tries(evidence) if one.layout.mesh.size("pp") > 1]
+    over = [_is_over(KEPT, one.outcome) for one in several]
+    return keeps_more_along("pp")(evidence) and not all(over)
+
+
+def slices_or_stages_differ(evidence: Evidence) -> bool:
+    """``FullySharded`` says so, and not only where axes stand in another order."""
+    return fails_in("wrap the same model on all ranks")(evidence) and not only_in_another_order(evidence)
 
 
 def has_few_digits(evidence: Evidence) -> bool:

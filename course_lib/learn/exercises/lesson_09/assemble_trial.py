@@ -14,14 +14,17 @@ from course_lib.layouts.mesh import Mesh
 from course_lib.learn.exercises.lesson_05.tries import sent_by_rings
 from course_lib.learn.exercises.lesson_09.assemble_cases import (
     A_NUMBER,
+    ADDED,
     FIRST,
     GAVE,
+    GROUPS,
     KEPT,
     LATER,
     LR,
     MESSAGES,
     NOTHING,
     SENT,
+    TWICE,
     UNWAITED,
     AssembleLayout,
     batches,
@@ -44,9 +47,11 @@ def trial(answer: Callable[..., Any], me: Rank, layout: AssembleLayout) -> dict[
 
 
 def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
+    from course_lib.cluster.base.open_groups import groups_here
     from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
+    num_groups = len(groups_here())
     parameters = list(trained.parameters())
     optimizer = torch.optim.SGD(parameters, lr=LR)
     found: list[float] = []
@@ -66,6 +71,7 @@ def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
         return {GAVE: gave}
     first, *later = found
     begun = never_waited_here()
+    added = _after_once_more(trained, parameters, layout)
     return {
         GAVE: A_NUMBER,
         FIRST: first,
@@ -74,7 +80,24 @@ def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
         KEPT: sum(parameter.numel() for parameter in parameters),
         SENT: _sent(recorder.calls, layout.mesh, me.rank),  # in the last step, when all shapes are known
         MESSAGES: sum(call.operation == "send" for call in recorder.calls),
+        ADDED: added,
+        GROUPS: max(0, len(groups_here()) - num_groups),
     }
+
+
+def _after_once_more(trained: Any, parameters: Sequence[Tensor], layout: AssembleLayout) -> str:
+    """What two steps with one batch and the same weights leave in the gradients, beside what one leaves."""
+    tokens, targets = batches(layout)[-1]
+    for parameter in parameters:
+        parameter.grad = None
+    sums = []
+    for _ in range(2):
+        trained.step(tokens.clone(), targets.clone())
+        sums.append([parameter.grad.clone() for parameter in parameters if parameter.grad is not None])
+    once, twice = sums
+    if len(once) == len(twice) and all(map(torch.allclose, twice, [2 * one for one in once])):
+        return TWICE
+    return "as they were" if all(map(torch.allclose, twice, once)) else "something else than twice as large"
 
 
 def _is_number(loss: Any) -> bool:

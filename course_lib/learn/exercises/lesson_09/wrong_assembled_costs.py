@@ -13,7 +13,7 @@ from course_lib.models import Transformer, next_token_loss
 from course_lib.parallel.pipeline import Pipeline
 from course_lib.schedules import one_f_one_b
 
-__all__ = ["FewMicroBatches", "KeepsLayers", "KeepsSlices", "KeepsStages", "NoDeal"]
+__all__ = ["FewMicroBatches", "KeepsLayers", "KeepsSlices", "KeepsStages", "NoDeal", "UnevenStages"]
 
 
 class NoDeal(Assembled):
@@ -55,6 +55,15 @@ class KeepsStages(Assembled):
 
     def parameters(self) -> list[nn.Parameter]:
         return list(self.model.parameters())
+
+
+class UnevenStages(Assembled):
+    """Of two stages, the last one is the head alone."""
+
+    def build(self, model: Transformer, stages: Sequence[range]) -> None:
+        num_pieces = stages[-1].stop
+        uneven = [range(num_pieces - 1), range(num_pieces - 1, num_pieces)] if len(stages) > 1 else stages
+        super().build(model, uneven)
 
 
 class FewMicroBatches(Assembled):
