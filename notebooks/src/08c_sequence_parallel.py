@@ -179,9 +179,8 @@ def in_one(me):
 
 
 def in_two(me):
-    mine = collectives.reduce_scatter(
-        me, stream.to(me.device)
-    )  # here stands the norm, on this rank's positions
+    mine = collectives.reduce_scatter(me, stream.to(me.device))
+    # here stands the norm, on this rank's positions
     collectives.all_gather(me, mine)
 
 

@@ -218,10 +218,8 @@ reveal("08.hidden", hides_s, product_s, sum_s)
 # left out.)
 
 # %%
-shares = (
-    3 / 8,
-    1 / 4,
-)  # attention, MLP: of a region's products backward, those that can stand beside the sum
+# attention, MLP: of a region's products backward, those that can stand beside the sum
+shares = (3 / 8, 1 / 4)
 
 
 def hidden_step_s(link):
@@ -274,9 +272,8 @@ blocks = [
 ]
 computing_s = (blocks[1] - blocks[0]) / 8 / 400e12  # each of 8 GPUs at 400 TFLOP/s, which a good one reaches
 sums = cost.block_collectives(large, batch_size=1, itemsize=2)  # four all-reduces, one after the other
-beside_s = [
-    2 * 2048 * 4096 * count * 4096 / 8 / 400e12 for count in (3, 4)
-]  # dA of attention's three, of w_up
+# dA of attention's three, of w_up
+beside_s = [2 * 2048 * 4096 * count * 4096 / 8 / 400e12 for count in (3, 4)]
 print(f"a large block: {computing_s * 1e3:.2f} ms of computing on each of 8 GPUs, and its messages:")
 for name in ("nvlink 4", "infiniband ndr"):
     each_s = cost.collectives_time_s(sums, cost.LINKS[name], num_ranks=8) / 4

@@ -123,9 +123,8 @@ error = ""
 try:
     four.run(sharded_then_split)
 except RankError as raised:
-    error = (
-        str(raised).splitlines()[0].partition("failed: ")[2].partition(". ")[0]
-    )  # whichever rank was first
+    # whichever rank was first
+    error = str(raised).splitlines()[0].partition("failed: ")[2].partition(". ")[0]
 print(error or "no error")
 reveal("09.inside", error)
 

@@ -147,9 +147,8 @@ print(LOG)
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB ask("12.killed")
-ask("12.killed").commit(
-    "torchrun: it gives ranks 30 seconds, and they take longer"
-)  # "a checkpoint takes long"
+# or "a checkpoint takes long"
+ask("12.killed").commit("torchrun: it gives ranks 30 seconds, and they take longer")
 ### END SOLUTION
 
 # %% tags=["computed-time"]
