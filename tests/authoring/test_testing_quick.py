@@ -122,8 +122,8 @@ def test_a_file_that_does_not_parse_hides_no_other(project: Path) -> None:
         ("course_lib/parallel/data/buckets.py", "tests/parallel/data/test_parallel_ddp.py"),
         ("course_lib/authoring/bench/judging/judges.py", "tests/bench/test_bench_judges.py"),
         ("course_lib/authoring/pictures/lesson_07.py", "tests/authoring/test_pictures.py"),
-        ("course_lib/learn/exercises/lesson_03/load.py", "tests/lessons/test_lesson_03_reviews.py"),
-        ("course_lib/learn/exercises/lesson_03/load.py", EXERCISES),
+        ("course_lib/learn/exercises/lesson_03/load/__init__.py", "tests/lessons/test_lesson_03_reviews.py"),
+        ("course_lib/learn/exercises/lesson_03/load/__init__.py", EXERCISES),
         ("notebooks/src/03a_data_parallel.py", "tests/lessons/test_predictions_03.py"),
         ("course", "tests/test_course_script.py"),
     ],
@@ -134,7 +134,7 @@ def test_the_tests_of_the_course_are_found(changed: str, expected: str) -> None:
 
 def test_the_lesson_of_a_file() -> None:
     files = [
-        "course_lib/learn/exercises/lesson_03/load.py",
+        "course_lib/learn/exercises/lesson_03/load/__init__.py",
         "notebooks/src/07a_pipeline_parallel.py",
         "tests/test_a_05.py",
     ]
@@ -227,9 +227,9 @@ def test_exercises_of_other_lessons_are_left_out(project: Path, quickly) -> None
     ("files", "parts", "lessons"),
     [
         (["README.md"], ("unit", "fresh"), ()),
-        (["course_lib/learn/exercises/lesson_03/load.py"], ("lint", "types", "unit"), ("03",)),
+        (["course_lib/learn/exercises/lesson_03/load/__init__.py"], ("lint", "types", "unit"), ("03",)),
         (
-            ["course_lib/learn/exercises/lesson_03/load.py", "course_lib/learn/judging/judge.py"],
+            ["course_lib/learn/exercises/lesson_03/load/__init__.py", "course_lib/learn/judging/judge.py"],
             ("lint", "types", "unit"),
             (),
         ),

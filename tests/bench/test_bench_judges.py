@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from course_lib.authoring.bench.judging import judges
+from course_lib.authoring.bench.judging import judges, kept_answers
 from course_lib.authoring.bench.judging.hand_in import hand_in
 from course_lib.authoring.bench.judging.mutants import FOR_EVER, mutants_of
 from course_lib.learn import exercises
@@ -109,7 +109,7 @@ class Line:
 
 
 def test_answers_are_handed_in_from_a_number_on_and_told_before_and_after(monkeypatch):
-    monkeypatch.setattr(exercises, "right_answers", lambda name: (lambda n, w, r: None,))
+    monkeypatch.setattr(kept_answers, "right_answers", lambda name: (lambda n, w, r: None,))
     line = Line()
     hand_in("00.share", 1, ("right", "mutant"), "-> nothing", line)
     *told, end, closed = line.sent
@@ -143,7 +143,7 @@ def leaves_and_hangs(name: str, start: int, kinds, only: str, line) -> None:
 def test_an_answer_that_ends_or_hangs_its_process_is_one_answer_refused(monkeypatch):
     monkeypatch.setattr(judges, "hand_in", leaves_and_hangs)
     monkeypatch.setattr(judges, "_SILENCE_S", 8.0)
-    monkeypatch.setattr(exercises, "same_function", lambda name: {"answer 5": "it is the same"})
+    monkeypatch.setattr(kept_answers, "same_function", lambda name: {"answer 5": "it is the same"})
     report = judges.try_exercise("00.share")
     assert (report.num_right, report.refused_right) == (1, [])
     assert report.statuses == {"ended its process": 1, "not yet": 1, "hung": 1, "passed": 2}
@@ -188,12 +188,18 @@ def test_an_unknown_name_gets_the_nearest(capsys):
 
 
 def test_a_room_says_which_answers_are_right_and_why_two_functions_are_the_same(monkeypatch):
-    room = types.ModuleType("course_lib.learn.exercises.lesson_00.right_answers")
+    room = types.ModuleType("answers.lesson_00.right")
     room.RIGHT_ANSWERS, room.SAME_FUNCTION = {"00.share": (range,)}, {"00.share": {"1": "why"}}
     room.MEANS_NOTHING = {"00.share": {"only-float32": "it is given whole numbers"}}
     monkeypatch.setitem(sys.modules, room.__name__, room)
-    monkeypatch.setattr(exercises.importlib.util, "find_spec", lambda name: room)
-    assert exercises.same_function("00.share") == {"1": "why"}
-    assert exercises.right_answers("00.share") == (range,)
-    assert exercises.means_nothing("00.share") == {"only-float32": "it is given whole numbers"}
-    assert (exercises.same_function("00.mean"), exercises.right_answers("00.mean")) == ({}, ())
+    monkeypatch.setattr(kept_answers.importlib.util, "find_spec", lambda name: room)
+    assert kept_answers.same_function("00.share") == {"1": "why"}
+    assert kept_answers.right_answers("00.share") == (range,)
+    assert kept_answers.means_nothing("00.share") == {"only-float32": "it is given whole numbers"}
+    assert (kept_answers.same_function("00.mean"), kept_answers.right_answers("00.mean")) == ({}, ())
+
+
+def test_without_a_clone_there_are_no_answers_and_a_sentence_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(kept_answers, "_TESTS", tmp_path)
+    with pytest.raises(ValueError, match="kept in a clone of the course alone"):
+        kept_answers.right_answers("00.share")

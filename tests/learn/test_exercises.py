@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from course_lib.authoring.bench.judging import kept_answers
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.checks.reference import place_of, reference_answer, source_with
@@ -42,7 +43,7 @@ RIGHT_ANSWERS = [  # one of every fourth exercise; the rest with --long, and in 
         marks=waits(one, also=place >= 1 or number % 4 != 0),
     )
     for number, one in enumerate(EXERCISES)
-    for place, answer in enumerate(exercises.right_answers(one.name))
+    for place, answer in enumerate(kept_answers.right_answers(one.name))
 ]
 by_name = pytest.mark.parametrize("exercise", [pytest.param(one, id=one.name) for one in EXERCISES])
 by_trial = pytest.mark.parametrize("exercise", [pytest.param(one, id=one.name, marks=waits(one)) for one in EXERCISES])
@@ -84,7 +85,7 @@ def test_a_right_answer_of_another_style_passes(exercise, answer):
 
 @by_name
 def test_there_are_right_answers_of_three_other_styles(exercise):
-    assert len(exercises.right_answers(exercise.name)) >= 3
+    assert len(kept_answers.right_answers(exercise.name)) >= 3
 
 
 # The learners' copies, which run each time, hand in every stub.

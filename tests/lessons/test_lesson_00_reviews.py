@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_00.right import RIGHT_ANSWERS
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_00.right_answers import RIGHT_ANSWERS
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

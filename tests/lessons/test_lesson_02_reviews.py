@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_02.right import RIGHT_ANSWERS, ring_the_other_way, tree_by_bits
 from hasty_shifts import neighbours, shift_that_forgets_to_wait, shift_that_ignores_the_works
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_02.right_answers import RIGHT_ANSWERS, ring_the_other_way, tree_by_bits
 from course_lib.parallel import collectives
 
 pytestmark = pytest.mark.xdist_group("exercises")

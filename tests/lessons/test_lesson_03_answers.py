@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from answers.lesson_03.right import replicas_by_arithmetic, threads_from_a_pool
 from torch import nn
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_03.right_answers import replicas_by_arithmetic, threads_from_a_pool
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

@@ -8,15 +8,11 @@ import threading
 
 import pytest
 import torch
+from answers.lesson_03.right import load_guarded_by_the_library, replicas_by_arithmetic, threads_from_a_pool
 from torch import nn
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_03.right_answers import (
-    load_guarded_by_the_library,
-    replicas_by_arithmetic,
-    threads_from_a_pool,
-)
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

@@ -10,16 +10,13 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from answers.lesson_04.right import RIGHT_ANSWERS
+from answers.lesson_04.right.accumulate import flag_in_time
+from answers.lesson_04.right.gradients import by_the_modules, one_flat_message
+from answers.lesson_04.right.overlap import counts_down_and_divides_first, with_senders
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
-from course_lib.learn.exercises.lesson_04.right_answers import RIGHT_ANSWERS
-from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules, one_flat_message
-from course_lib.learn.exercises.lesson_04.right_overlap import (
-    counts_down_and_divides_first,
-    with_senders,
-)
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_05.wrong_clips import norm_of_all, of, scale, squares_of
+from course_lib.learn.exercises.lesson_05.clip.wrong_answers import norm_of_all, of, scale, squares_of
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

@@ -6,9 +6,9 @@ import itertools
 from functools import cache
 
 import pytest
+from answers.lesson_05.right.orders import ALL
 
 from course_lib.learn.exercises.lesson_05.order import fault_in, shortest_order, step_time
-from course_lib.learn.exercises.lesson_05.right_orders import ALL
 
 
 def shortest_by_search(num_units: int, most_whole: int, gather: float) -> float:

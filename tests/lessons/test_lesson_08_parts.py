@@ -9,9 +9,9 @@ import torch.nn.functional as F
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_08.wrong_along import along, joined, own_rows, shared_out
-from course_lib.learn.exercises.lesson_08.wrong_embeddings import split_embedding
-from course_lib.learn.exercises.lesson_08.wrong_heads import split_attention
+from course_lib.learn.exercises.lesson_08.along.wrong_answers import along, joined, own_rows, shared_out
+from course_lib.learn.exercises.lesson_08.embedding.wrong_answers import split_embedding
+from course_lib.learn.exercises.lesson_08.heads.wrong_answers import split_attention
 from course_lib.parallel.tensor import (
     all_gather_reduce_scatter,
     all_gather_split,

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_08.wrong_gates import gate, mean, same, summed
-from course_lib.learn.exercises.lesson_08.wrong_losses import split_loss
-from course_lib.learn.exercises.lesson_08.wrong_mlps import split_mlp
+from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, mean, same, summed
+from course_lib.learn.exercises.lesson_08.loss.wrong_answers import split_loss
+from course_lib.learn.exercises.lesson_08.mlp.wrong_answers import split_mlp
 from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
 
 pytestmark = pytest.mark.xdist_group("exercises")

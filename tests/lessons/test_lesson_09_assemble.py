@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_09.wrong_assembled import Assembled
+from course_lib.learn.exercises.lesson_09.assemble.wrong_answers import Assembled
 from course_lib.parallel.sharded import FullySharded
 
 pytestmark = [

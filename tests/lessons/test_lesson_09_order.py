@@ -6,10 +6,10 @@ import itertools
 import random
 
 import pytest
+from answers.lesson_09.right.order import ALL
 
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.exercises.lesson_09.best_order import ORDER, fault_in, messages_time_s
-from course_lib.learn.exercises.lesson_09.right_order import ALL
+from course_lib.learn.exercises.lesson_09.order import ORDER, fault_in, messages_time_s
 
 SECONDS = {"pp": (0.01, 0.1), "dp_shard": (0.1, 1.0), "tp": (0.5, 5.0)}
 SIZES = {"tp": 2, "pp": 2, "dp_shard": 2}

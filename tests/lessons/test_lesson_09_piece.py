@@ -6,12 +6,12 @@ import random
 
 import pytest
 import torch
+from answers.lesson_09.right.pieces import ALL, by_a_table
 from mesh_cases import CONFIG
 
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn import exercises
 from course_lib.learn.exercises.lesson_09.piece import PIECE, fault_in, right_holders
-from course_lib.learn.exercises.lesson_09.right_pieces import ALL, by_a_table
 from course_lib.models import Transformer
 from course_lib.parallel.mesh import OnMesh, boxes_of
 

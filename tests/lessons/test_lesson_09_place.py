@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from answers.lesson_09.right.place import ALL
 
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn import check
 from course_lib.learn.exercises.lesson_09.place import PLACE, fault_in_groups, fault_in_ranks
-from course_lib.learn.exercises.lesson_09.right_place import ALL
 
 SIZES = {"pp": 2, "dp_shard": 2, "tp": 2}
 OTHERS = [{"tp": 3, "dp_replicate": 5}, {"dp_shard": 1}, {"pp": 2, "tp": 3, "cp": 2, "ep": 2}]

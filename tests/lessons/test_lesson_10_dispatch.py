@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_10.dispatch_cases import (
+from course_lib.learn.exercises.lesson_10.dispatch.cases import (
     KINDS,
     DispatchKind,
     made_by,
@@ -18,7 +18,7 @@ from course_lib.learn.exercises.lesson_10.dispatch_cases import (
     rows_to_send,
     tokens_of,
 )
-from course_lib.learn.exercises.lesson_10.dispatch_slips import (
+from course_lib.learn.exercises.lesson_10.dispatch.slips import (
     Slip,
     given_by,
     on_ranks,
@@ -28,7 +28,7 @@ from course_lib.learn.exercises.lesson_10.dispatch_slips import (
     sorted_by_expert,
     weighed,
 )
-from course_lib.learn.exercises.lesson_10.wrong_dispatches import IN_BLOCKS, of_this_rank_alone, right
+from course_lib.learn.exercises.lesson_10.dispatch.wrong_answers import IN_BLOCKS, of_this_rank_alone, right
 
 pytestmark = pytest.mark.xdist_group("exercises")
 SIZES = (2, 3, 4)

@@ -7,13 +7,12 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from answers.lesson_10.right.join import ANSWERS, by_softmax
 
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_10 import wrong_joins
-from course_lib.learn.exercises.lesson_10.join import JOIN
-from course_lib.learn.exercises.lesson_10.join_cases import CASES, found
-from course_lib.learn.exercises.lesson_10.join_labels import Label
-from course_lib.learn.exercises.lesson_10.right_join import ANSWERS, by_softmax
+from course_lib.learn.exercises.lesson_10.join import JOIN, wrong_answers
+from course_lib.learn.exercises.lesson_10.join.cases import CASES, found
+from course_lib.learn.exercises.lesson_10.join.labels import Label
 
 LABELS = [value for name, value in vars(Label).items() if name.isupper() and isinstance(value, str)]
 NONE = -math.inf
@@ -62,7 +61,7 @@ def mean_and_larger(first, second):
 
 
 def winner_with_the_right_lse(first, second):
-    return wrong_joins.takes_the_winner(first, second)[0], torch.logaddexp(first[1], second[1])
+    return wrong_answers.takes_the_winner(first, second)[0], torch.logaddexp(first[1], second[1])
 
 
 def big_logs(first, second):
@@ -79,7 +78,7 @@ def softmax_of_nothing(first, second):
 
 
 def by_the_second(first, second):
-    return wrong_joins.shifts_by_the_first(second, first)
+    return wrong_answers.shifts_by_the_first(second, first)
 
 
 def by_a_quotient(first, second):
@@ -111,7 +110,7 @@ def one_top_and_mended(first, second):
 
 
 def stacked(first, second):
-    return torch.cat([wrong_joins.gives_out_alone(first, second), first[1].unsqueeze(-1)], -1)
+    return torch.cat([wrong_answers.gives_out_alone(first, second), first[1].unsqueeze(-1)], -1)
 
 
 def no_dim_and_square(first, second):

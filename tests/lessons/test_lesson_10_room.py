@@ -8,7 +8,7 @@ import pytest
 
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_10.room import CASES, ROOM
-from course_lib.learn.exercises.lesson_10.wrong_rooms import MISTAKES
+from course_lib.learn.exercises.lesson_10.room.wrong_answers import MISTAKES
 from course_lib.parallel.experts import expert_capacity
 
 

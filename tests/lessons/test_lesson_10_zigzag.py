@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from answers.lesson_10.right.zigzag import ANSWERS, by_boundaries
 
 from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_10 import wrong_zigzags
-from course_lib.learn.exercises.lesson_10.right_zigzag import ANSWERS, by_boundaries
-from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG, fault_in, step_pairs
-from course_lib.learn.exercises.lesson_10.zigzag_labels import SIZES
+from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG, fault_in, step_pairs, wrong_answers
+from course_lib.learn.exercises.lesson_10.zigzag.labels import SIZES
 
 
 def dealt(answer, num_ranks, num_tokens):
@@ -235,4 +234,4 @@ def test_what_is_no_list_of_positions_is_said(answer, said):
 
 def test_the_example_of_what_is_forbidden_is_right_otherwise():
     for num_ranks, num_tokens in SIZES:
-        assert fault_in(dealt(wrong_zigzags.by_the_library, num_ranks, num_tokens), num_tokens) == ""
+        assert fault_in(dealt(wrong_answers.by_the_library, num_ranks, num_tokens), num_tokens) == ""

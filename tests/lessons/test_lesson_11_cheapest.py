@@ -6,11 +6,11 @@ import math
 from fractions import Fraction
 
 import pytest
+from answers.lesson_11.right.cheapest import ANSWERS
 
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_11.cheapest import CASES, CHEAPEST, cheapest_row
-from course_lib.learn.exercises.lesson_11.right_cheapest import ANSWERS
-from course_lib.learn.exercises.lesson_11.wrong_cheapest import MISTAKES
+from course_lib.learn.exercises.lesson_11.cheapest.wrong_answers import MISTAKES
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)

@@ -6,12 +6,11 @@ from itertools import pairwise
 
 import pytest
 import torch
+from answers.lesson_11.right.exposed import ANSWERS
 
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_11 import wrong_exposed
-from course_lib.learn.exercises.lesson_11.exposed import EXPOSED
-from course_lib.learn.exercises.lesson_11.exposed_cases import CASES
-from course_lib.learn.exercises.lesson_11.right_exposed import ANSWERS
+from course_lib.learn.exercises.lesson_11.exposed import EXPOSED, wrong_answers
+from course_lib.learn.exercises.lesson_11.exposed.cases import CASES
 from course_lib.learn.sick.sick_runs.intervals import exposed_s, union
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -155,7 +154,7 @@ def prints(spans):
 
 def drops_twins(spans):
     """Counts each different message once: overlapping ones still twice."""
-    return wrong_exposed.messages_one_by_one(list(dict.fromkeys(spans)))
+    return wrong_answers.messages_one_by_one(list(dict.fromkeys(spans)))
 
 
 def first_and_last_message(spans):

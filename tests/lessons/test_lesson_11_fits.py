@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_11 import wrong_fits
-from course_lib.learn.exercises.lesson_11.fits import CASES, FITS_EXERCISE
+from course_lib.learn.exercises.lesson_11.fits import CASES, FITS_EXERCISE, wrong_answers
 from course_lib.plan.estimate.stage_memory import stage_bytes
 
-_RIGHT = wrong_fits._Slip()  # the library's function may not be called
+_RIGHT = wrong_answers._Slip()  # the library's function may not be called
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.label)
@@ -99,6 +98,6 @@ def test_what_is_no_answer_is_said(answer, said):
 
 
 def test_the_library_is_to_be_written_and_not_called():
-    verdict = judged(FITS_EXERCISE, wrong_fits.by_the_library)
+    verdict = judged(FITS_EXERCISE, wrong_answers.by_the_library)
     assert not verdict.passed
     assert "stage_bytes" in verdict.message

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from answers.lesson_11.right.steps import ALL
 
 from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute, layout_step_s
 from course_lib.layouts.link import Link
-from course_lib.learn.exercises.lesson_11.right_steps import ALL
 from course_lib.learn.exercises.lesson_11.step import JOBS, STEP, by_the_clock
-from course_lib.learn.exercises.lesson_11.wrong_steps import MISTAKES
+from course_lib.learn.exercises.lesson_11.step.wrong_answers import MISTAKES
 
 WORK = StepCompute(layers=4, forward_s=0.3, activation_bytes=12e6, gradient_bytes=24e6)
 NODES = NodeShape(2, within=Link(0.001, 100e6), between=Link(0.002, 10e6))

@@ -5,18 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from answers.lesson_12.right.place import ALL, ByABisection
 
 from course_lib.learn import check, exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_12.place import (
-    LAYOUTS,
-    NODE_PLACES,
-    fault_in_places,
-    fault_in_ranks,
-    places_on,
-)
-from course_lib.learn.exercises.lesson_12.right_place import ALL, ByABisection
-from course_lib.learn.exercises.lesson_12.wrong_places import MISTAKES
+from course_lib.learn.exercises.lesson_12.place import LAYOUTS, NODE_PLACES, fault_in_places, fault_in_ranks, places_on
+from course_lib.learn.exercises.lesson_12.place.wrong_answers import MISTAKES
 
 OTHERS = ([3, 1, 4, 1, 5], [16] * 3, [1], [7, 2])
 TWO = [2, 3]

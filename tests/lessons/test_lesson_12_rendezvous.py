@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from answers.lesson_12.right.rendezvous import ANSWERS, by_counting_down
 
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_12.rendezvous import RENDEZVOUS
-from course_lib.learn.exercises.lesson_12.rendezvous_cases import CASES
-from course_lib.learn.exercises.lesson_12.right_rendezvous import ANSWERS, by_counting_down
-from course_lib.learn.exercises.lesson_12.wrong_rendezvous import MISTAKES
+from course_lib.learn.exercises.lesson_12.rendezvous.cases import CASES
+from course_lib.learn.exercises.lesson_12.rendezvous.wrong_answers import MISTAKES
 from course_lib.learn.sick.meetings import fates
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 
 import pytest
+from answers.lesson_13.right.own import ANSWERS
 
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_13.own import OWN, decided
-from course_lib.learn.exercises.lesson_13.own_mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_13.own_worlds import OPEN, WORLDS, Clock
-from course_lib.learn.exercises.lesson_13.right_own import ANSWERS
+from course_lib.learn.exercises.lesson_13.own.mistakes import MISTAKES
+from course_lib.learn.exercises.lesson_13.own.worlds import OPEN, WORLDS, Clock
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

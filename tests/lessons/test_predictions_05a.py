@@ -5,7 +5,7 @@ from __future__ import annotations
 from told_runs import ToldRuns
 
 from course_lib import cost
-from course_lib.learn.exercises.lesson_05.predictions_states import STATES
+from course_lib.learn.exercises.lesson_05.predictions.states import STATES
 
 ASKED = {asked.name: asked for asked in STATES}
 P = 232_000  # parameters of the lesson's transformer

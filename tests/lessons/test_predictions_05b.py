@@ -6,7 +6,7 @@ import pytest
 from told_runs import ToldRuns
 
 from course_lib import cost
-from course_lib.learn.exercises.lesson_05.predictions_units import UNITS
+from course_lib.learn.exercises.lesson_05.predictions.units import UNITS
 
 ASKED = {asked.name: asked for asked in UNITS}
 KIB = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from told_runs import ToldRuns
 
-from course_lib.learn.exercises.lesson_05.predictions_links import LINKS
+from course_lib.learn.exercises.lesson_05.predictions.links import LINKS
 
 ASKED = {asked.name: asked for asked in LINKS}
 MIB = 2**20

@@ -8,7 +8,7 @@ import pytest
 from told_runs import ToldRuns
 
 from course_lib.claims import VERDICTS
-from course_lib.learn.exercises.lesson_05.predictions_model import ONE_MODEL
+from course_lib.learn.exercises.lesson_05.predictions.model import ONE_MODEL
 from course_lib.learn.exercises.lesson_05.quiz import QUIZ
 
 ASKED = {asked.name: asked for asked in ONE_MODEL}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from told_runs import ToldRuns
 
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.exercises.lesson_09.predictions_places import PLACES
+from course_lib.learn.exercises.lesson_09.predictions.places import PLACES
 
 ASKED = {asked.name: asked for asked in PLACES}
 CUBE = Mesh.of(pp=2, dp_shard=2, tp=2)

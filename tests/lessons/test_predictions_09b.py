@@ -5,7 +5,7 @@ from __future__ import annotations
 from told_runs import ToldRuns
 
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.exercises.lesson_09.predictions_pieces import PIECES
+from course_lib.learn.exercises.lesson_09.predictions.pieces import PIECES
 
 ASKED = {asked.name: asked for asked in PIECES}
 SQUARE = Mesh.of(dp_shard=2, tp=2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from told_runs import ToldRuns, usual_runs
 
 from course_lib.learn import reveal
-from course_lib.learn.exercises.lesson_09.predictions_norm import NORM
+from course_lib.learn.exercises.lesson_09.predictions.norm import NORM
 
 ASKED = {asked.name: asked for asked in NORM}
 WENT_ON = [4.3, 4.1, 4.11]

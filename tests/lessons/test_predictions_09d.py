@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from told_runs import ToldRuns
 
 from course_lib.claims import VERDICTS
-from course_lib.learn.exercises.lesson_09.predictions_assembled import ASSEMBLED
+from course_lib.learn.exercises.lesson_09.predictions.assembled import ASSEMBLED
 from course_lib.learn.exercises.lesson_09.quiz import QUIZ
 
 ASKED = {asked.name: asked for asked in ASSEMBLED}

@@ -7,7 +7,7 @@ import math
 from told_runs import ToldRuns
 
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_10.predictions_ring import RING
+from course_lib.learn.exercises.lesson_10.predictions.ring import RING
 from course_lib.models import TransformerConfig
 
 ASKED = {asked.name: asked for asked in RING}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from told_runs import ToldRuns
 
-from course_lib.learn.exercises.lesson_10.predictions_balance import BALANCE
+from course_lib.learn.exercises.lesson_10.predictions.balance import BALANCE
 from course_lib.models import TransformerConfig
 
 ASKED = {asked.name: asked for asked in BALANCE}

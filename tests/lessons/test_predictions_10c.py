@@ -6,7 +6,7 @@ import pytest
 from told_runs import ToldRuns, usual_runs
 
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_10.predictions_experts import EXPERTS
+from course_lib.learn.exercises.lesson_10.predictions.experts import EXPERTS
 
 ASKED = {asked.name: asked for asked in EXPERTS}
 SCORES = "the scores lose digits before the choice"

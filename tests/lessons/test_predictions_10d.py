@@ -10,9 +10,9 @@ from told_runs import ToldRuns, usual_runs
 
 from course_lib.cost import expert_layer_time
 from course_lib.layouts.link import Link
-from course_lib.learn.exercises.lesson_10.predictions_busy import BUSY
+from course_lib.learn.exercises.lesson_10.predictions.busy import BUSY
 from course_lib.learn.exercises.lesson_10.quiz import QUIZ
-from course_lib.learn.exercises.lesson_10.wrong_rooms import MISTAKES
+from course_lib.learn.exercises.lesson_10.room.wrong_answers import MISTAKES
 from course_lib.parallel.experts import Routing
 
 ASKED = {asked.name: asked for asked in BUSY}

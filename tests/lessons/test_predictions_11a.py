@@ -7,7 +7,7 @@ from dataclasses import fields
 from told_runs import ToldRuns
 
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_11.predictions_fits import FITS
+from course_lib.learn.exercises.lesson_11.predictions.fits import FITS
 from course_lib.plan import Constants, StepParts, cluster_of, decoder
 
 ASKED = {asked.name: asked for asked in FITS}

@@ -6,7 +6,7 @@ import pytest
 
 from course_lib.cost import MeshStepTime
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_11.predictions_time import TIME
+from course_lib.learn.exercises.lesson_11.predictions.time import TIME
 from course_lib.plan import StepParts
 
 ASKED = {asked.name: asked for asked in TIME}

@@ -9,8 +9,8 @@ import pytest
 from sick_evidence import made
 
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_11.predictions_sick import SICK
-from course_lib.learn.exercises.lesson_11.sick_clues import BLURRED, cleared, clues_of
+from course_lib.learn.exercises.lesson_11.predictions.sick import SICK
+from course_lib.learn.exercises.lesson_11.predictions.sick_clues import BLURRED, cleared, clues_of
 from course_lib.learn.sick.sick_runs.cases import CASES, SLOW, SUSPECTS, UNEVEN
 from course_lib.learn.sick.sick_runs.job import MIB
 

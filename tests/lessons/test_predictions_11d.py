@@ -9,7 +9,7 @@ from statistics import median
 import pytest
 
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_11.predictions_others import OTHERS
+from course_lib.learn.exercises.lesson_11.predictions.others import OTHERS
 from course_lib.learn.exercises.lesson_11.quiz import QUIZ
 from course_lib.plan import Layout, MemoryParts, Option, StepParts
 from course_lib.plan.runs.replayed import Replayed, replayed_runs

@@ -7,7 +7,7 @@ from told_runs import ToldRuns
 from course_lib.cost import Network, all_reduce_point
 from course_lib.layouts.link import Link
 from course_lib.learn.exercises.lesson_12.place import places_on
-from course_lib.learn.exercises.lesson_12.predictions_nodes import NODES
+from course_lib.learn.exercises.lesson_12.predictions.nodes import NODES
 
 ASKED = {asked.name: asked for asked in NODES}
 MIB = 2**20

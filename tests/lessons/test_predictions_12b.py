@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_12.predictions_faults import FAULTS, missing_in
+from course_lib.learn.exercises.lesson_12.predictions.faults import FAULTS, missing_in
 from course_lib.learn.sick.meetings import Meeting
 
 ASKED = {asked.name: asked for asked in FAULTS}

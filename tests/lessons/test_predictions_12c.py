@@ -11,8 +11,8 @@ import pytest
 from course_lib import cost
 from course_lib.cost import FailingJob, Goodput, SimulatedGoodput, expected_goodput, simulate_goodput
 from course_lib.learn import ask, reveal
-from course_lib.learn.exercises.lesson_12.predictions_bought import BUYS, SUSPECTS
-from course_lib.learn.exercises.lesson_12.predictions_thousands import THOUSANDS
+from course_lib.learn.exercises.lesson_12.predictions.bought import BUYS, SUSPECTS
+from course_lib.learn.exercises.lesson_12.predictions.thousands import THOUSANDS
 from course_lib.learn.sick.sick_job import Setup, log_of
 
 ASKED = {asked.name: asked for asked in THOUSANDS}

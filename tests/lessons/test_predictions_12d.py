@@ -9,7 +9,7 @@ import pytest
 from told_runs import ToldRuns, usual_runs
 
 from course_lib.examples.preflight.report import COULD_NOT, OK, Finding, Report
-from course_lib.learn.exercises.lesson_12.predictions_take_along import TAKE_ALONG
+from course_lib.learn.exercises.lesson_12.predictions.take_along import TAKE_ALONG
 from course_lib.learn.exercises.lesson_12.quiz import QUIZ
 from course_lib.take_along import LOG, Agent, DryRun, dry_run_limit, his_script, sick_links, variables_for
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from told_runs import ToldRuns
 
 from course_lib.claims import trial
-from course_lib.learn.exercises.lesson_13.predictions_claims import CLAIM_BETS, SIGHTS
+from course_lib.learn.exercises.lesson_13.predictions.claims import CLAIM_BETS, SIGHTS
 
 ASKED = {asked.name: asked for asked in CLAIM_BETS}
 DOWN, NO_ERROR, EQUAL = SIGHTS

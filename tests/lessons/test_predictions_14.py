@@ -14,8 +14,8 @@ from course_lib.capstone.jobs.planning import best_plan
 from course_lib.capstone.jobs.result import RankMemory, Sent
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn import reveal
-from course_lib.learn.exercises.lesson_14.predictions_capstone import CAPSTONE
-from course_lib.learn.exercises.lesson_14.predictions_defend import DEFEND
+from course_lib.learn.exercises.lesson_14.predictions.capstone import CAPSTONE
+from course_lib.learn.exercises.lesson_14.predictions.defend import DEFEND
 
 ASKED = {asked.name: asked for asked in (*CAPSTONE, *DEFEND)}
 WEIGHTS = 900_000  # bytes

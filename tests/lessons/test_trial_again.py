@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_02.right import ring_the_other_way
+from answers.lesson_04.right.gradients import by_the_modules
 from torch.autograd import Function
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
-from course_lib.learn.exercises.lesson_02.ring_wrong import ring
-from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules
-from course_lib.learn.exercises.lesson_04.wrong_gradients import filled, learning
-from course_lib.learn.exercises.lesson_04.wrong_overlaps import hooks
-from course_lib.learn.exercises.lesson_08.wrong_gates import gate, same, summed
-from course_lib.learn.exercises.lesson_08.wrong_losses import (
+from course_lib.learn.exercises.lesson_02.ring.wrong_answers import ring
+from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import filled, learning
+from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
+from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same, summed
+from course_lib.learn.exercises.lesson_08.loss.wrong_answers import (
     gathers_logits,
     largest_of_all,
     no_largest,

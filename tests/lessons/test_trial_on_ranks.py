@@ -6,17 +6,17 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from answers.lesson_02.right import ring_the_other_way
+from answers.lesson_04.right.accumulate import flag_in_time
+from answers.lesson_04.right.gradients import by_the_modules
 from torch import nn
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_02.right_answers import ring_the_other_way
-from course_lib.learn.exercises.lesson_04.right_accumulate import flag_in_time
-from course_lib.learn.exercises.lesson_04.right_gradients import by_the_modules
-from course_lib.learn.exercises.lesson_04.wrong_overlaps import hooks
-from course_lib.learn.exercises.lesson_08.wrong_gates import gate, same, summed
-from course_lib.learn.exercises.lesson_08.wrong_mlps import split_mlp
+from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
+from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same, summed
+from course_lib.learn.exercises.lesson_08.mlp.wrong_answers import split_mlp
 from course_lib.parallel.tensor import all_gather_split, all_reduce_identity
 
 pytestmark = pytest.mark.xdist_group("exercises")

@@ -6,11 +6,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from course_lib.authoring.bench.judging import kept_answers
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_04.wrong_gradients import filled, learning
-from course_lib.learn.exercises.lesson_04.wrong_overlaps import leaves_when_all_are_there
-from course_lib.learn.exercises.lesson_08.wrong_gates import gate, same
+from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import filled, learning
+from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import leaves_when_all_are_there
+from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
@@ -24,7 +25,7 @@ def told(seen):
 
 
 def right_of(name):
-    return exercises.right_answers(name)[0]
+    return kept_answers.right_answers(name)[0]
 
 
 def with_more(name, more):

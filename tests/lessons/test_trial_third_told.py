@@ -11,12 +11,13 @@ import torch.nn.functional as F
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from course_lib.authoring.bench.judging import kept_answers
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_04.wrong_gradients import learning, skips_none
-from course_lib.learn.exercises.lesson_04.wrong_overlaps import hooks
-from course_lib.learn.exercises.lesson_08.wrong_gates import summed
+from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import learning, skips_none
+from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
+from course_lib.learn.exercises.lesson_08.gates.wrong_answers import summed
 from course_lib.learn.judging.failure import shortened
 
 pytestmark = pytest.mark.xdist_group("exercises")
@@ -31,7 +32,7 @@ def told(seen):
 
 
 def right_of(name):
-    return exercises.right_answers(name)[0]
+    return kept_answers.right_answers(name)[0]
 
 
 # -- right, and refused once -------------------------------------------------------------------------------------------

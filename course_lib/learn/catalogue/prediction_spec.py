@@ -1,7 +1,7 @@
 """A question that a lesson asks before a run, and what is told after it. Both live beside the lesson's exercises.
 
 The learner's page holds one short line each, ``ask("07.four")`` and ``reveal("07.four", run)``: no model, no
-explanation, no misreading is on it. They stand in ``course_lib/learn/exercises/lesson_07/predictions.py``::
+explanation, no misreading is on it. They stand in ``course_lib/learn/exercises/lesson_07/predictions/__init__.py``::
 
     def _four(run: ScheduleTrace) -> Told:
         return Told(

@@ -1,21 +1,21 @@
-"""The exercises, predictions and quizzes of every lesson: a room ``lesson_NN`` each, with one file an exercise.
+"""The exercises, predictions and quizzes of every lesson: a room ``lesson_NN`` each.
+
+An exercise is a file there, or, where it is more than one idea, a folder: ``dispatch/__init__.py`` holds the exercise,
+``cases`` what it is tried with, ``trial`` how, ``mistakes`` how a usual mistake is told from others. What several of a
+lesson's exercises use stands beside them.
 
 A room offers ``EXERCISES: tuple[Exercise, ...]``, and may offer ``PREDICTIONS: tuple[Asked, ...]`` (what is asked
-before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. What
-several exercises of a lesson try is in its ``tries.py``. Its ``right_answers.py`` is for tests and ``course bench
-judges``: ``RIGHT_ANSWERS``, by exercise answers of other styles than the solution's, and ``SAME_FUNCTION``, by exercise
-and mutant why nobody could tell the mutant from the solution, and ``MEANS_NOTHING``, by exercise and saboteur why what
-it spoils is no fault here.
+before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. Right
+answers are kept beside the tests, in ``tests/answers``.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -28,12 +28,9 @@ __all__ = [
     "exercise",
     "exercises_of",
     "lesson_numbers",
-    "means_nothing",
     "prediction",
     "predictions_of",
     "quiz_of",
-    "right_answers",
-    "same_function",
 ]
 
 
@@ -57,28 +54,6 @@ def quiz_of(lesson: str) -> tuple[Question, ...]:
 def predictions_of(lesson: str) -> tuple[Asked, ...]:
     """The predictions of a lesson ("07"), in order; empty when it has none."""
     return tuple(getattr(_module(lesson), "PREDICTIONS", ()))
-
-
-def right_answers(name: str) -> tuple[Any, ...]:
-    """Right answers to the exercise of this name, of other styles than its solution's; empty when there are none."""
-    return tuple(_of_right_answers(name, "RIGHT_ANSWERS", ()))
-
-
-def same_function(name: str) -> Mapping[str, str]:
-    """By mutant of this exercise's solution, as ``course bench judges`` calls it: why nobody could tell it apart."""
-    return dict(_of_right_answers(name, "SAME_FUNCTION", {}))
-
-
-def means_nothing(name: str) -> Mapping[str, str]:
-    """By saboteur, as ``course bench judges`` calls it: why what it spoils is no fault in this exercise."""
-    return dict(_of_right_answers(name, "MEANS_NOTHING", {}))
-
-
-def _of_right_answers(name: str, table: str, nothing: Any) -> Any:
-    room = _module(name[:2]).__name__
-    if importlib.util.find_spec(f"{room}.right_answers") is None:
-        return nothing
-    return getattr(importlib.import_module(f"{room}.right_answers"), table, {}).get(name, nothing)
 
 
 def exercise(name: str) -> Exercise:

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from course_lib.authoring.bench.judging import kept_answers
 from course_lib.authoring.bench.judging.mutants import FOR_EVER, mutants_of
 from course_lib.authoring.bench.judging.saboteurs import SABOTEURS, Saboteur, sabotaged
 from course_lib.learn import exercises
@@ -67,7 +68,7 @@ class _Sabotaged:
 
 def _right_answers(name: str, solution: Solution) -> dict[str, Callable[[], Any]]:
     found = {"the solution": partial(run_solution, solution.tree, solution.answer, filename="<solution>")}
-    for place, answer in enumerate(exercises.right_answers(name), start=1):
+    for place, answer in enumerate(kept_answers.right_answers(name), start=1):
         found[getattr(answer, "__name__", f"number {place}")] = partial(_itself, answer)
     return found
 

@@ -2,8 +2,8 @@
 
 Three kinds of answers are handed in: right ones of several styles; mutants of every reference solution
 (``mutants.py``); and what saboteurs (``saboteurs``) make of each right one. A mutant that is accepted is a hole in the
-judge, unless nobody could tell it from the solution: ``SAME_FUNCTION`` of the lesson's room says why. So is a saboteur
-that is accepted where it spoilt something, unless ``MEANS_NOTHING`` of the room says why that is no fault here. A
+judge, unless nobody could tell it from the solution: ``SAME_FUNCTION`` of the lesson's answers says why. So is a
+saboteur that is accepted where it spoilt something, unless ``MEANS_NOTHING`` there says why that is no fault here. A
 process of its own tries the answers of an exercise, since a wrong one may end or hang it.
 """
 
@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from course_lib.authoring.bench.judging import kept_answers
 from course_lib.authoring.bench.judging.hand_in import NOTHING_TO_SPOIL, hand_in
 from course_lib.authoring.bench.options import bench_parser, count
 from course_lib.devices import machine
@@ -121,7 +122,7 @@ def _note(report: JudgesReport, kind: str, what: str, status: str) -> None:
     else:
         report.num_mutants += 1
         report.statuses[status] += 1
-        same = exercises.same_function(report.name)
+        same = kept_answers.same_function(report.name)
         if status == "passed" and what in same:
             report.same[what] = same[what]
         elif status == "passed":
@@ -133,7 +134,7 @@ def _note_saboteur(report: JudgesReport, what: str, status: str) -> None:
         report.num_idle += 1
         return
     report.num_spoilt += 1
-    reason = exercises.means_nothing(report.name).get(what.partition(":")[0])
+    reason = kept_answers.means_nothing(report.name).get(what.partition(":")[0])
     if status == "passed" and reason:
         report.harmless[what] = reason
     elif status == "passed":

@@ -5,7 +5,7 @@ from course_lib.learn.exercises.lesson_07.gpipe import GPIPE
 from course_lib.learn.exercises.lesson_07.halves import HALVES
 from course_lib.learn.exercises.lesson_07.loss import LOSS
 from course_lib.learn.exercises.lesson_07.one_f_one_b import ONE_F_ONE_B
-from course_lib.learn.exercises.lesson_07.predictions_clinic import PREDICTIONS
+from course_lib.learn.exercises.lesson_07.predictions.clinic import PREDICTIONS
 from course_lib.learn.exercises.lesson_07.quiz import QUIZ
 from course_lib.learn.exercises.lesson_07.run import RUN
 from course_lib.learn.exercises.lesson_07.sync import SYNC

@@ -12,14 +12,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, StepSeen, seen_again, take_step
-from course_lib.learn.exercises.lesson_08.tries import (
-    all_reduce_of,
-    leaf,
-    made,
-    reported,
-    seen_report,
-    weighted_sum,
-)
+from course_lib.learn.exercises.lesson_08.tries import all_reduce_of, leaf, made, reported, seen_report, weighted_sum
 
 __all__ = ["Sizes", "SplitMlp"]
 

@@ -1,8 +1,8 @@
 """Lesson 09, meshes. Part a: places. Part b: who holds what. Part c: one norm. Part d: three cuts at once."""
 
 from course_lib.learn.exercises.lesson_09.assemble import ASSEMBLE
-from course_lib.learn.exercises.lesson_09.best_order import ORDER
 from course_lib.learn.exercises.lesson_09.norm import NORM
+from course_lib.learn.exercises.lesson_09.order import ORDER
 from course_lib.learn.exercises.lesson_09.piece import PIECE
 from course_lib.learn.exercises.lesson_09.place import PLACE
 from course_lib.learn.exercises.lesson_09.predictions import PREDICTIONS

@@ -6,7 +6,7 @@ from itertools import product
 
 from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.learn.exercises.lesson_13.own import decided
-from course_lib.learn.exercises.lesson_13.own_worlds import OPEN, Clock, World
+from course_lib.learn.exercises.lesson_13.own.worlds import OPEN, Clock, World
 from course_lib.learn.records.bet_records import SURE, Bet, BetStatus, brier, mark
 
 __all__ = ["QUIZ"]

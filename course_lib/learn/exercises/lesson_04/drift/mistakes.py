@@ -1,0 +1,241 @@
+"""04.drift: wrong answers, each wrong in one way, and how some are told by what they leave behind."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_04.drift.cases import (
+    END,
+    HASHED,
+    LIMIT_BYTES,
+    MANY,
+    NAMES,
+    NAN,
+    SAME,
+    SENT,
+    SHORT,
+    SWAP,
+    TWO,
+    ULP,
+    ZERO,
+    replica_with,
+    weight_bytes,
+)
+from course_lib.learn.exercises.lesson_04.tries import all_got
+
+Mark = Callable[[nn.Parameter], Any]
+
+# -- wrong answers ----------------------------------------------------------------------------------------------
+
+
+def _gathered(me: Rank, mine: Any) -> list[Any]:
+    everything: list[Any] = [None] * me.world_size
+    dist.all_gather_object(everything, mine)
+    return everything
+
+
+def _names_where(model: nn.Module, rows: list[list[Any]]) -> list[str]:
+    names = [name for name, _ in model.named_parameters()]
+    columns = zip(names, zip(*rows, strict=True), strict=True)
+    return [name for name, values in columns if any(value != values[0] for value in values)]
+
+
+def _bytes(parameter: nn.Parameter) -> bytes:
+    return parameter.detach().cpu().numpy().tobytes()
+
+
+def _crc(parameter: nn.Parameter) -> int:
+    return zlib.crc32(_bytes(parameter))
+
+
+def by(mark: Mark) -> Callable[[Rank, nn.Module], list[str]]:
+    """Compares all ranks' marks of each parameter."""
+    return lambda me, model: _names_where(model, _gathered(me, [mark(p) for p in model.parameters()]))
+
+
+def weighted_to_six_digits(parameter: nn.Parameter) -> str:
+    """Positions weigh, so that a swap is seen; rounding hides the last bit."""
+    flat = parameter.detach().double().flatten()
+    return f"{(flat * torch.arange(1, len(flat) + 1, device=flat.device)).sum().item():.6g}"
+
+
+def without_minus_zero(parameter: nn.Parameter) -> int:
+    return zlib.crc32((parameter.detach().cpu().numpy() + 0.0).tobytes())
+
+
+def only_the_others_know(me: Rank, model: nn.Module) -> list[str]:
+    marks = [_crc(parameter) for parameter in model.parameters()]
+    from_rank_0 = [marks]
+    dist.broadcast_object_list(from_rank_0, src=0)
+    return _names_where(model, [from_rank_0[0], marks])
+
+
+def gathers_weights(me: Rank, model: nn.Module) -> list[str]:
+    found = []
+    for name, parameter in model.named_parameters():
+        everything = [torch.empty_like(parameter) for _ in range(me.world_size)]
+        dist.all_gather(everything, parameter.detach())
+        words = {other.cpu().numpy().tobytes() for other in everything}
+        found += [name] if len(words) > 1 else []
+    return found
+
+
+def leaves_out_frozen(me: Rank, model: nn.Module) -> list[str]:
+    found, learns = by(_crc)(me, model), {n for n, p in model.named_parameters() if p.requires_grad}
+    return [name for name in found if name in learns]
+
+
+def first_alone(me: Rank, model: nn.Module) -> list[str]:
+    return by(_crc)(me, model)[:1]
+
+
+def sorted_names(me: Rank, model: nn.Module) -> list[str]:
+    return sorted(by(_crc)(me, model))
+
+
+def looks_alone(me: Rank, model: nn.Module) -> list[str]:
+    return []
+
+
+def with_buffers(me: Rank, model: nn.Module) -> list[str]:
+    state = {name: zlib.crc32(value.cpu().numpy().tobytes()) for name, value in model.state_dict().items()}
+    rows = _gathered(me, state)
+    return [name for name in state if len({row[name] for row in rows}) > 1]
+
+
+def hash_of_the_model(me: Rank, model: nn.Module) -> list[str]:
+    mark = hashlib.sha256(b"".join(map(_bytes, model.parameters()))).hexdigest()
+    names = [name for name, _ in model.named_parameters()]
+    return names if len(set(_gathered(me, mark))) > 1 else []
+
+
+def by_the_library(me: Rank, model: nn.Module) -> list[str]:
+    from course_lib.parallel.data import find_divergence
+
+    drift = find_divergence(me, model)
+    return [] if drift is None else list(drift.parameters)
+
+
+python_hash = by(lambda parameter: hash(_bytes(parameter)))
+sums = by(lambda parameter: f"{parameter.sum().item()}")
+with_tolerance = by(weighted_to_six_digits)
+hash_and_largest = by(lambda parameter: [_crc(parameter), parameter.abs().max().item()])
+eight_bits = by(lambda parameter: _crc(parameter) & 0xFF)
+first_eight = by(lambda parameter: zlib.crc32(_bytes(parameter)[:64]))
+no_minus_zero = by(without_minus_zero)
+
+# -- what they leave behind -------------------------------------------------------------------------------------
+
+
+def _of(evidence: Evidence, label: str) -> list[AnswerOutcome]:
+    return [o for o in evidence.outcomes if o.error is None and o.case.startswith(f"{label}, rank")]
+
+
+def _finds_all(evidence: Evidence, *labels: str) -> bool:
+    """Whether every rank gave the right names in these cases."""
+    seen = [outcome for label in labels for outcome in _of(evidence, label)]
+    return bool(seen) and all(outcome.got[NAMES] == outcome.expected[NAMES] for outcome in seen)
+
+
+def _sees_nothing(evidence: Evidence, label: str) -> bool:
+    """Whether this drift went unseen, on every rank."""
+    seen = _of(evidence, label)
+    return evidence.error is None and bool(seen) and all(outcome.got[NAMES] == [] for outcome in seen)
+
+
+def _wrong_labels(evidence: Evidence) -> set[str]:
+    return {outcome.case.partition(", rank ")[0] for outcome in evidence.wrong}
+
+
+def takes_pythons_hash(evidence: Evidence) -> bool:
+    """Whether ``hash`` was called on bytes or text, and equal replicas are said to differ everywhere."""
+    names = [name for name, _ in replica_with(SAME).named_parameters()]
+    seen = _of(evidence, SAME)
+    return bool(seen) and all(o.got[NAMES] == names and o.got[HASHED] for o in seen)
+
+
+def ranks_disagree(evidence: Evidence) -> bool:
+    """Whether ranks of one run gave unequal lists, and each had waited for what it asked for."""
+    if any("never waited for it" in outcome.difference for outcome in evidence.outcomes):
+        return False
+    lists: dict[str, list[Any]] = {}
+    for outcome in evidence.outcomes:
+        if outcome.error is None and isinstance(outcome.got[NAMES], list):
+            run = outcome.case.partition(", rank ")[0] + outcome.case.rpartition(" of ")[2]
+            lists.setdefault(run, []).append(outcome.got[NAMES])
+    return any(names != run[0] for run in lists.values() for names in run)
+
+
+def sends_weights(evidence: Evidence) -> bool:
+    seen = _of(evidence, SAME)
+    return bool(seen) and all(outcome.got[SENT] >= 0.9 * weight_bytes() for outcome in seen)
+
+
+def finds_nothing(evidence: Evidence) -> bool:
+    """Whether every list is empty, and no rank has told another anything."""
+    empty = all(_sees_nothing(evidence, label) for label in (SWAP, ULP, TWO, END))
+    return empty and max(all_got(evidence, SENT)) == 0
+
+
+def takes_sums(evidence: Evidence) -> bool:
+    return _sees_nothing(evidence, SWAP) and _finds_all(evidence, SAME, TWO, END)
+
+
+def takes_numbers(evidence: Evidence) -> bool:
+    return evidence.error is None and _wrong_labels(evidence) == {NAN}
+
+
+def takes_minus_zero_for_zero(evidence: Evidence) -> bool:
+    return _sees_nothing(evidence, ZERO) and _wrong_labels(evidence) == {ZERO}
+
+
+def has_a_tolerance(evidence: Evidence) -> bool:
+    return _sees_nothing(evidence, ULP) and _finds_all(evidence, SAME, SWAP, TWO, END)
+
+
+def misses_the_end(evidence: Evidence) -> bool:
+    return _sees_nothing(evidence, END) and _finds_all(evidence, SAME, SWAP, TWO, ULP)
+
+
+def has_few_bits(evidence: Evidence) -> bool:
+    """Whether only changes escape that a part of a hash does not tell."""
+    return (
+        evidence.error is None
+        and _wrong_labels(evidence) <= {SHORT, MANY}
+        and all(isinstance(o.got[NAMES], list) and set(o.got[NAMES]) < set(o.expected[NAMES]) for o in evidence.wrong)
+    )
+
+
+def overlooks_frozen(evidence: Evidence) -> bool:
+    """Whether nothing is missing but parameters that do not learn."""
+    frozen = {name for name, p in replica_with(SAME).named_parameters() if not p.requires_grad}
+    return evidence.error is None and all(
+        isinstance(o.got[NAMES], list) and o.got[NAMES] == [name for name in o.expected[NAMES] if name not in frozen]
+        for o in evidence.wrong
+    )
+
+
+def names_buffers(evidence: Evidence) -> bool:
+    buffers = {name for name, _ in replica_with(SAME).named_buffers()}
+    return any(isinstance(o.got[NAMES], list) and buffers & set(o.got[NAMES]) for o in _of(evidence, SAME))
+
+
+def in_another_order(evidence: Evidence) -> bool:
+    return (
+        evidence.error is None
+        and all(
+            isinstance(o.got[NAMES], list) and sorted(o.got[NAMES]) == sorted(o.expected[NAMES])
+            for o in evidence.outcomes
+        )
+        and not _finds_all(evidence, TWO)
+        and max(all_got(evidence, SENT)) <= LIMIT_BYTES
+    )

@@ -1,0 +1,120 @@
+"""05.optimizer: a few steps with the learner's optimizer on each rank, and what is seen of them."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.exercises.lesson_05.optimizer.cases import (
+    AN_OPTIMIZER,
+    GROWTH,
+    HANDED,
+    LR,
+    MADE,
+    MOST_PARTS,
+    NOTHING,
+    OPERATIONS,
+    PARTS,
+    SENT,
+    SHAPES,
+    SMALL_BYTES,
+    STATES,
+    STEPS,
+    UNWAITED,
+    flat,
+    gradient,
+    num_all,
+    num_own,
+    start,
+    weights_after,
+)
+from course_lib.learn.exercises.lesson_05.optimizer.tries import bytes_alive, sent_by_rings, settled_bytes
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.mutation_guard import Kept
+
+__all__ = ["trial"]
+
+_NUMBER_BYTES = 8
+_MAY_CHANGE = ("weights", "gradients", "hooks", "settings")
+
+
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+    from course_lib.cluster.leaks.compare import never_waited_here
+
+    parameters = _parameters(kind, me)
+    gradients = [_gradients(kind, me, step) for step in range(STEPS)]  # before anything is counted
+    others = {id(one) for one in _optimizers()}
+    kept, before = Kept(ignore=_MAY_CHANGE, parameters=parameters), bytes_alive()
+    optimizer = answer(me, iter(parameters), LR)
+    if not callable(getattr(optimizer, "step", None)):
+        return {MADE: short(optimizer)}
+    facts: dict[str, Any] = {MADE: AN_OPTIMIZER, SENT: 0.0, UNWAITED: ""}
+    part_bytes = _NUMBER_BYTES * num_own(kind, me.world_size)
+    enough = before + SMALL_BYTES + MOST_PARTS * part_bytes
+    looks: list[int] = []
+    for step in range(STEPS):
+        sent_bytes, facts[OPERATIONS] = _one_step(optimizer, me, parameters, gradients[step])
+        facts[SENT] = max(facts[SENT], sent_bytes / (_NUMBER_BYTES * num_all(kind)))
+        facts[weights_after(step + 1)] = flat(parameters).cpu().numpy().copy()
+        if changed := kept.changes():
+            return facts | {HANDED: changed, UNWAITED: NOTHING}  # the next step would meet it
+        facts[UNWAITED] = facts[UNWAITED] or next(iter(never_waited_here()), "")
+        if step % 2:
+            for parameter in parameters:
+                parameter.grad = None
+            looks.append(settled_bytes(looks[0] if looks else enough))
+    return facts | {
+        HANDED: NOTHING,
+        UNWAITED: facts[UNWAITED] or NOTHING,
+        PARTS: max(0, min(looks) - before) / part_bytes,
+        GROWTH: max(0, looks[-1] - looks[0] - SMALL_BYTES),
+        STATES: sum(_num_states(one) for one in _optimizers() if id(one) not in others),
+    }
+
+
+def _parameters(kind: str, me: Rank) -> list[nn.Parameter]:
+    return [nn.Parameter(part.clone()) for part in _cut(kind, start(kind).to(me.device))]
+
+
+def _gradients(kind: str, me: Rank, step: int) -> list[Tensor]:
+    return _cut(kind, gradient(kind, me.rank, step).to(me.device))
+
+
+def _cut(kind: str, numbers: Tensor) -> list[Tensor]:
+    shapes = [torch.Size(shape) for shape in SHAPES[kind]]
+    parts = numbers.split([shape.numel() for shape in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _one_step(
+    optimizer: Any, me: Rank, parameters: Sequence[nn.Parameter], gradients: Sequence[Tensor]
+) -> tuple[float, tuple[str, ...]]:
+    """Backward and the learner's step: the bytes that were sent, and the names of the operations.
+
+    Gradients that are there from the step before are set to zero in place.
+    """
+    from course_lib.meter.communication.recorder import Recorder
+
+    with Recorder(me.rank) as recorder:
+        for parameter in parameters:
+            if parameter.grad is not None:
+                parameter.grad.detach().zero_()
+        products = [(parameter * part).sum() for parameter, part in zip(parameters, gradients, strict=True)]
+        torch.stack(products).sum().backward()
+        optimizer.step()
+    return sent_by_rings(recorder.calls), tuple(call.operation for call in recorder.calls)
+
+
+def _optimizers() -> list[torch.optim.Optimizer]:
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), torch.optim.Optimizer)]
+
+
+def _num_states(optimizer: torch.optim.Optimizer) -> int:
+    """Numbers in the states that torch's optimizers keep, but for single ones."""
+    states = [value for state in optimizer.state.values() for value in state.values()]
+    return sum(value.numel() for value in states if isinstance(value, Tensor) and value.numel() > 1)

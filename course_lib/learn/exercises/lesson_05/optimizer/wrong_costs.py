@@ -1,0 +1,113 @@
+"""Answers to 05.optimizer that make the right weights, and send or keep too much for them."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from course_lib.learn.exercises.lesson_05.optimizer.wrong_answers import Sharded, Whole, packed, unpack
+
+
+class AllReduces(Sharded):
+    """Right, for half as many bytes again."""
+
+    def reduced(self, gradients: Tensor) -> Tensor:
+        dist.all_reduce(gradients)
+        return self.part_of(gradients) / self.me.world_size
+
+
+class GathersGradients(Sharded):
+    """Right, for far too many bytes."""
+
+    def reduced(self, gradients: Tensor) -> Tensor:
+        everything = [torch.empty_like(gradients) for _ in range(self.me.world_size)]
+        dist.all_gather(everything, gradients)
+        return self.part_of(torch.stack(everything).mean(dim=0)).clone()
+
+
+class LikeDDP(Whole):
+    """Right, with all states on every rank."""
+
+    def step(self) -> None:
+        for parameter in self.parameters:
+            dist.all_reduce(parameter.grad)
+            parameter.grad /= self.me.world_size  # type: ignore[operator,assignment]
+        super().step()
+
+
+class RankZeroDoesAll(Whole):
+    """Right: the gradients go to rank 0, and the weights come from there."""
+
+    def step(self) -> None:
+        for parameter in self.parameters:
+            dist.reduce(parameter.grad, dst=0)  # type: ignore[arg-type]
+        if self.me.rank == 0:
+            for parameter in self.parameters:
+                parameter.grad /= self.me.world_size  # type: ignore[operator,assignment]
+            super().step()
+        for parameter in self.parameters:
+            dist.broadcast(parameter.data, src=0)
+
+
+class WholeStates(Sharded):
+    """Sends as it should, and steps on everything."""
+
+    def start(self) -> None:
+        self.all = nn.Parameter(packed(self.parameters, self.me.world_size))
+        self.adamw = torch.optim.AdamW([self.all], lr=self.lr)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        self.all.grad = torch.zeros_like(self.all)
+        self.part_of(self.all.grad).copy_(self.reduced(self.gradients()))
+        self.adamw.step()
+        self.all.copy_(self.gathered(self.part_of(self.all).clone()))
+        unpack(self.all, self.parameters)
+
+
+class KeepsTheGathered(Sharded):
+    def gathered(self, own: Tensor) -> Tensor:
+        self.row = super().gathered(own)
+        return self.row
+
+
+class KeepsMoreAndMore(Sharded):
+    def start(self) -> None:
+        super().start()
+        self.seen: list[Tensor] = []
+
+    def reduced(self, gradients: Tensor) -> Tensor:
+        part = super().reduced(gradients)
+        self.seen.append(part.clone())
+        return part
+
+
+class DealsOutTensors(Sharded):
+    """Each tensor has one owner."""
+
+    def start(self) -> None:
+        mine = [p for number, p in enumerate(self.parameters) if self.owner(number) == self.me.rank]
+        self.adamw = torch.optim.AdamW(mine, lr=self.lr) if mine else None
+
+    def owner(self, number: int) -> int:
+        return number % self.me.world_size
+
+    def step(self) -> None:
+        for number, parameter in enumerate(self.parameters):
+            dist.reduce(parameter.grad, dst=self.owner(number))  # type: ignore[arg-type]
+            parameter.grad /= self.me.world_size  # type: ignore[operator,assignment]
+        if self.adamw is not None:
+            self.adamw.step()
+        for number, parameter in enumerate(self.parameters):
+            dist.broadcast(parameter.data, src=self.owner(number))
+
+
+class ByTheLibrary(Sharded):
+    def start(self) -> None:
+        from course_lib.parallel.sharded import ShardedOptimizer
+
+        self.adamw = ShardedOptimizer(self.me, self.parameters, torch.optim.AdamW, lr=self.lr)
+
+    def step(self) -> None:
+        self.adamw.step()

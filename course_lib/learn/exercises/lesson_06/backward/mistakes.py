@@ -1,0 +1,194 @@
+"""06.backward: wrong answers, each wrong in one way, and how some are told by what they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_04.tries import differing, only_wrong_in
+from course_lib.learn.exercises.lesson_06.backward.trial import BYTES, FORWARDS, GRADIENTS, HELD, LOSS, MESSAGES
+
+# -- wrong answers ----------------------------------------------------------------------------------------------
+
+
+def step(
+    *,
+    leaf: bool = True,
+    backward: Callable[..., None] = lambda leaving, gradient: leaving.backward(gradient),
+    back: Callable[..., Any] = lambda entering, gradient: entering.grad,
+    sends_back: bool = True,
+    waits: bool = True,
+    scale: Callable[[int], float] = lambda n: 1.0,
+    loss_everywhere: bool = False,
+    extra: bool = False,
+    one_room: bool = False,
+    twice: bool = False,
+    keeps_graph: bool = False,
+    after_loss: Callable[..., None] = lambda loss, leaving: None,
+) -> Callable[..., Any]:
+    """A right answer but for what the arguments change."""
+
+    def answer(me: Any, part: nn.Module, x: Any, target: Any, loss_of: Any, room: Tensor) -> Any:
+        is_first, is_last = me.rank == 0, me.rank == me.world_size - 1
+        entering = x if is_first else room
+        if not is_first:
+            exchange([recv(entering, me.rank - 1)])
+            entering.requires_grad_(leaf)
+        leaving, loss, gradient = part(entering), None, None
+        if twice:
+            leaving = part(entering)
+        if is_last:
+            loss = loss_of(leaving, target) * scale(me.world_size)
+            loss.backward(retain_graph=keeps_graph)
+            after_loss(loss, leaving)
+        else:
+            exchange([send(leaving.detach(), me.rank + 1)])
+            if loss_everywhere:
+                loss = leaving.sum()
+                loss.backward()
+            if waits:
+                gradient = room if one_room else torch.empty_like(leaving)
+                exchange([recv(gradient.detach(), me.rank + 1)] * (1 + extra))
+                backward(leaving, gradient)
+        if not is_first and sends_back:
+            exchange([send(back(entering, gradient), me.rank - 1)] * (1 + extra))
+        return loss
+
+    return answer
+
+
+def first_and_others(me: Any, part: nn.Module, x: Any, target: Any, loss_of: Any, room: Tensor) -> Any:
+    """As if there were two ranks: whoever is not the first is the last."""
+    if me.rank == 0:
+        leaving = part(x)
+        exchange([send(leaving.detach(), 1)])
+        gradient = torch.empty_like(leaving)
+        exchange([recv(gradient, 1)])
+        return leaving.backward(gradient)
+    exchange([recv(room, me.rank - 1)])
+    loss = loss_of(part(room.requires_grad_()), target)
+    loss.backward()
+    exchange([send(room.grad, me.rank - 1)])  # type: ignore[arg-type]
+    return loss
+
+
+def by_the_library(me: Any, part: nn.Module, x: Any, target: Any, loss_of: Any, room: Tensor) -> Any:
+    from course_lib.parallel.model import Passing
+
+    passing = Passing(me)
+    entering, loss = x, None
+    if me.rank:
+        exchange([recv(room, me.rank - 1)])
+        entering = room.requires_grad_()
+    leaving = part(entering)
+    if target is not None:
+        loss = loss_of(leaving, target)
+        loss.backward()
+    else:
+        passing.send_activation(leaving)
+        leaving.backward(passing.recv_gradient(leaving.shape, leaving.dtype))
+    if me.rank:
+        passing.send_gradient(entering.grad)
+    return loss
+
+
+# -- what they leave behind -------------------------------------------------------------------------------------
+
+
+def is_last(outcome: AnswerOutcome) -> bool:
+    """Whether the outcome is of the last rank, which has the loss."""
+    return outcome.error is None and outcome.expected[LOSS] is not None
+
+
+def factors(evidence: Evidence) -> list[tuple[int, float | None]]:
+    """For each outcome its number of ranks, and the number by which all gradients are too large, where there is one."""
+    found = []
+    for outcome in evidence.outcomes:
+        if outcome.error is None:
+            num_ranks = int(outcome.case.rpartition(" ")[2])
+            found.append((num_ranks, _factor(outcome.expected[GRADIENTS], outcome.got[GRADIENTS])))
+    return found
+
+
+def _factor(want: dict[str, Any], got: dict[str, Any]) -> float | None:
+    names = [name for name, gradient in want.items() if isinstance(gradient, Tensor)]
+    if not all(isinstance(got[name], Tensor) and got[name].shape == want[name].shape for name in names):
+        return None
+    wanted, came = (torch.cat([each[name].flatten() for name in names]) for each in (want, got))
+    factor = float(came @ wanted / (wanted @ wanted))
+    return factor if torch.allclose(came, factor * wanted, rtol=1e-6, atol=1e-10) else None
+
+
+def is_averaged(evidence: Evidence) -> bool:
+    """Whether all gradients are too small by the number of ranks, whatever that is."""
+    found = factors(evidence)
+    return (
+        evidence.error is None
+        and bool(found)
+        and all(factor is not None and abs(factor * num_ranks - 1) < 1e-6 for num_ranks, factor in found)
+    )
+
+
+def nothing_before_the_end(evidence: Evidence) -> bool:
+    """Whether the last rank is right, and on every other not one parameter has a gradient."""
+    if evidence.error is not None:
+        return False
+    last = [outcome for outcome in evidence.outcomes if is_last(outcome)]
+    before = [outcome for outcome in evidence.outcomes if not is_last(outcome)]
+    return all(not differing(outcome) & {LOSS, GRADIENTS} for outcome in last) and not any(
+        isinstance(gradient, Tensor) for outcome in before for gradient in outcome.got[GRADIENTS].values()
+    )
+
+
+def waits_for_ever(evidence: Evidence) -> bool:
+    """Whether some rank waits for a message, and another has returned without sending it or waits itself."""
+    error = evidence.error
+    return error is not None and error.kind == "RankTimeout" and "waits in a receive" in error.story
+
+
+def sends_what_is_none(evidence: Evidence) -> bool:
+    """Whether a gradient that is None was to be sent."""
+    error = evidence.error
+    if error is None or loss_without_a_target(evidence):
+        return False
+    return "'NoneType' object has no attribute" in error.message and "grad" in error.source
+
+
+def loss_without_a_target(evidence: Evidence) -> bool:
+    """Whether a rank asked for the loss where ``target`` is None."""
+    error = evidence.error
+    return error is not None and "NoneType" in error.message and "in mse_loss" in error.story
+
+
+def backward_again(evidence: Evidence) -> bool:
+    error = evidence.error
+    return error is not None and "backward through the graph a second time" in error.message
+
+
+def sends_more(evidence: Evidence) -> bool:
+    return only_wrong_in(evidence, BYTES, MESSAGES) and all(
+        outcome.got[BYTES] > outcome.expected[BYTES] for outcome in evidence.wrong
+    )
+
+
+def forward_again(evidence: Evidence) -> bool:
+    return only_wrong_in(evidence, FORWARDS, HELD) and any(
+        outcome.got[FORWARDS] > outcome.expected[FORWARDS] for outcome in evidence.wrong
+    )
+
+
+def holds_graphs(evidence: Evidence) -> bool:
+    return only_wrong_in(evidence, HELD)
+
+
+def returns_something_early(evidence: Evidence) -> bool:
+    """Whether a rank before the last gives back a loss."""
+    return any(
+        outcome.error is None and not is_last(outcome) and outcome.got[LOSS] is not None
+        for outcome in evidence.outcomes
+    )

@@ -1,0 +1,119 @@
+"""06.tied: two copies of one matrix on two ranks, and what keeps them equal."""
+
+from __future__ import annotations
+
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
+from course_lib.learn.exercises.lesson_06.tied import mistakes
+from course_lib.learn.exercises.lesson_06.tied.trial import KINDS, compare, right, trial
+from course_lib.learn.judging.judge import by_trial
+
+__all__ = ["TIED"]
+
+TIED = Exercise(
+    name="06.tied",
+    title="Two copies of one matrix",
+    judge=by_trial(
+        (2, 4, 3, 5),
+        tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
+        trial,
+        compare=compare,
+        timeout_s=4.0,
+    ),
+    mistakes=(
+        Mistake(
+            "both-send-first",
+            "Both ranks `send` first and `recv` second, which is a deadlock: neither message is taken before the other "
+            "rank has got rid of its own. Put both halves in one list: `exchange([send(...), recv(...)])`.",
+            mistakes.polite,
+            mistakes.both_wait_in("send"),
+        ),
+        Mistake(
+            "both-receive-first",
+            "Both ranks `recv` first, which is a deadlock: each waits for a message that the other sends only "
+            "afterwards. Put both halves in one list: `exchange([send(...), recv(...)])`.",
+            mistakes.shy,
+            mistakes.both_wait_in("receive"),
+        ),
+        Mistake(
+            "one-comes-alone",
+            "One of the two ranks waits, and the other has returned and left it there. A message has two ends: what "
+            "one rank sends, the other receives. Here both ranks do both.",
+            mistakes.rank_0_stays_away,
+            mistakes.one_waits_alone,
+        ),
+        Mistake(
+            "asks-everybody",
+            "With two ranks this works. With more it hangs: a collective needs every rank of its group, and the ranks "
+            "in the middle hold no copy and do not call. Exchange with the one other rank.",
+            mistakes.everybody,
+            mistakes.waits_for_the_middle,
+        ),
+        Mistake(
+            "one-way",
+            "One of the two ranks has the sum, the other still has its own gradient: the copies will part at the next "
+            "step. Both need the sum.",
+            mistakes.one_way,
+        ),
+        Mistake(
+            "averages",
+            "You take the mean. In the uncut model the matrix is used in two places, and its gradient is the *sum* of "
+            "what both places say; nothing is divided.",
+            mistakes.with_theirs(mistakes.average),
+            mistakes.is_scaled(0.5),
+        ),
+        Mistake(
+            "swaps",
+            "The two gradients change places: each rank now has the other's. Add it to your own.",
+            mistakes.with_theirs(mistakes.replace),
+        ),
+        Mistake(
+            "wiped-out",
+            "On one rank or more the other's gradient lies where the rank's own was: received into `weight.grad`, or "
+            "copied there, it wipes out what it was to be added to. Receive into new room, "
+            "`torch.empty_like(weight.grad)`, and add that.",
+            mistakes.wipes_out,
+            mistakes.holds_the_others,
+        ),
+        Mistake(
+            "own-gradient",
+            "Each copy still has the gradient of its own place alone. (To average the *weights* now and then hides "
+            "that: the optimizers' memories differ all the same.) Mend the cause: sum the gradients, before the step.",
+            mistakes.with_theirs(mistakes.average_weights, of="weight"),
+            mistakes.keeps_its_own,
+        ),
+        Mistake(
+            "adds-to-the-weight",
+            "The other's gradient was added to the weight itself. Gradients meet in `weight.grad`; the weight is the "
+            "optimizer's business.",
+            mistakes.with_theirs(mistakes.add_to_weight),
+        ),
+        Mistake(
+            "shorter-numbers",
+            "The sums are right to a few digits, and fewer bytes travelled than a gradient of this type has: it went "
+            "in a shorter type. Send it in the type that it is in, or the copies are not what the uncut matrix is.",
+            mistakes.in_shorter_numbers,
+            mistakes.nearly_right_and_shorter,
+        ),
+        Mistake(
+            "sends-more",
+            "Both copies are right, and more was sent than needed: the gradient goes once each way.",
+            mistakes.three_times,
+            mistakes.only_sends_more,
+        ),
+    ),
+    hints=(
+        "In the uncut model the matrix is one tensor, used twice. What does autograd do with two gradients for it?",
+        "Each rank sends its `weight.grad` to the other and receives the other's, both in one list; then both hold the "
+        "sum.",
+        "`theirs = torch.empty_like(weight.grad)`, `exchange([send(weight.grad, other), recv(theirs, other)])`, "
+        "`weight.grad += theirs`.",
+    ),
+    forbidden=(
+        "course_lib.parallel.model.TiedParameters",
+        "course_lib.parallel.model.TiedParameters.sum_gradients",
+        "course_lib.parallel.model.ModelParallel.sum_tied_gradients",
+    ),
+    forbidden_example=mistakes.by_the_library,
+    passed="Both copies have the sum of both gradients, step after step, on 2, 3, 4 and 5 ranks; it went once each "
+    "way, and the ranks in between were left alone.",
+)

@@ -1,0 +1,200 @@
+"""06.tied: wrong answers, each wrong in one way, and how some are told by what they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
+from course_lib.learn.exercises.lesson_06.tied.trial import BYTES, STEPS, SUM, compare, gradient
+
+# -- wrong answers ----------------------------------------------------------------------------------------------
+
+
+def with_theirs(use: Callable[[Any, Tensor], None], *, of: str = "grad") -> Callable[..., None]:
+    """Swap the gradients (or the weights), then do something with what came."""
+
+    def answer(me: Any, weight: nn.Parameter, other: int) -> None:
+        mine = weight.grad if of == "grad" else weight.detach().clone()
+        assert mine is not None
+        theirs = torch.empty_like(mine)
+        exchange([send(mine, other), recv(theirs, other)])
+        with torch.no_grad():
+            use(weight, theirs)
+
+    return answer
+
+
+def replace(weight: Any, theirs: Tensor) -> None:
+    weight.grad = theirs
+
+
+def average(weight: Any, theirs: Tensor) -> None:
+    weight.grad = (weight.grad + theirs) / 2
+
+
+def average_weights(weight: Any, theirs: Tensor) -> None:
+    weight.copy_((weight + theirs) / 2)
+
+
+def add_to_weight(weight: Any, theirs: Tensor) -> None:
+    weight += theirs
+
+
+def one_way(me: Any, weight: Any, other: int) -> None:
+    if me.rank:
+        exchange([send(weight.grad, other)])
+    else:
+        theirs = torch.empty_like(weight.grad)
+        exchange([recv(theirs, other)])
+        weight.grad += theirs
+
+
+def polite(me: Any, weight: Any, other: int) -> None:
+    theirs = torch.empty_like(weight.grad)
+    exchange([send(weight.grad, other)])
+    exchange([recv(theirs, other)])
+    weight.grad += theirs
+
+
+def shy(me: Any, weight: Any, other: int) -> None:
+    theirs = torch.empty_like(weight.grad)
+    exchange([recv(theirs, other)])
+    exchange([send(weight.grad, other)])
+    weight.grad += theirs
+
+
+def wipes_out(me: Any, weight: Any, other: int) -> None:
+    """Rank 0's gradient is put in the place of the other's."""
+    theirs = torch.empty_like(weight.grad)
+    exchange([send(weight.grad, other), recv(theirs, other)])
+    if me.rank:
+        weight.grad = theirs
+
+
+def rank_0_stays_away(me: Any, weight: Any, other: int) -> None:
+    if me.rank:
+        three_times(me, weight, other)
+
+
+def everybody(me: Any, weight: Any, other: int) -> None:
+    dist.all_reduce(weight.grad)
+
+
+def three_times(me: Any, weight: Any, other: int) -> None:
+    theirs = torch.empty_like(weight.grad)
+    for _ in range(3):
+        exchange([send(weight.grad, other), recv(theirs, other)])
+    weight.grad += theirs
+
+
+def in_shorter_numbers(me: Any, weight: Any, other: int) -> None:
+    mine = weight.grad.bfloat16()
+    theirs = torch.empty_like(mine)
+    exchange([send(mine, other), recv(theirs, other)])
+    weight.grad += theirs
+
+
+def by_the_library(me: Any, weight: Any, other: int) -> None:
+    from course_lib.parallel.model import TiedParameters
+
+    part = nn.ParameterList([weight])
+    TiedParameters(me.rank, [part, part], sorted([me.rank, other])).sum_gradients()
+
+
+# -- what they leave behind -------------------------------------------------------------------------------------
+
+
+def _stuck(evidence: Evidence, num_ranks: int) -> str:
+    """The story of ranks that wait for ever, where there is one on so many ranks."""
+    error = evidence.error
+    stuck = error is not None and error.kind == "RankTimeout"
+    if not stuck or not evidence.wrong[0].case.endswith(f"on {num_ranks} ranks"):
+        return ""
+    return error.story if error is not None else ""
+
+
+def both_wait_in(what: str) -> Callable[[Evidence], bool]:
+    return lambda evidence: _stuck(evidence, 2).count(f"waits in a {what} ") == 2
+
+
+def one_waits_alone(evidence: Evidence) -> bool:
+    story = _stuck(evidence, 2)
+    return story.count("waits in a ") == 1 and "had returned" in story
+
+
+def waits_for_the_middle(evidence: Evidence) -> bool:
+    """Whether two ranks went well, and with more a collective waits for ranks that never call it."""
+    story = _stuck(evidence, 4)
+    return "never called" in story and "waits in a " not in story
+
+
+def _copies(evidence: Evidence) -> Iterator[AnswerOutcome]:
+    for outcome in evidence.outcomes:
+        if outcome.error is None and isinstance(outcome.got, dict) and BYTES in outcome.got:
+            yield outcome
+
+
+def _all_sums(evidence: Evidence, holds: Callable[[Any, Tensor], bool]) -> bool:
+    pairs = [
+        (outcome.got[f"{SUM} {step + 1}"], outcome.expected[f"{SUM} {step + 1}"])
+        for outcome in _copies(evidence)
+        for step in range(STEPS)
+    ]
+    return (
+        evidence.error is None
+        and bool(pairs)
+        and all(isinstance(got, Tensor) and got.shape == want.shape and holds(got, want) for got, want in pairs)
+    )
+
+
+def is_scaled(factor: float) -> Callable[[Evidence], bool]:
+    return lambda evidence: _all_sums(
+        evidence, lambda got, want: torch.allclose(got, factor * want, rtol=1e-6, atol=1e-7)
+    )
+
+
+def keeps_its_own(evidence: Evidence) -> bool:
+    """Whether each copy has the gradient that its own backward pass has left, and nothing else has changed."""
+
+    def own(outcome: AnswerOutcome) -> bool:
+        kind, _, place = outcome.case.partition(", rank ")
+        mine = gradient(kind, int(place.split()[0]), 0)
+        got = outcome.got[f"{SUM} 1"]
+        return isinstance(got, Tensor) and torch.equal(got, mine) and outcome.got[KEPT] == NOTHING
+
+    return evidence.error is None and all(map(own, _copies(evidence)))
+
+
+def holds_the_others(evidence: Evidence) -> bool:
+    """Whether each copy has one of the two gradients alone, and at least one copy has not its own."""
+
+    def whose(outcome: AnswerOutcome) -> str:
+        kind, _, place = outcome.case.partition(", rank ")
+        rank, last = int(place.split()[0]), int(place.split()[-1]) - 1
+        got = outcome.got[f"{SUM} 1"]
+        for name, of in (("own", rank), ("other", last - rank)):
+            if isinstance(got, Tensor) and torch.equal(got, gradient(kind, of, 0)):
+                return name
+        return "neither"
+
+    found = {whose(outcome) for outcome in _copies(evidence)}
+    return evidence.error is None and "other" in found and "neither" not in found
+
+
+def nearly_right_and_shorter(evidence: Evidence) -> bool:
+    near = _all_sums(evidence, lambda got, want: torch.allclose(got.to(want), want, rtol=0.05, atol=0.05))
+    return near and all(outcome.got[BYTES] < outcome.expected[BYTES] for outcome in _copies(evidence))
+
+
+def only_sends_more(evidence: Evidence) -> bool:
+    """Whether nothing is wrong but the bytes."""
+    alike = [compare(o.expected, {**o.got, BYTES: o.expected[BYTES]}) == "" for o in _copies(evidence)]
+    more = [outcome.got[BYTES] > outcome.expected[BYTES] for outcome in _copies(evidence)]
+    return evidence.error is None and bool(more) and all(alike) and all(more)

@@ -1,0 +1,168 @@
+"""Usual wrong gates along positions, each by name and with a sentence."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
+from course_lib.learn.exercises.lesson_08.along.cases import BOTH, ENTER, LEAVE
+from course_lib.learn.exercises.lesson_08.along.wrong_answers import (
+    LastFlag,
+    along,
+    features_shared_out,
+    joined,
+    joined_by_features,
+    lost,
+    mean_shared_out,
+    not_waited_for,
+    own_among_zeros,
+    own_rows,
+    same,
+    shared_out,
+    shared_out_of_zeroed,
+    summed_among_zeros,
+    summed_and_cut,
+)
+from course_lib.learn.exercises.lesson_08.gates.cases import KEPT_BACK
+from course_lib.learn.exercises.lesson_08.gates.mistakes import (
+    FLAG_NOT_KEPT,
+    ONE_GRADIENT_SHORT,
+    raised_about_gradients,
+    raised_about_the_flag,
+)
+from course_lib.learn.exercises.lesson_08.gates.wrong_answers import lost_flag, one_gradient
+from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, gradient_of
+from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
+
+__all__ = ["MISTAKES"]
+
+_WAYS = (joined, shared_out), (shared_out, joined)  # of a right gate: forward and backward, entrance and exit
+
+
+def _gradient_of_another_shape(evidence: Evidence) -> bool:
+    """At a gate by itself."""
+    return _is_of_another_shape(evidence) and not evidence.wrong[-1].case.startswith(BOTH)
+
+
+def _only_with_two_gates(evidence: Evidence) -> bool:
+    """Each gate by itself is right, and of two in a row one gives back another shape."""
+    return _is_of_another_shape(evidence) and all(outcome.case.startswith(BOTH) for outcome in evidence.wrong)
+
+
+def _is_of_another_shape(evidence: Evidence) -> bool:
+    return evidence.error is not None and "invalid gradient" in evidence.error.message
+
+
+def _all_reduces(*places: tuple[str, str]) -> Callable[[Evidence], bool]:
+    """All numbers are right, and of the gates by themselves these all-reduce, at least one of them, and no others.
+
+    A place is a kind of case and a way, FORWARD or BACKWARD.
+    """
+
+    def recognise(evidence: Evidence) -> bool:
+        if not all(differs_in(outcome, FORWARD, BACKWARD) for outcome in evidence.wrong):
+            return False
+        seen = {
+            (kind, way)
+            for outcome in evidence.wrong
+            for kind, way in itertools.product((ENTER, LEAVE), (FORWARD, BACKWARD))
+            if outcome.case.startswith(kind) and "all_reduce" in outcome.got[way]
+        }
+        return bool(seen) and seen <= set(places)
+
+    return recognise
+
+
+MISTAKES = (
+    not_waited(along(enter=(not_waited_for, shared_out))),
+    Mistake(
+        "own-part-back",
+        "Forward is right. Backward at the entrance you keep this rank's positions of *this rank's* gradient. But "
+        "every rank used all positions, each for features of its own: their gradients are summands. Add them up, and "
+        "keep your positions of the sum.",
+        along(enter=(joined, own_rows)),
+    ),
+    Mistake(
+        "zeros-for-the-others",
+        "Forward is right. Backward at the exit you know the gradient of your own positions and take that of the "
+        "others to be zero. Your summand went into *their* positions too: gather what they know.",
+        along(leave=(shared_out, own_among_zeros)),
+    ),
+    Mistake(
+        "cut-and-not-summed",
+        "At the exit each rank has a summand of every position, and yours keeps its own positions of its own summand. "
+        "They are to be added up over ranks.",
+        along(leave=(own_rows, joined)),
+    ),
+    Mistake(
+        "gates-swapped",
+        "At the entrance a rank has some of the positions and needs all; at the exit it has a summand of all and is to "
+        "keep some. You have them the other way round.",
+        along(enter=(shared_out, joined), leave=(joined, shared_out)),
+    ),
+    Mistake(
+        "backward-as-forward",
+        "A gradient has the shape of what it is a gradient of, and here another shape came. What is long forward is "
+        "short backward: where `forward` gathers, `backward` shares out, and the other way round.",
+        along(enter=(joined, joined), leave=(shared_out, shared_out)),
+        _gradient_of_another_shape,
+    ),
+    Mistake(
+        "nothing-gathered",
+        "At the entrance the rank's own positions went on alone. Inside the region every rank works on *all* "
+        "positions, with features of its own: gather them.",
+        along(enter=(same, same)),
+    ),
+    Mistake(
+        "joined-by-features",
+        "The ranks' parts were put side by side. They are *positions*, rows of (P, D): one rank's behind the other's, "
+        "along dim 0.",
+        along(enter=(joined_by_features, features_shared_out)),
+    ),
+    Mistake(
+        "mean-not-sum",
+        "At the exit you take the mean. What the ranks have are summands of one product: add up, and divide by "
+        "nothing.",
+        along(leave=(mean_shared_out, joined)),
+    ),
+    Mistake(
+        "mean-going-back",
+        "Forward is right. Backward at the entrance you divide by the number of ranks; the gradients there are "
+        "summands of one gradient.",
+        along(enter=(joined, mean_shared_out)),
+    ),
+    Mistake(
+        "all-reduce-and-a-cut",
+        "The numbers are right. But you had everything added up on all ranks and kept a part: twice the bytes of a "
+        "reduce-scatter, and the whole sum in memory for a moment. Each rank needs the sum for its own positions "
+        "alone.",
+        along(enter=(joined, summed_and_cut), leave=(summed_and_cut, joined)),
+        _all_reduces((ENTER, BACKWARD), (LEAVE, FORWARD)),
+    ),
+    Mistake(
+        "gathers-by-all-reduce",
+        "The numbers are right. But where every rank needs the parts of all, you all-reduce, which sends twice the "
+        "bytes: the parts stand side by side, and there is nothing to add up. An all-gather brings each to all ranks.",
+        along(enter=(summed_among_zeros, shared_out), leave=(shared_out, summed_among_zeros)),
+        _all_reduces((ENTER, FORWARD), (LEAVE, BACKWARD)),
+    ),
+    Mistake(
+        "overwrites-the-gradient",
+        "The numbers are right, and the gradient that came to `backward` has been overwritten. Autograd may still need "
+        "that tensor for another path, such as that of a residual: work on a copy of it.",
+        along(enter=(joined, shared_out_of_zeroed)),
+        lambda evidence: all(differs_in(outcome, KEPT_BACK) for outcome in evidence.wrong),
+    ),
+    Mistake(
+        "flag-beside-ctx",
+        "Each gate is right by itself, and of two in a row one gives back a gradient of another shape. Usually "
+        "`backward` of one then takes itself for the other. Which gate it is has to be kept for each use on its own, "
+        "and `ctx` is that place; a variable outside, or of the class, holds what was written there last.",
+        LastFlag,
+        _only_with_two_gates,
+    ),
+    Mistake("flag-not-kept", FLAG_NOT_KEPT, lost_flag(*_WAYS), raised_about_the_flag),
+    Mistake("one-gradient-short", ONE_GRADIENT_SHORT, one_gradient(*_WAYS), raised_about_gradients),
+    no_way_back(along(enter=(joined, lost), leave=(shared_out, lost)), "output", gradient_of("x")),
+)

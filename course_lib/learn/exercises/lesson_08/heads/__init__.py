@@ -1,0 +1,30 @@
+"""08.heads: attention cut by heads, judged by output, gradients, and one all-reduce each way."""
+
+from __future__ import annotations
+
+from course_lib.learn.catalogue.exercise import Exercise
+from course_lib.learn.exercises.lesson_08.heads.cases import CASES, LIBRARY, trial
+from course_lib.learn.exercises.lesson_08.heads.mistakes import MISTAKES
+from course_lib.learn.exercises.lesson_08.heads.wrong_answers import by_the_library
+from course_lib.learn.exercises.lesson_08.judging import by_steps
+
+__all__ = ["HEADS"]
+
+HEADS = Exercise(
+    name="08.heads",
+    title="Attention, a few heads on each rank",
+    judge=by_steps(CASES, trial),
+    mistakes=MISTAKES,
+    hints=(
+        "It is the MLP once more: what is made in parts is used in the same parts. How many heads does a rank have?",
+        "Enter once. Queries, keys and values each: a linear layer, the last dim taken apart in `num_heads // "
+        "me.world_size` heads, heads before positions. Attention; heads behind positions again, joined; the last "
+        "layer; leave.",
+        "`F.linear(h, w).unflatten(-1, (num_heads // me.world_size, -1)).transpose(1, 2)` for each of the three; then "
+        "`F.scaled_dot_product_attention(q, k, v, is_causal=True)`, `.transpose(1, 2).flatten(2)`, and `leave(me, "
+        "F.linear(..., w_out))`.",
+    ),
+    forbidden=(LIBRARY,),
+    forbidden_example=by_the_library,
+    passed="Output and all gradients are those of unsplit attention, for one all-reduce forward and one backward.",
+)

@@ -1,0 +1,30 @@
+"""08.loss: cross-entropy from logits that are cut by vocabulary: a few numbers a position are sent, and no logits."""
+
+from __future__ import annotations
+
+from course_lib.learn.catalogue.exercise import Case, Exercise
+from course_lib.learn.exercises.lesson_08.judging import by_steps
+from course_lib.learn.exercises.lesson_08.loss.cases import KINDS, right, trial
+from course_lib.learn.exercises.lesson_08.loss.mistakes import MISTAKES
+from course_lib.learn.exercises.lesson_08.loss.wrong_answers import by_the_library
+
+__all__ = ["LOSS"]
+
+LOSS = Exercise(
+    name="08.loss",
+    title="A loss whose logits never meet",
+    judge=by_steps([Case(kind, (kind,), right(kind)) for kind in KINDS], trial),
+    mistakes=MISTAKES,
+    hints=(
+        "The loss of a position is log(sum of exponentials) - target's logit. Which of the two does a rank know, of "
+        "which part?",
+        "Three numbers a position: the largest logit (MAX, outside autograd), the sum of exponentials, and the "
+        "target's logit, zero on the ranks that do not have it. The last two can go in one all-reduce.",
+        "`place = targets - me.rank * logits.size(1)`; `is_here = (place >= 0) & (place < logits.size(1))`; gather at "
+        "the clamped place, `torch.where(is_here, found, 0.0)`; `leave(me, torch.stack([sums, target]))`.",
+    ),
+    forbidden=("course_lib.parallel.tensor.vocabulary.vocab_parallel_cross_entropy",),
+    forbidden_example=by_the_library,
+    passed="Loss and gradients are those of the whole vocabulary, a few numbers a position were sent forward and "
+    "nothing backward, and large logits do no harm.",
+)

@@ -1,0 +1,205 @@
+"""09.norm: how usual wrong answers are told by the number that they give, and by where they stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import isclose
+from typing import Any
+
+from course_lib.layouts.mesh import Mesh
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_09.norm.cases import (
+    FORM,
+    KEPT,
+    NORM,
+    ONE_AXIS,
+    REPLICAS,
+    SENT,
+    SHORT,
+    SILENT,
+    UNWAITED,
+    differs,
+    mesh_of,
+    norm_of,
+    pieces_of,
+)
+
+__all__ = [
+    "Weigh",
+    "adds",
+    "adds_in_float32",
+    "asks_none_for_its_numbers",
+    "begins_with_no_gradient",
+    "counts",
+    "hangs",
+    "is_right_on_rank_0_alone",
+    "only_short_is_wrong",
+    "only_wrong",
+    "own",
+    "right_weight",
+    "times",
+]
+
+_STUCK = ("RankTimeout", "RankFailed")
+Weigh = Callable[["NormTry", dict[str, int], Sequence[str]], float]
+
+
+@dataclass(frozen=True)
+class NormTry:
+    """One rank in one case, and what it gave."""
+
+    kind: str
+    rank: int
+    num_ranks: int
+    gave: Any
+
+    @property
+    def mesh(self) -> Mesh:
+        return mesh_of(self.kind, self.num_ranks)
+
+    @property
+    def right(self) -> float:
+        return norm_of(self.kind, self.num_ranks)
+
+    def square_of(self, rank: int, weigh: Weigh) -> float:
+        """A rank's sum of squares, where a gradient counts ``weigh(try, place of the rank, axes that copy it)``."""
+        here, total = self.mesh.coordinates(rank), 0.0
+        for gradient, cut_by in pieces_of(self.kind, rank, self.num_ranks):
+            if gradient is not None:
+                copied = [axis for axis in self.mesh.axes if axis not in cut_by]
+                total += weigh(self, here | {"rank": rank}, copied) * float(gradient.double().square().sum())
+        return total
+
+    def squares(self, weigh: Weigh) -> list[float]:
+        return [self.square_of(rank, weigh) for rank in range(self.num_ranks)]
+
+
+def right_weight(_: NormTry, here: dict[str, int], copied: Sequence[str]) -> float:
+    return float(not any(here[axis] for axis in copied))
+
+
+def _tries(evidence: Evidence) -> Iterator[NormTry]:
+    for outcome in evidence.outcomes:
+        if outcome.error is None and isinstance(outcome.got, dict):
+            kind, _, place = outcome.case.rpartition(", rank ")
+            rank, num_ranks = (int(word) for word in place.split(" of "))
+            kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
+            yield NormTry(kind, rank, num_ranks, outcome.got[NORM])
+
+
+def _is(have: Any, want: float) -> bool:
+    return isinstance(have, float) and isclose(have, want, rel_tol=1e-5, abs_tol=1e-9)
+
+
+def _gave(evidence: Evidence, number: Callable[[NormTry], float]) -> bool:
+    tries = list(_tries(evidence))
+    return evidence.error is None and bool(tries) and all(_is(one.gave, number(one)) for one in tries)
+
+
+def _by_any(weighs: Sequence[Weigh], number: Callable[[NormTry, Weigh], float]) -> Callable[[Evidence], bool]:
+    """Whether this number was given in every case, for one of these ways to count."""
+
+    def gave_by(weigh: Weigh) -> Callable[[Evidence], bool]:
+        return lambda evidence: _gave(evidence, lambda one: number(one, weigh))
+
+    return lambda evidence: any(gave_by(weigh)(evidence) for weigh in weighs)
+
+
+def counts(*weighs: Weigh) -> Callable[[Evidence], bool]:
+    """Whether all that was given is the norm in which gradients count so, by one of these ways in every case."""
+    return _by_any(weighs, lambda one, weigh: sum(one.squares(weigh)) ** 0.5)
+
+
+def own(*weighs: Weigh) -> Callable[[Evidence], bool]:
+    """Whether every rank gave the norm of what it counts itself."""
+    return _by_any(weighs, lambda one, weigh: one.square_of(one.rank, weigh) ** 0.5)
+
+
+adds = _by_any((right_weight, lambda *_: 1.0), lambda one, weigh: sum(s**0.5 for s in one.squares(weigh)))
+
+
+def times(factor: Callable[[NormTry], float]) -> Callable[[Evidence], bool]:
+    """Whether the right norm times this was given."""
+    return lambda evidence: _gave(evidence, lambda one: one.right * factor(one))
+
+
+def is_right_on_rank_0_alone(evidence: Evidence) -> bool:
+    """Whether rank 0 is right in every case, and on more ranks than one another is not."""
+    tries = list(_tries(evidence))
+    return (
+        evidence.error is None
+        and all(_is(one.gave, one.right) for one in tries if one.rank == 0)
+        and any(not _is(one.gave, one.right) for one in tries if one.rank)
+    )
+
+
+def _differing(outcome: AnswerOutcome) -> set[str]:
+    if not isinstance(outcome.got, dict):
+        return {"everything"}
+    names = (NORM, FORM, UNWAITED, KEPT, SENT)
+    return {name for name in names if differs(name, outcome.expected, outcome.got)}
+
+
+def only_wrong(*names: str) -> Callable[[Evidence], bool]:
+    """Whether these facts differ somewhere, and no other."""
+
+    def recognise(evidence: Evidence) -> bool:
+        return evidence.error is None and all(_differing(outcome) <= {*names} for outcome in evidence.wrong)
+
+    return recognise
+
+
+def adds_in_float32(evidence: Evidence) -> bool:
+    """Whether norms alone are wrong, and those of gradients in float64 from the seventh digit on."""
+    return only_wrong(NORM)(evidence) and all(
+        isinstance(one.gave, float) and isclose(one.gave, one.right, rel_tol=1e-6)
+        for one in _tries(evidence)
+        if one.kind != SHORT
+    )
+
+
+def only_short_is_wrong(evidence: Evidence) -> bool:
+    """Whether gradients in bfloat16 alone make a wrong norm, and one that is nearly right."""
+    short = [one for one in _tries(evidence) if one.kind == SHORT]
+    return (
+        evidence.error is None
+        and all(outcome.case.startswith(SHORT) and _differing(outcome) == {NORM} for outcome in evidence.wrong)
+        and all(isinstance(one.gave, float) and isclose(one.gave, one.right, rel_tol=0.05) for one in short)
+    )
+
+
+# -- what ended with an error -------------------------------------------------------------------------------------
+
+
+def hangs(*kinds: str) -> Callable[[Evidence], bool]:
+    """Whether ranks waited for each other, first in one of these cases."""
+
+    def recognise(evidence: Evidence) -> bool:
+        error = evidence.error
+        stuck = [one for one in evidence.wrong if one.error is not None]
+        return error is not None and error.kind in _STUCK and stuck[0].case.startswith(kinds)
+
+    return recognise
+
+
+def asks_none_for_its_numbers(evidence: Evidence) -> bool:
+    """Whether an error about None is the first thing that is wrong, in a case where some gradients are None."""
+    error = evidence.error
+    return (
+        error is not None
+        and error.kind not in _STUCK
+        and "None" in error.message
+        and evidence.wrong[0].case.startswith((REPLICAS, SILENT))
+    )
+
+
+def begins_with_no_gradient(evidence: Evidence) -> bool:
+    """Whether the first thing that is wrong is an error where some ranks have no gradient at all."""
+    error = evidence.error
+    return (
+        error is not None
+        and error.kind not in _STUCK
+        and evidence.wrong[0].error is not None
+        and evidence.wrong[0].case.startswith((SILENT, ONE_AXIS))
+    )

@@ -1,0 +1,284 @@
+"""The mistakes of 10.join by name: what each mixes up, and how it is recognised where it takes several forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
+from course_lib.learn.exercises.lesson_10.join import wrong_answers
+from course_lib.learn.exercises.lesson_10.join.cases import CASES
+from course_lib.learn.exercises.lesson_10.join.labels import Label
+
+__all__ = ["MISTAKES"]
+
+
+def _wrong_cases(evidence: Evidence) -> set[str]:
+    return {outcome.case for outcome in evidence.wrong}
+
+
+def _has(outcome: AnswerOutcome, is_so: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    """Whether some number of the pair that came is so."""
+    return outcome.error is None and any(bool(is_so(tensor).any()) for tensor in outcome.got)
+
+
+def _of(evidence: Evidence, label: str) -> AnswerOutcome:
+    return next(outcome for outcome in evidence.outcomes if outcome.case == label)
+
+
+def _is_pair_of_tensors(got: Any) -> bool:
+    return isinstance(got, tuple | list) and len(got) == 2 and all(isinstance(one, torch.Tensor) for one in got)
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, rtol=1e-9, atol=1e-11, equal_nan=True)
+
+
+def _usual(evidence: Evidence, example: Any) -> list[tuple[AnswerOutcome, Any]]:
+    """What the answer gave in the cases in which nothing is large or missing, and what the example gives there."""
+    return [
+        (_of(evidence, case.label), example(*case.args))
+        for case in CASES
+        if case.label in Label.USUAL and isinstance(case.args, tuple)
+    ]
+
+
+def _out_is(example: Any) -> Callable[[Evidence], bool]:
+    """Where nothing is large or missing the output is this example's, and not the right one, whatever the lse is."""
+
+    def recognise(evidence: Evidence) -> bool:
+        usual = _usual(evidence, example)
+        return all(_same(one.got[0], out) for one, (out, _) in usual) and not any(
+            _same(one.got[0], one.expected[0]) for one, _ in usual
+        )
+
+    return recognise
+
+
+def _lse_is(example: Any) -> Callable[[Evidence], bool]:
+    """The output is right in every case, and the lse this example's where nothing is large or missing."""
+
+    def recognise(evidence: Evidence) -> bool:
+        return all(_same(one.got[0], one.expected[0]) for one in evidence.outcomes) and all(
+            _same(one.got[1], lse) for one, (_, lse) in _usual(evidence, example)
+        )
+
+    return recognise
+
+
+def _overflows(evidence: Evidence) -> bool:
+    cases = _wrong_cases(evidence)
+    large = _of(evidence, Label.LARGE)
+    return not cases & set(Label.USUAL) and Label.LARGE in cases and _has(large, lambda x: ~x.isfinite())
+
+
+def _shifts_by_one_side(evidence: Evidence) -> bool:
+    """Equal sides are right, however large, and of two unequal ones the one way round alone."""
+    cases = _wrong_cases(evidence)
+    ways = {Label.FIRST_WINS, Label.SECOND_WINS}
+    fine = {*Label.USUAL, Label.LARGE, Label.SMALL, Label.APART}
+    return not cases & fine and len(cases & ways) == 1
+
+
+def _one_top(evidence: Evidence) -> bool:
+    return Label.APART in _wrong_cases(evidence) <= {Label.APART, *Label.EMPTY}
+
+
+def _nan_of_nothing(evidence: Evidence) -> bool:
+    return _wrong_cases(evidence) <= set(Label.EMPTY) and all(_has(outcome, torch.isnan) for outcome in evidence.wrong)
+
+
+def _finite_nothing(evidence: Evidence) -> bool:
+    """All is right but for an lse that is a number, and should be minus infinity."""
+    return _wrong_cases(evidence) <= set(Label.EMPTY) and all(
+        outcome.error is None
+        and _is_pair_of_tensors(outcome.got)
+        and _same(outcome.got[0], outcome.expected[0])
+        and outcome.got[1].shape == outcome.expected[1].shape
+        and bool(outcome.got[1][outcome.expected[1].isneginf()].isfinite().all())
+        for outcome in evidence.wrong
+    )
+
+
+def _is_rounded(evidence: Evidence) -> bool:
+    """No number is further off than float32 makes it, and the types are right."""
+    return all(
+        have.dtype == want.dtype and torch.allclose(have, want, rtol=1e-5, atol=1e-3)
+        for outcome in evidence.outcomes
+        for have, want in zip(outcome.got, outcome.expected, strict=True)
+    ) and not any("changed what" in outcome.difference for outcome in evidence.wrong)
+
+
+def _changes_what_it_was_given(evidence: Evidence) -> bool:
+    return all("changed what it was given" in outcome.difference for outcome in evidence.wrong)
+
+
+def _no_last_dim(evidence: Evidence) -> bool:
+    """Where sizes happen to fit there are numbers, and they are wrong; elsewhere PyTorch says that they do not fit."""
+    error, square = _of(evidence, Label.PLAIN).error, _of(evidence, Label.SQUARE)
+    return (
+        error is not None
+        and "must match the size of tensor" in error.message
+        and square.error is None
+        and _is_pair_of_tensors(square.got)
+        and _same(square.got[1], square.expected[1])
+    )
+
+
+def _gives_one_tensor(evidence: Evidence) -> bool:
+    return all(isinstance(outcome.got, torch.Tensor) for outcome in evidence.outcomes)
+
+
+MISTAKES = (
+    Mistake(
+        "no-last-dim",
+        "A share is a number for each query, (B, H, T), and an output has K numbers for each, (B, H, T, K). PyTorch "
+        "lines up shapes from the last dim on, so it takes the queries for the numbers of a head; where the sizes are "
+        "equal, without an error. Give the shares a last dim of size 1: `share.unsqueeze(-1)`.",
+        wrong_answers.no_last_dim,
+        _no_last_dim,
+    ),
+    Mistake(
+        "gives-out-alone",
+        "One tensor came back. Whoever joins a third side needs the lse of these two: return the pair, (out, lse).",
+        wrong_answers.gives_out_alone,
+        _gives_one_tensor,
+    ),
+    Mistake(
+        "gives-lse-first",
+        "The pair is the wrong way round: what came is (lse, out). It has to look like what came in, (out, lse), since "
+        "it goes into the next join.",
+        wrong_answers.gives_lse_first,
+    ),
+    Mistake(
+        "keeps-the-dim",
+        "The numbers are right, and your lse has a last dim of size 1 too many. It came as (B, H, T), and has to leave "
+        "so: the next join would stumble over it.",
+        wrong_answers.keeps_the_dim,
+    ),
+    Mistake(
+        "averages",
+        "Your output is the mean of the two. Each side has divided by its own sum of exponentials; the side with the "
+        "larger sum, which is the larger lse, has to count for more.",
+        wrong_answers.averages,
+        _out_is(wrong_answers.averages),
+    ),
+    Mistake(
+        "adds-outs",
+        "Your output is the sum of the two. The weights of each side add up to 1 already, so those of both would add "
+        "up to 2: scale each output by its side's share first.",
+        wrong_answers.adds_outs,
+        _out_is(wrong_answers.adds_outs),
+    ),
+    Mistake(
+        "weighs-by-lse",
+        "Your shares are lse to lse. The lse is the *logarithm* of the sum that a side divided by: the shares are "
+        "those of exp(lse). (An lse may well be negative, and a share cannot.)",
+        wrong_answers.weighs_by_lse,
+        _out_is(wrong_answers.weighs_by_lse),
+    ),
+    Mistake(
+        "not-divided",
+        "Your lse is right. In the output the shares are exp(lse - the larger one): the larger side's is 1, and "
+        "together they are more than 1. Divide by their sum.",
+        wrong_answers.softens_twice,
+    ),
+    Mistake(
+        "swaps-shares",
+        "Each output is scaled by the *other* side's share. The side with the larger lse counts for more.",
+        wrong_answers.swaps_shares,
+        _out_is(wrong_answers.swaps_shares),
+    ),
+    Mistake(
+        "takes-the-winner",
+        "For each query your output is that of one side, the one with the larger lse. The other side's keys have "
+        "weight too: less, and not none.",
+        wrong_answers.takes_the_winner,
+        _out_is(wrong_answers.takes_the_winner),
+    ),
+    Mistake(
+        "adds-lse",
+        "The output is right, and your lse is the sum of the two. What adds up are the sums of exponentials; to add "
+        "logarithms is to multiply those.",
+        wrong_answers.adds_lse,
+        _lse_is(wrong_answers.adds_lse),
+    ),
+    Mistake(
+        "larger-lse",
+        "The output is right, and your lse is the larger of the two. The sum of exponentials of both sides is more "
+        "than either's: the next join would give these two too little weight.",
+        wrong_answers.larger_lse,
+        _lse_is(wrong_answers.larger_lse),
+    ),
+    Mistake(
+        "forgets-the-shift",
+        "The output is right. From lse you took something off before exp, and after log you did not put it back.",
+        wrong_answers.forgets_the_shift,
+        _lse_is(wrong_answers.forgets_the_shift),
+    ),
+    Mistake(
+        "no-log",
+        "The output is right, and in place of lse came the sum of exponentials itself. Return its logarithm, which "
+        "stays small where the sum overflows.",
+        wrong_answers.no_log,
+        _lse_is(wrong_answers.no_log),
+    ),
+    Mistake(
+        "overflows",
+        "Right as long as scores are small. With scores around 1000, exp(lse) is more than any float64 can hold, and "
+        "what comes of it is no number. Only differences of lse may go into exp: take the larger of the two off first.",
+        wrong_answers.overflows,
+        _overflows,
+    ),
+    Mistake(
+        "shifts-by-one-side",
+        "Right where the sides score alike. You take one side's lse off, always that of the same side: where the other "
+        "one is far larger, exp of the difference overflows. Take off the larger of the two, query by query.",
+        wrong_answers.shifts_by_the_first,
+        _shifts_by_one_side,
+    ),
+    Mistake(
+        "one-top-for-all",
+        "You take one number off for all queries. Where some score around 1000 and others around -1000, the others' "
+        "exponentials all become 0, and so does their sum. Each query has a larger lse of its own: `torch.maximum`.",
+        wrong_answers.one_top_for_all,
+        _one_top,
+    ),
+    Mistake(
+        "skips-the-empty",
+        "You leave a side out as soon as *some* query saw no key there, for all queries. Others did see keys. An lse "
+        "of minus infinity makes a share of 0 for its own query; no `if` is needed.",
+        wrong_answers.skips_the_empty,
+    ),
+    Mistake(
+        "nan-of-nothing",
+        "Right where keys were seen. Where lse is minus infinity, something was computed that has no value, such as "
+        "minus infinity less minus infinity, and NaN came. Let something finite, 0 say, stand for what you take off "
+        "there: exp(-inf - 0) is 0.",
+        wrong_answers.nan_of_nothing,
+        _nan_of_nothing,
+    ),
+    Mistake(
+        "finite-nothing",
+        "Where no key was seen your lse is a finite number. It is to be minus infinity, the logarithm of a sum of "
+        "nothing: the next join would take any other for the sum of some keys.",
+        wrong_answers.finite_nothing,
+        _finite_nothing,
+    ),
+    Mistake(
+        "rounded",
+        "Right to some digits, and what came in has fifteen. Two usual reasons: a small number such as 1e-6 was added "
+        "so as not to divide by zero; or a tensor on the way is float32, as new tensors are unless they are told.",
+        wrong_answers.in_float32,
+        _is_rounded,
+    ),
+    Mistake(
+        "in-place",
+        "The numbers are right, and the tensors that came in were changed. A partial result may be in use elsewhere, "
+        "and autograd may have kept it: make new tensors, without `+=` and names that end in `_`.",
+        wrong_answers.in_place,
+        _changes_what_it_was_given,
+    ),
+)

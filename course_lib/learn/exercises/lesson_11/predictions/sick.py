@@ -1,0 +1,146 @@
+"""Part c of lesson 11: six runs that are slow, and what their evidence says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
+from course_lib.learn.exercises.lesson_11.predictions.sick_clues import cleared, clues_of
+from course_lib.learn.sick.sick_runs.cases import (
+    ACROSS,
+    BUBBLE,
+    CASES,
+    EXPOSED,
+    LOADER,
+    RECOMPUTED,
+    SLOW,
+    SUSPECTS,
+)
+from course_lib.learn.sick.sick_runs.evidence import RunEvidence
+
+__all__ = ["SICK"]
+
+
+def _last(sums_s: list[float], exposed_s: float) -> Explanation:
+    """From the seconds of a rank's all-reduces, one for each bucket, and the seconds that nothing hides."""
+    total_s = sum(sums_s)
+    return Explanation(
+        measured=round(100 * exposed_s / total_s),
+        model=100 / len(sums_s),
+        because=f"A bucket is sent when the backward of its layers is done, and the last one when all of the backward "
+        f"is. Nothing is left beside it but to wait: {1e3 * exposed_s:.0f} ms of {1e3 * total_s:.0f} ms. Smaller "
+        "buckets have a smaller last one, until the latency of many small messages costs more.",
+        misreadings={
+            0: "The link would have the time. But the last bucket is not there before the last backward is done.",
+            100: "So it is with one bucket, which is sent when everything is done. Here all but one leave earlier.",
+            50: "There is more backward beside them than that.",
+            round(100 - 100 / len(sums_s)): "That is the share that can hide.",
+        },
+        apart="The model has equal buckets, on a link that is free when the last one comes. On a busy machine sums "
+        "begin late or last longer. Run the cells again.",
+    )
+
+
+def _loader(seen: RunEvidence) -> str:
+    clues = clues_of(seen)
+    return (
+        f"Each rank stands {clues.least_reading:.0%} of the step or more in `data`, before anything is computed. Later "
+        "all is as it should be. Links and devices have nothing to do with it: readers that work ahead, quicker "
+        "storage, or less decoding will mend it. (PyTorch's `DataLoader` has `num_workers=0` unless told otherwise.)"
+    )
+
+
+def _bubble(seen: RunEvidence) -> str:
+    clues = clues_of(seen)
+    return (
+        f"The last rank begins to compute when {clues.start_spread:.0%} of the step is over, and the first one ends "
+        "last: a staircase up, and one down. Boxes are equal, and few bytes travel. The ranks spend that time in "
+        "`recv`, which is waiting and no transfer: a share of communication says nothing of the link. (p - 1)/m says "
+        "what to turn."
+    )
+
+
+def _recomputed(seen: RunEvidence) -> str:
+    clues = clues_of(seen)
+    return (
+        f"Here every rank computes for {clues.least_computing:.0%} of the step or more, and nobody waits for long. But "
+        f"the model's own arithmetic is {seen.useful_share:.0%}. A backward takes {clues.backward_to_forward:.1f} "
+        f"times a forward, and twice is what it needs. {clues.fullest:.0%} of the memory is in use: there is room "
+        "for what is computed again."
+    )
+
+
+def _across(seen: RunEvidence) -> str:
+    clues = clues_of(seen)
+    inside, outside = (sum(seen.node_bytes(rank)[place] for rank in range(seen.num_ranks)) for place in (0, 1))
+    return (
+        f"After every layer, forward and backward, there is a sum which nothing hides, and it leaves the node: "
+        f"{clues.crossing_calls} calls of a rank do. {outside / 1e6:.1f} MB go to the other node, and "
+        f"{inside / 1e6:.1f} MB stay. With the axes in the other order it is the other way round, and what is sent "
+        "between nodes then are gradients, beside a backward."
+    )
+
+
+def _exposed(seen: RunEvidence) -> str:
+    clues = clues_of(seen)
+    return (
+        f"One all-reduce, of all gradients, begins when the last backward is done: {clues.tail:.0%} of the step "
+        "or more passes in it, on every rank. Before that, nobody communicates at all. The link had nothing to do "
+        "while it could have."
+    )
+
+
+def _slow(seen: RunEvidence) -> str:
+    clues = clues_of(seen)
+    return (
+        f"The same forward takes {1e3 * clues.slowest_s:.0f} ms on rank {clues.slowest_rank}, and "
+        f"{1e3 * clues.quickest_s:.0f} ms elsewhere. All others wait for it, in `recv` or in the all-reduce, and look "
+        "as if they had a slow link. The rank that waits least is the one to look at. (While NCCL's kernels wait for "
+        "another rank, a GPU counts as busy: `nvidia-smi` would show nothing of this.)"
+    )
+
+
+_WHY: dict[str, Callable[[RunEvidence], str]] = {
+    LOADER: _loader,
+    BUBBLE: _bubble,
+    RECOMPUTED: _recomputed,
+    ACROSS: _across,
+    EXPOSED: _exposed,
+    SLOW: _slow,
+}
+
+
+def _told(seen: RunEvidence) -> Explanation:
+    """From the evidence of a run: its fault, as it was built in, and what shows it."""
+    fault = CASES[seen.name].fault
+    clues = clues_of(seen)
+    because = _WHY[fault](seen)
+    if not clues.shows(fault):
+        because += " (In this very run it does not stand out: the machine was busy. See the run once more.)"
+    return Explanation(
+        measured=fault,
+        label="built in",
+        because=because,
+        misreadings={suspect: cleared(suspect, seen) for suspect in SUSPECTS if suspect != fault},
+    )
+
+
+def _asked(name: str) -> Asked:
+    return Asked(
+        name=f"11.run_{name.lower()}",
+        question=f"What is wrong with run {name}?",
+        choices=SUSPECTS,
+        tell=_told,
+    )
+
+
+SICK: tuple[Asked, ...] = (
+    Asked(
+        name="11.last",
+        question="Four equal buckets: what share of the all-reduces' time is exposed?",
+        unit="%",
+        high=100,
+        tell=_last,
+    ),
+    *(_asked(name) for name in CASES),
+)

@@ -1,0 +1,217 @@
+"""Part c of lesson 12: failures, checkpoints and all-reduce on thousands of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
+from course_lib.cost.reliability.failures import FailureRate
+from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
+from course_lib.cost.reliability.goodput_runs import SimulatedGoodput
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
+from course_lib.learn.exercises.lesson_12.predictions.bought import BOUGHT
+
+__all__ = ["THOUSANDS"]
+
+HOUR_S, YEAR_DAYS = 3600.0, 365.25
+_ORDERS = "Was a setting changed? Print `job`."
+
+
+def _hours(rate: FailureRate) -> Explanation:
+    """From the published count."""
+    measured = rate.mean_time_between_s() / HOUR_S
+    return Explanation(
+        measured=round(measured, 1),
+        label="published",
+        because=f"{rate.num_failures:g} in {rate.days:g} days, {rate.per_day:.1f} a day. Another 47 interruptions were "
+        "planned and are not counted. The paper puts more than half of the unexpected ones down to GPUs and their "
+        "memory, the rest to network, hosts, software and more.",
+        misreadings={
+            lambda hours: (
+                hours > 4 * measured
+            ): "No machine of this size is so good. Nothing is wrong with a single GPU of it; there are many.",
+            lambda hours: (
+                hours < measured / 4
+            ): "It was not so bad. With a failure every few minutes hardly any work would be kept.",
+        },
+    )
+
+
+def _years(rate: FailureRate) -> Explanation:
+    """From the same count, shared out."""
+    measured = 1 / rate.per_gpu_day / YEAR_DAYS
+
+    def of_the_job(years: float) -> bool:
+        return measured / 4 < years * rate.num_gpus < 4 * measured
+
+    return Explanation(
+        measured=round(measured, 1),
+        label="computed",
+        because=f"{rate.num_gpus:,} GPUs for {rate.days:g} days are {rate.num_gpus * rate.days / YEAR_DAYS:,.0f} years "
+        f"of one GPU, shared by {rate.num_failures:g} failures. A single GPU is a very reliable thing. It "
+        "is their number that stops the job, since each of them can.",
+        misreadings={
+            of_the_job: "That is the time of the whole job: each of its GPUs lasts that long times their number.",
+            lambda years: (
+                years < measured / 4 and not of_the_job(years)
+            ): "You think of a poor GPU. A job that fails every few hours can be made of very good ones.",
+            lambda years: (
+                years > 4 * measured
+            ): "A chip may last that long. Hosts, cables and software are in this rate too, and stop the job as well.",
+        },
+    )
+
+
+def _best(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanation:
+    """From simulated runs by minutes between checkpoints."""
+    measured = max(found, key=lambda minutes: found[minutes].mean.useful)
+    seldom, often = max(found), min(found)
+    lost = {minutes: 1 - found[minutes].mean.useful for minutes in (often, measured, seldom)}
+    return Explanation(
+        measured=measured,
+        model=round(job.best_interval_s / 60, 1),
+        label="simulated",
+        because=f"At {measured:g} minutes {lost[measured]:.0%} of the time is lost, restarts among it. At {often:g} "
+        f"{'minute' if often == 1 else 'minutes'} it is {lost[often]:.0%}: nearly nothing is thrown away, and half of "
+        f"the time goes to writing. At {seldom:g} it is {lost[seldom]:.0%}, nearly all of it work done again.",
+        misreadings={
+            lambda minutes: minutes >= 60: "That is how often people save a file. This job fails every "
+            f"{job.mean_time_between_s / HOUR_S:.0f} hours, and a write takes {job.write_s:.0f} seconds.",
+            lambda minutes: (
+                minutes <= measured / 3
+            ): "To write so often is dear as well: you pay for each checkpoint, and most are never read.",
+            lambda minutes: (
+                1.5 * measured < minutes < 60
+            ): "Not far off, and on the seldom side: a failure throws away half of that on average.",
+        },
+        apart=_ORDERS,
+    )
+
+
+def _loss(run: SimulatedGoodput) -> float:
+    """The share that writing takes, and work done again."""
+    return run.mean.writing + run.mean.redone
+
+
+def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanation:
+    """From simulated runs by multiples of the best interval."""
+    measured = _loss(found[2]) / _loss(found[1]) - 1
+    best, double = (expected_goodput(job, job.best_interval_s * times) for times in (1, 2))
+    model = (double.writing + double.redone) / (best.writing + best.redone) - 1
+    half, tenth, ten = (_loss(found[times]) for times in (0.5, 0.1, 10))
+    return Explanation(
+        measured=round(100 * measured),
+        model=round(100 * model),
+        label="simulated",
+        because=f"Of two equal losses one doubles and the other halves: (2 + 1/2) / 2 is a quarter more, to the first "
+        f"order. From {_loss(found[1]):.1%} of the time it goes to {_loss(found[2]):.1%}. Half the best interval costs "
+        f"about the same, {half:.1%}. A tenth of it costs {tenth:.0%}, and ten times it {ten:.0%}. So nobody needs the "
+        "interval to the minute, and everybody needs its order of size.",
+        misreadings={
+            lambda percent: (
+                80 <= percent <= 120
+            ): "Work done again doubles, yes. But only half as much is written, and that was as large a part.",
+            lambda percent: percent < 10: "It is flat near the top, but a factor of two is not near any more.",
+            lambda percent: (
+                40 <= percent <= 60
+            ): "Half of the loss doubles, yes. The other half, writing, becomes half as much.",
+            lambda percent: percent > 120: "More than double it cannot be: only one of the losses grows.",
+        },
+        apart="Simulated runs scatter a little; a changed setting moves both. Print `job`.",
+    )
+
+
+def _ring(points: Sequence[AllReducePoint]) -> Explanation:
+    """From the all-reduces of one size by a flat ring, on more and more ranks."""
+    first = next(point for point in points if point.latency_share > 0.5)
+    before, last = points[points.index(first) - 1], points[-1]
+    return Explanation(
+        measured=first.num_ranks,
+        label="computed",
+        because=f"On {before.num_ranks} ranks {before.latency_share:.0%} are latency, on {first.num_ranks} "
+        f"{first.latency_share:.0%}, on {last.num_ranks:,} {last.latency_share:.0%}: {last.time_s * 1e3:.0f} ms, of "
+        f"which the bytes take {last.transfer_s * 1e3:.0f}. They take no longer than on {first.num_ranks}. But a ring "
+        f"has {last.num_rounds:,} messages one after the other, and each takes "
+        f"{last.latency_s / last.num_rounds * 1e6:.0f} µs to start.",
+        misreadings={
+            lambda ranks: (
+                ranks >= 4096
+            ): "A gigabyte sounds like a lot. All ports of a node together send it in a few milliseconds.",
+            lambda ranks: ranks <= 64: "For a megabyte it would be so. A gigabyte still keeps the links busy there.",
+        },
+    )
+
+
+def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
+    """From the simulated wait for the slowest of so many ranks, in ms."""
+    most, least = max(waits_ms), min(waits_ms)
+    model = mean_ms * sum(1 / number for number in range(1, most + 1))
+    return Explanation(
+        measured=round(waits_ms[most]),
+        model=round(model),
+        label="simulated",
+        because=f"The slowest of {least} takes {waits_ms[least]:.0f} ms longer than the fastest could, the slowest of "
+        f"{most:,} {waits_ms[most]:.0f} ms, though the mean of each rank stays {mean_ms:g}. Each doubling of ranks "
+        "adds the same, the mean times ln 2; the mean times 1 + 1/2 + 1/3 up to 1/n is exact. No single rank is to "
+        "blame: at each step it is another one.",
+        misreadings={
+            lambda ms: (
+                ms < mean_ms / 2
+            ): f"That is less than one rank alone is late by, {mean_ms:g} ms on average. All wait for the slowest.",
+            lambda ms: (
+                mean_ms / 2 <= ms <= 2 * mean_ms
+            ): "That is one rank's own delay. All wait for the one that is worst, each time.",
+            lambda ms: (
+                ms >= 4 * waits_ms[most]
+            ): "Delays of different ranks pass at the same time; they do not add up. Only the longest counts.",
+        },
+        apart="Few steps were simulated, and the slowest of many scatters. Simulate more.",
+    )
+
+
+THOUSANDS: tuple[Asked, ...] = (
+    Asked(
+        name="12.hours",
+        question="16,384 GPUs: how long from one unexpected interruption to the next?",
+        unit="hours",
+        tell=_hours,
+        high=10_000,
+    ),
+    Asked(
+        name="12.years",
+        question="One GPU at this rate: how many years until it stops the job?",
+        unit="years",
+        tell=_years,
+        high=10_000,
+    ),
+    Asked(
+        name="12.best",
+        question="After how much work would you write a checkpoint?",
+        unit="min",
+        tell=_best,
+        high=10_000,
+    ),
+    Asked(
+        name="12.twice",
+        question="Twice the best interval: by how much does the loss grow?",
+        unit="%",
+        tell=_twice,
+        high=1000,
+    ),
+    *BOUGHT,
+    Asked(
+        name="12.ring",
+        question="1 GB, flat ring: from how many ranks on is more than half of the time latency?",
+        unit="ranks",
+        tell=_ring,
+        low=8,
+        high=1_000_000,
+    ),
+    Asked(
+        name="12.jitter",
+        question="16,384 ranks: how long is the wait for the slowest, on average?",
+        unit="ms",
+        tell=_jitter,
+        high=1_000_000,
+    ),
+)

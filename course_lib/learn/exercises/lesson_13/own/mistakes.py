@@ -1,0 +1,129 @@
+"""Usual wrong answers to 13.own by name, and what each mixes up."""
+
+from __future__ import annotations
+
+from course_lib.learn.catalogue.exercise import Mistake
+from course_lib.learn.exercises.lesson_13.own import wrong_answers as wrong
+from course_lib.learn.exercises.lesson_13.own.seen import did_assert, did_go_on, left_sizes_out
+
+__all__ = ["MISTAKES"]
+
+MISTAKES = (
+    Mistake(
+        "asserts",
+        "Your trial asserts the claim: where it is false, an error comes in place of a verdict. A trial is to be able "
+        "to say each of its verdicts. Return them.",
+        wrong.asserts,
+        recognise=did_assert,
+    ),
+    Mistake(
+        "one-run",
+        "It decides from one pair. The first call may be a slow one, and one pair has no spread that could warn you. "
+        "Take as many pairs as you are given.",
+        wrong.one_run,
+    ),
+    Mistake(
+        "in-blocks",
+        "You measure all of one size, and then all of the other. What changes on the machine meanwhile stands in the "
+        "ratio as if it were of the bytes. Take the two of a ratio one right after the other.",
+        wrong.in_blocks,
+    ),
+    Mistake(
+        "pairs-apart",
+        "In each round you measure all sizes, and then twice as many bytes of each. Between the two of a ratio lie "
+        "those of the other sizes, and what changes on the machine meanwhile. Take the two one right after the other.",
+        wrong.ones_before_twos,
+    ),
+    Mistake(
+        "mean",
+        "You decide by the mean of the ratios: a few disturbed calls move it wherever they like, and it has no spread "
+        "by which to say that it cannot tell.",
+        wrong.by_the_mean,
+    ),
+    Mistake(
+        "median-alone",
+        "The median is a good middle, and says nothing of how far the ratios lie apart. In noise it falls on one side "
+        "or the other by chance, and you call that a verdict. Look at both quartiles.",
+        wrong.by_the_median,
+    ),
+    Mistake(
+        "extremes",
+        "What you hold against the bounds goes with the extremes, so that a few disturbed calls keep you from ever "
+        "deciding. The middle half is what counts: from the lower quartile to the upper.",
+        wrong.by_the_extremes,
+    ),
+    Mistake(
+        "longer-is-enough",
+        "You ask whether it takes longer. The claim says how much: twice, which is from 1.8 to 2.2 times. Without a "
+        "threshold every claim of this kind holds.",
+        wrong.longer_is_enough,
+    ),
+    Mistake(
+        "no-upper-bound",
+        "Three times as long is not twice as long either. The claim can be missed on both sides.",
+        wrong.at_least_twice,
+    ),
+    Mistake(
+        "always-decides",
+        "What is not borne out you call false. Where the middle half lies across a bound, nothing was shown, neither "
+        'for the claim nor against it: "cannot tell here".',
+        wrong.always_decides,
+    ),
+    Mistake(
+        "never-false",
+        "What is not borne out you leave open. Where the middle half lies wholly outside the bounds, it was shown: the "
+        "claim is false at that size.",
+        wrong.never_false,
+    ),
+    Mistake(
+        "sizes-in-one",
+        "You throw the ratios of all sizes into one list. Sizes that differ then look like noise. Decide each size by "
+        "itself, and put the answers together.",
+        wrong.sizes_in_one,
+    ),
+    Mistake(
+        "mean-over-sizes",
+        "You average over the sizes: one that takes once as long and one that takes three times as long make a fine 2 "
+        "together, and the claim holds at neither.",
+        wrong.mean_over_sizes,
+    ),
+    Mistake(
+        "one-size-is-enough",
+        "One size bears it out, another contradicts it, and you say that it holds. The reader with the other size will "
+        "find out: it holds with conditions.",
+        wrong.one_size_is_enough,
+    ),
+    Mistake(
+        "one-size-refutes",
+        "One size contradicts it, another bears it out, and you say that it is false. That is as unfair as the "
+        "opposite: it holds with conditions.",
+        wrong.one_size_refutes,
+    ),
+    Mistake(
+        "passes-over-open-sizes",
+        "A size that is open is left out, and the others decide. But the claim speaks of it too: as long as one size "
+        "is open, you cannot tell here.",
+        wrong.passes_over_open_sizes,
+    ),
+    Mistake(
+        "upside-down",
+        "Your ratios are those of the smaller message to the larger, about a half. Twice the bytes belong above the "
+        "line.",
+        wrong.upside_down,
+    ),
+    Mistake(
+        "optional-stopping",
+        "How often you measure depends on what you have seen so far. That is optional stopping: whoever goes on until "
+        "the numbers say something gets noise to say it. How many pairs there are is fixed before.",
+        wrong.until_it_is_clear,
+        recognise=did_go_on,
+        shows=lambda outcome: "pairs are asked for" in outcome.difference,
+    ),
+    Mistake(
+        "sizes-untried",
+        "Some sizes were never measured: your trial decides, or returns, before all of them have been tried. The claim "
+        "speaks of each.",
+        wrong.out_of_the_loop,
+        recognise=left_sizes_out,
+    ),
+)
