@@ -48,7 +48,7 @@ def test_it_is_listed_last_and_its_import_stands_in_order(clone: Path) -> None:
 def test_the_part_that_is_written_asks_and_tells(clone: Path) -> None:
     assert main(["part", "07d", "idle_time"]) == 0
     made: dict[str, object] = {"__name__": "made"}
-    exec((clone / ROOM / "predictions_idle_time.py").read_text(), made)
+    exec((clone / ROOM / "predictions/idle_time.py").read_text(), made)
     (asked,) = made["PREDICTIONS"]  # type: ignore[misc]
     assert asked.name == "07d.hello"
     assert asked.tell(["a", "b"]).measured == 2

@@ -62,7 +62,7 @@ def test_there_are_exercises():
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
 def test_each_mistake_gets_its_own_message(exercise, mistake):
-    verdict = judged(exercise, mistake.example)
+    verdict = judged(exercise, kept_answers.examples(exercise.name)[mistake.name])
     assert (verdict.status, verdict.mistake) == ("not yet", mistake.name), verdict
     assert verdict.message == mistake.message
 
@@ -81,6 +81,12 @@ def test_the_reference_solution_passes(exercise):
 def test_a_right_answer_of_another_style_passes(exercise, answer):
     verdict = judged(exercise, answer)
     assert verdict.passed, verdict
+
+
+@by_name
+def test_there_is_an_answer_that_makes_each_mistake(exercise):
+    assert kept_answers.examples(exercise.name).keys() == {mistake.name for mistake in exercise.mistakes}
+    assert (kept_answers.forbidden_answer(exercise.name) is not None) == bool(exercise.forbidden)
 
 
 @by_name
@@ -103,7 +109,7 @@ def test_the_learners_stub_is_not_attempted(exercise, tmp_path):
 @by_name
 def test_a_right_answer_by_a_forbidden_way_is_told_so(exercise):
     if exercise.forbidden:
-        verdict = judged(exercise, exercise.forbidden_example)
+        verdict = judged(exercise, kept_answers.forbidden_answer(exercise.name))
         assert verdict.status == "forbidden", verdict
         assert any(name in verdict.message for name in exercise.forbidden)
 

@@ -442,6 +442,7 @@ def test_a_judge_of_values():
         judge=by_value(lambda: 12, label="the bytes"),
         mistakes=(Mistake("one-copy", "Adam keeps two more numbers.", 4),),
         hints=("a", "b", "c"),
+        is_value=True,
     )
     assert judged(exercise, 12.0).passed
     assert judged(exercise, torch.tensor(12)).passed
@@ -466,7 +467,6 @@ def test_a_judge_of_its_own_may_let_exceptions_through():
     [
         ({"name": "split"}, "two digits"),
         ({"hints": ("a", "b")}, "exactly three"),
-        ({"forbidden": ("torch.cumsum",)}, "together"),
         ({"mistakes": (Mistake("a", "", 1), Mistake("a", "", 2))}, "share a name"),
     ],
 )
@@ -553,3 +553,8 @@ def test_a_result_that_holds_an_input_is_the_callers():
 
     judge = by_cases([Case("two numbers", lambda: (torch.ones(2),), lambda values: [values, values])])
     assert judged(dataclasses.replace(SPLIT, mistakes=(), judge=judge), gives_it_back).passed
+
+
+def test_a_mistake_that_nothing_tells_is_refused():
+    with pytest.raises(ValueError, match="mistake 'vague': give recognise, or an example"):
+        Mistake("vague", "Something is wrong.")

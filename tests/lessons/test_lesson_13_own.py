@@ -7,6 +7,7 @@ import statistics
 import pytest
 from answers.lesson_13.right.own import ANSWERS
 
+from course_lib.authoring.bench.judging import kept_answers
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_13.own import OWN, decided
 from course_lib.learn.exercises.lesson_13.own.mistakes import MISTAKES
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("exercises")
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_each_mistake_gets_its_own_message(mistake):
-    verdict = judged(OWN, mistake.example)
+    verdict = judged(OWN, kept_answers.examples("13.own")[mistake.name])
     assert not verdict.passed
     assert (verdict.mistake, verdict.message) == (mistake.name, mistake.message)
 

@@ -46,15 +46,12 @@ $CONSTANT = Exercise(
     passed="Right for nothing, for one, for more, and below nothing.",
 )
 ''')
-_TEST = Template('''\
-"""$lesson.$name: answers in other styles pass, and what a tired evening writes is refused and told."""
+_ANSWERS = Template('''\
+"""$lesson.$name: answers as people write them. Right ones of other styles pass; each wrong one gets its words."""
 
 from __future__ import annotations
 
-import pytest
-
-from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_$lesson.$name import $CONSTANT
+from answer_table import Row
 
 
 def adds(number):
@@ -69,19 +66,20 @@ def of_pieces(number):
     return sum([number, number])
 
 
-@pytest.mark.parametrize("answer", [adds, shifts, of_pieces])
-def test_a_right_answer_in_another_style_passes(answer):
-    assert judged($CONSTANT, answer).status == "passed"
+KEPT = []
 
 
-def test_a_number_kept_from_the_first_call_is_refused():
-    kept = []
+def keeps_the_first(number):
+    KEPT.append(2 * number)
+    return KEPT[0]
 
-    def keeps(number):
-        kept.append(2 * number)
-        return kept[0]
 
-    assert judged($CONSTANT, keeps).status != "passed"
+ROWS = [
+    Row(answer=adds, verdict="passed", why="the number and itself"),
+    Row(answer=shifts, verdict="passed", why="a binary digit further"),
+    Row(answer=of_pieces, verdict="passed", why="a sum of two"),
+    Row(answer=keeps_the_first, verdict="not yet", why="it is right at the first call alone", mistake=""),
+]
 ''')
 _CELL = """\
 a cell on a page of notebooks/src/{lesson}*: the solution of {name} between ### BEGIN SOLUTION and ### END SOLUTION,
@@ -96,13 +94,13 @@ def files(root: Path, word: str) -> tuple[dict[str, str], list[str]]:
     texts = {
         f"{room}/{name}.py": _EXERCISE.substitute(given),
         f"{room}/__init__.py": Changed(_listed((root / room / "__init__.py").read_text(encoding="utf-8"), **given)),
-        f"tests/lessons/test_lesson_{lesson}_{name}.py": _TEST.substitute(given),
+        f"tests/answers/lesson_{lesson}/{name}.py": _ANSWERS.substitute(given),
     }
     return texts, [
         f"{room}/{name}.py: your cases, mistakes and hints in place of the doubled number",
         _CELL.format(lesson=lesson, name=name),
-        f"tests/lessons/test_lesson_{lesson}_{name}.py: right answers in other styles, and wrong ones",
-        f"./course build {lesson}; pytest tests/learn/test_exercises.py tests/lessons -k {lesson}",
+        f"tests/answers/lesson_{lesson}/{name}.py: your rows, at least three right answers in other styles among them",
+        f"./course build {lesson}; pytest tests/learn/test_exercises.py tests/learn/test_answers.py -k {lesson}.{name}",
         f"./course bench judges {lesson}",
         f"a paragraph in docs/instructor/lessons/{lesson}.md",
     ]

@@ -74,7 +74,7 @@ _TEST = Template('''\
 
 from __future__ import annotations
 
-from course_lib.learn.exercises.lesson_$lesson.predictions_$name import PREDICTIONS
+from course_lib.learn.exercises.lesson_$lesson.predictions.$name import PREDICTIONS
 
 
 def test_every_rank_is_counted():
@@ -90,12 +90,12 @@ def files(root: Path, number: str, name: str) -> tuple[dict[str, str], list[str]
     page, room = f"notebooks/src/{number}_{name}.py", f"course_lib/learn/exercises/lesson_{lesson}"
     texts = {
         page: _PAGE.substitute(given),
-        f"{room}/predictions_{name}.py": _QUESTIONS.substitute(given),
+        f"{room}/predictions/{name}.py": _QUESTIONS.substitute(given),
         f"tests/lessons/test_predictions_{number}.py": _TEST.substitute(given),
     }
     return texts, [
         f"{page}: the page; docs/maintaining/write-a-lesson.md says how one is written",
-        f"{room}/__init__.py: the questions of predictions_{name}.py in PREDICTIONS, in the order of the pages",
+        f"{room}/__init__.py: the questions of predictions/{name}.py in PREDICTIONS, in the order of the pages",
         f"the line of links in the first cell of every part of lesson {lesson}; the builder names those that disagree",
         f"./course build {lesson}; ./course test unit tests/browser -k {number} --long",
         f"docs/instructor/lessons/{lesson}.md and docs/instructor/plans.md",

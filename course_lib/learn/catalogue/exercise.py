@@ -22,7 +22,6 @@ How to write an exercise, such as ``course_lib/learn/exercises/lesson_07/gpipe.p
             ),
             hints=("first, a nudge", "second, the idea", "third, nearly the line"),
             forbidden=("torch.tensor_split", "torch.Tensor.tensor_split"),
-            forbidden_example=lambda n, w: [len(p) for p in torch.arange(n).tensor_split(w)],
             passed="Every item has one owner, and no part is larger than another by more than one.",
         ),
     )
@@ -145,18 +144,23 @@ exceptions through.
 
 @dataclass(frozen=True, eq=False)
 class Mistake:
-    """A usual wrong answer with a name: ``message`` says what was mixed up, ``example`` is such an answer.
+    """A usual wrong answer with a name: ``message`` says what was mixed up.
 
+    ``recognise(evidence) -> bool`` tells it, where it takes several forms or cannot be run twice (a deadlock); answers
+    that make it stand in ``tests/answers`` then. Without it there is an ``example`` here, and the learner's answer is
+    compared with the example's behaviour.
     ``shows(outcome) -> bool`` picks the outcome that is shown as evidence, where the first wrong one may not tell it.
-    ``recognise(evidence) -> bool`` is for mistakes that take several forms or that cannot be run twice (a
-    deadlock); without it the learner's answer is compared with the example's behaviour.
     """
 
     name: str
     message: str
-    example: Any
+    example: Any = None
     recognise: Callable[[Evidence], bool] | None = None
     shows: Callable[[AnswerOutcome], bool] | None = None
+
+    def __post_init__(self) -> None:
+        if self.example is None and self.recognise is None:
+            raise ValueError(f"mistake {self.name!r}: give recognise, or an example whose behaviour tells it")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -165,8 +169,7 @@ class Exercise:
     line.
 
     ``forbidden`` names library functions that the learner is to write and so may not call, such as
-    "torch.distributed.all_reduce", "torch.Tensor.cumsum" or "torch.nn.parallel.DistributedDataParallel", with
-    ``forbidden_example``, an answer that is right by such a call.
+    "torch.distributed.all_reduce", "torch.Tensor.cumsum" or "torch.nn.parallel.DistributedDataParallel".
     """
 
     name: str
@@ -176,6 +179,7 @@ class Exercise:
     hints: tuple[str, str, str]
     forbidden: tuple[str, ...] = ()
     forbidden_example: Any = None
+    is_value: bool = False  # the answer is no function
     may_yield: bool = False  # the answer may be a generator: items are asked for, and a generator gives them
     time_limit_s: float = 20.0
     passed: str = "Right in every case that was tried."
@@ -186,8 +190,6 @@ class Exercise:
             raise ValueError(f'exercise name {self.name!r}: use two digits, a dot and a word, such as "07.split"')
         if len(self.hints) != 3:
             raise ValueError(f"exercise {self.name}: {len(self.hints)} hints given; an exercise has exactly three")
-        if bool(self.forbidden) != (self.forbidden_example is not None):
-            raise ValueError(f"exercise {self.name}: give forbidden and forbidden_example together, or neither")
         names = [mistake.name for mistake in self.mistakes]
         if len(set(names)) != len(names):
             raise ValueError(f"exercise {self.name}: two mistakes share a name in {names}")

@@ -150,8 +150,7 @@ def _try(exercise: Exercise, answer: Any) -> tuple[str, str, dict[str, Any]]:
 def _need_what_is_asked_for(exercise: Exercise, answer: Any) -> None:
     """Raises ``NotAnAnswer`` for None, and for a generator where what runs is to be looked at."""
     if answer is None:
-        wants_a_function = callable(exercise.mistakes[0].example) if exercise.mistakes else True
-        raise NotAnAnswer(_NONE if wants_a_function else _NO_VALUE)
+        raise NotAnAnswer(_NO_VALUE if exercise.is_value else _NONE)
     if inspect.isgeneratorfunction(answer) and not exercise.may_yield:
         raise NotAnAnswer(_GENERATOR)
 

@@ -213,6 +213,7 @@ DESIGN = Exercise(
         "Think of two groups of three. Rank 0: F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5, then the second group's I and W. "
         "Rank 3: F0 I0 F1 I1 F2 I2 W0 W1 W2, then the same for 3, 4 and 5. Ranks 1 and 2 lie between these.",
     ),
+    is_value=True,
     passed="No rank has more than three micro-batches in flight, one fewer than under 1F1B, and less time is idle than "
     "under GPipe.",
 )

@@ -111,6 +111,7 @@ BETWEEN = Exercise(
         "and whose forward column says nothing but a sum at the end.",
         'A by columns is "S(1)". Hidden units are the rows of B: "S(0)".',
     ),
+    is_value=True,
     passed="Columns, then rows: each rank takes its hidden units from the first product to the second, and only the "
     "final sums travel.",
 )
