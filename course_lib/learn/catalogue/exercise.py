@@ -83,8 +83,10 @@ class Raised:
 
 @dataclass(frozen=True)
 class AnswerOutcome:
-    """One thing that was looked at: what was expected, what came, and the difference in words (empty:
-    none).
+    """One thing that was looked at: what was expected, what came, and the difference in words (empty: none).
+
+    Of an answer on ranks, ``kind`` is the label of the case as the exercise writes it, and ``case`` says beside it on
+    which ``rank`` of ``num_ranks`` it was.
     """
 
     case: str
@@ -92,6 +94,9 @@ class AnswerOutcome:
     got: Any = None
     error: Raised | None = None
     difference: str = ""
+    kind: str = ""
+    rank: int = -1
+    num_ranks: int = 0
 
     @property
     def right(self) -> bool:

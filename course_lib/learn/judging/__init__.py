@@ -17,6 +17,7 @@ In the order to read:
 - ``call_io.py``: arguments and result of an answer, looked at before and after a call, whoever makes the call
 - ``rank_failure_messages.py``: what ranks tell of their failure, for the learner of an exercise
 - ``rank_runner.py``: what a rank runs when an answer is tried there, and what it tells of the call beside its value
+- ``report.py``: a report: what a trial saw of an answer, in fields that say how each is compared and told
 - ``judge.py``: judges: they try an answer in several cases and write down what came, as :class:`Evidence`
 - ``isolated_judge.py``: A judge that lets an answer run in a process of its own, so that nothing it does can cost the
   notebook

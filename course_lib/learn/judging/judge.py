@@ -209,7 +209,9 @@ class RankJudge:
         """
         first, last = self.cases[0], self.cases[-1]
         again = f"{AGAIN}now with {last.label}" + (f" and before with {first.label}" if first is not last else "")
-        return self._try(answer, self.world_sizes[0], replace(last, label=again), forbidden, set(), {}, first)[0]
+        case = replace(last, label=again)
+        found, _ = self._try(answer, self.world_sizes[0], case, forbidden, set(), {}, first)
+        return [replace(one, kind=last.label) for one in found]
 
     def _try(
         self,
@@ -226,7 +228,7 @@ class RankJudge:
         from course_lib.cluster.failures.errors import RankError
         from course_lib.meter import nccl_breaches
 
-        ranks = range(world_size)
+        ranks, kind = range(world_size), case.label
         args = _args_of(case, world_size)
         before = None if first is None else _args_of(first, world_size)
         limit_s = self.timeout_s * (1 if first is None else 2)
@@ -243,7 +245,8 @@ class RankJudge:
             print(text_of_ranks(error.run.text) if error.run else "", end="")
             raised = of_ranks(error, world_size, limit_s, answer)
             ranks_in_words = f"{world_size} rank{'s' * (world_size > 1)}"
-            return [AnswerOutcome(f"{case.label} on {ranks_in_words}", None, error=raised)], ""
+            label = f"{case.label} on {ranks_in_words}"
+            return [AnswerOutcome(label, None, error=raised, kind=kind, num_ranks=world_size)], ""
         if first is None:  # else a person has read it before
             print(text_of_ranks(run.text), end="")
         outcomes = []
@@ -254,7 +257,8 @@ class RankJudge:
             called.update(seen)
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
-            outcomes.append(AnswerOutcome(label, right, got, difference=_whole(self.compare(right, got), note) or left))
+            found = _whole(self.compare(right, got), note) or left
+            outcomes.append(AnswerOutcome(label, right, got, None, found, kind, rank, world_size))
         return outcomes, left
 
 

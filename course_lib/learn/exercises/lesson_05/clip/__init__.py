@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_05.clip import mistakes, wrong_answers
-from course_lib.learn.exercises.lesson_05.clip.cases import FEW, IN_PLACE, KINDS, ONE_LARGE, SENT, compare, right, trial
+from course_lib.learn.exercises.lesson_05.clip.cases import FEW, KINDS, ONE_LARGE, right, trial
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import compare, is_not_waited_for, only_wrong
 
 __all__ = ["CLIP"]
 
@@ -26,7 +27,7 @@ CLIP = Exercise(
             "so what stands in its tensor at that moment is chance. Call `wait()` on what `dist` returns, and read "
             "the tensor then.",
             wrong_answers.not_waited_for,
-            mistakes.is_not_waited_for,
+            is_not_waited_for,
         ),
         Mistake(
             "local-norm",
@@ -190,14 +191,14 @@ CLIP = Exercise(
             "The numbers are right, and they stand in new tensors: for a moment there were two of a gradient, and "
             "whoever holds the old one (a bucket, a view) sees nothing of it. Scale in place: `shard.grad *= factor`.",
             wrong_answers.into_new_tensors,
-            mistakes.only_wrong(IN_PLACE),
+            only_wrong("in_place"),
         ),
         Mistake(
             "sends-gradients",
             "The numbers are right, and gradients were sent for them, or as much as gradients are. Each rank can add "
             "up the squares of its own rows: one number from each is all that the others need.",
             wrong_answers.gathers_gradients,
-            mistakes.only_wrong(SENT),
+            only_wrong("sent"),
         ),
     ),
     hints=(

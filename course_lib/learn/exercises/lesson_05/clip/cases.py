@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from typing import Any
@@ -13,25 +14,19 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.judging.compare import close_to, short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, RankReport, fact
 
 __all__ = [
     "ALL_SMALL",
     "FEW",
-    "GRADIENTS",
-    "IN_PLACE",
-    "KEPT",
     "KINDS",
     "LONG",
-    "NORM",
-    "NOTHING",
     "NO_NUMBER",
     "ONE_LARGE",
-    "SENT",
     "SHORT",
     "THERE_IS_NONE",
-    "UNWAITED",
     "ZEROS",
-    "compare",
+    "ClipReport",
     "gradients_of",
     "max_norm_of",
     "norms",
@@ -47,9 +42,7 @@ ZEROS = "gradients of zeros"
 FEW = "no gradient at all on rank 1"
 KINDS = (LONG, ALL_SMALL, ONE_LARGE, SHORT, ZEROS, FEW)
 
-UNWAITED, NORM, GRADIENTS = "begun and not waited for", "the norm", "the gradients afterwards"
-KEPT, IN_PLACE, SENT = "changed that was to stay", "where the gradients are", "sent"
-NOTHING, THERE_IS_NONE = "nothing", "there is none"
+THERE_IS_NONE = "there is none"
 _SAME_TENSORS, _OTHER_TENSORS = "in the tensors that were there", "in new tensors"
 # To each other rank; a number that is pickled takes some hundred.
 _FEW_NUMBERS, _FEW_BYTES = "a few numbers", 1000
@@ -64,6 +57,43 @@ _TURNED = "down.weight"  # its gradient is not contiguous, as a transposed produ
 _OWN_NORM = {LONG: 3.0, ALL_SMALL: 0.8, ONE_LARGE: 0.5, SHORT: 0.1, ZEROS: 0.0, FEW: 1.5}
 _MAX_NORM = {LONG: 2.0, ALL_SMALL: 5.0, ONE_LARGE: 4.0, SHORT: 40.0, ZEROS: 1.0, FEW: 0.5}
 _NUMBER = close_to(1e-5, 1e-9)  # with the 1e-6 of torch.nn.utils below the line, or without
+
+
+def _differing_gradients(want: dict[str, Any], have: dict[str, Any]) -> str:
+    """The first gradient that differs; what is None is told in words."""
+    for name, one in want.items():
+        if isinstance(one, Tensor) and isinstance(have[name], str):
+            return f"{name}: its gradient is None now"
+        if isinstance(one, str) and isinstance(have[name], Tensor):
+            return f"{name}: its gradient was None, and is {short(have[name])} now"
+        if found := _NUMBER(one, have[name]):
+            return f"{name}: {found}"
+    return ""
+
+
+def _about_the_norm(want: float, have: Any, found: str) -> str:
+    if not isinstance(have, str):
+        return f"the norm: {found}"
+    if have == f"{NO_NUMBER}None":
+        return "nothing came back (`None`); the norm is to be returned"
+    return f"expected a norm, {short(want)}, got {have.removeprefix(NO_NUMBER)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClipReport(RankReport):
+    """What an answer returned on a rank, and what it left of the gradients there."""
+
+    asked_for = "a norm"
+    norm: Any = fact(_about_the_norm, by=_NUMBER)  # a number, or words
+    gradients: dict[str, Any] = fact(
+        "the norm is right; of the gradients afterwards, {difference}", by=_differing_gradients
+    )
+    kept: str = fact("norm and gradients are right, and your code changed what was to stay: {got}", right=NOTHING)
+    in_place: str = fact(
+        "the numbers are right, and they are in new tensors: the gradients were to be scaled in place",
+        right=_SAME_TENSORS,
+    )
+    sent: str = fact("the numbers are right, and this rank sent {got}; a norm takes a few numbers", right=_FEW_NUMBERS)
 
 
 def max_norm_of(kind: str) -> float:
@@ -137,14 +167,14 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     begun = never_waited_here()
     moved = any(shard.grad is not was for shard, was in zip(given, before, strict=True) if was is not None)
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / (me.world_size - 1)
-    return {
-        UNWAITED: begun[0] if begun else NOTHING,
-        NORM: _as_number(norm),
-        GRADIENTS: {name: _found(shard) for name, shard in shards.items()},
-        KEPT: kept.changes() or NOTHING,
-        IN_PLACE: _OTHER_TENSORS if moved else _SAME_TENSORS,
-        SENT: _FEW_NUMBERS if sent <= _FEW_BYTES else f"{round(sent)} bytes to each other rank",
-    }
+    return ClipReport(
+        unwaited=begun[0] if begun else NOTHING,
+        norm=_as_number(norm),
+        gradients={name: _found(shard) for name, shard in shards.items()},
+        kept=kept.changes() or NOTHING,
+        in_place=_OTHER_TENSORS if moved else _SAME_TENSORS,
+        sent=_FEW_NUMBERS if sent <= _FEW_BYTES else f"{round(sent)} bytes to each other rank",
+    )
 
 
 def _as_number(norm: Any) -> float | str:
@@ -160,61 +190,12 @@ def _found(shard: nn.Parameter) -> Tensor | str:
     return THERE_IS_NONE if shard.grad is None else shard.grad.detach().cpu().clone()
 
 
-# -- what is right ------------------------------------------------------------------------------------------------
-
-
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
+def right(kind: str) -> Callable[[int, int], ClipReport]:
+    def expected(rank: int, world_size: int) -> ClipReport:
         norm = sum(one**2 for one in norms(kind, world_size)) ** 0.5
         factor = min(1.0, _MAX_NORM[kind] / norm) if norm else 1.0
         own = gradients_of(kind, rank, world_size)
-        return {
-            UNWAITED: NOTHING,
-            NORM: norm,
-            GRADIENTS: {
-                name: THERE_IS_NONE if gradient is None else gradient * factor for name, gradient in own.items()
-            },
-            KEPT: NOTHING,
-            IN_PLACE: _SAME_TENSORS,
-            SENT: _FEW_NUMBERS,
-        }
+        scaled = {name: THERE_IS_NONE if gradient is None else gradient * factor for name, gradient in own.items()}
+        return ClipReport(norm=norm, gradients=scaled)
 
     return expected
-
-
-def compare(expected: dict[str, Any], got: Any) -> str:
-    """The first fact that is not as expected, in words."""
-    if not isinstance(got, dict) or GRADIENTS not in got:
-        return f"expected a norm, got {short(got)}"
-    return next((_said(name, want, got[name]) for name, want in expected.items() if _differs(want, got[name])), "")
-
-
-def _differs(want: Any, have: Any) -> str:
-    if isinstance(want, dict):
-        return next((f"{name}: {found}" for name in want if (found := _differs(want[name], have[name]))), "")
-    if isinstance(want, Tensor) and isinstance(have, str):
-        return "its gradient is None now"
-    if isinstance(want, str) and isinstance(have, Tensor):
-        return f"its gradient was None, and is {short(have)} now"
-    return _NUMBER(want, have)
-
-
-def _said(name: str, want: Any, have: Any) -> str:
-    if name == UNWAITED:
-        return f"this rank {have}"
-    if name == NORM and isinstance(have, str):
-        came = have.removeprefix(NO_NUMBER)
-        return (
-            "nothing came back (`None`); the norm is to be returned"
-            if came == "None"
-            else f"expected a norm, {short(want)}, got {came}"
-        )
-    if name == GRADIENTS:
-        return f"the norm is right; of the gradients afterwards, {_differs(want, have)}"
-    if name == KEPT:
-        return f"norm and gradients are right, and your code changed what was to stay: {have}"
-    if name == IN_PLACE:
-        return "the numbers are right, and they are in new tensors: the gradients were to be scaled in place"
-    if name == SENT:
-        return f"the numbers are right, and this rank sent {have}; a norm takes a few numbers"
-    return f"{name}: {_differs(want, have)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose, nan
 from typing import Any
 
@@ -13,22 +13,16 @@ from torch import Tensor
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_05.clip.cases import (
     FEW,
-    GRADIENTS,
-    IN_PLACE,
-    KEPT,
     NO_NUMBER,
-    NORM,
-    NOTHING,
     ONE_LARGE,
-    SENT,
     THERE_IS_NONE,
-    UNWAITED,
     ZEROS,
-    compare,
+    ClipReport,
     gradients_of,
     max_norm_of,
     norms,
 )
+from course_lib.learn.judging.report import NOTHING, compare, only_wrong, reports
 
 __all__ = [
     "ClipTry",
@@ -40,11 +34,9 @@ __all__ = [
     "gave",
     "gives_no_norm",
     "hangs_in",
-    "is_not_waited_for",
     "is_right_on_rank_0_alone",
     "leaves_all_as_it_was",
     "of_all",
-    "only_wrong",
     "scaled_weights",
     "scales",
 ]
@@ -83,28 +75,20 @@ def of_all(one: ClipTry) -> float:
 
 
 def _tries(evidence: Evidence) -> Iterator[ClipTry]:
-    for outcome in evidence.outcomes:
-        if outcome.error is None and isinstance(outcome.got, dict):
-            yield _try_of(outcome)
-
-
-def _try_of(outcome: AnswerOutcome) -> ClipTry:
-    kind, _, place = outcome.case.rpartition(", rank ")
-    rank, world_size = (int(word) for word in place.split(" of "))
-    kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
-    own = {n: g for n, g in gradients_of(kind, rank, world_size).items() if g is not None}
-    before = torch.cat([torch.zeros(0), *(gradient.flatten() for gradient in own.values())]).double()
-    came = [outcome.got[GRADIENTS][name] for name in own]
-    after = [one.flatten().double() for one in came if isinstance(one, Tensor)]
-    return ClipTry(
-        kind,
-        rank,
-        norms(kind, world_size),
-        max_norm_of(kind),
-        outcome.got[NORM],
-        _factor(before, torch.cat([torch.zeros(0), *after])),
-        bool(before.any()),
-    )
+    for at, report in reports(evidence, ClipReport):
+        own = {n: g for n, g in gradients_of(at.kind, at.rank, at.num_ranks).items() if g is not None}
+        before = torch.cat([torch.zeros(0), *(gradient.flatten() for gradient in own.values())]).double()
+        came = [report.gradients[name] for name in own]
+        after = [one.flatten().double() for one in came if isinstance(one, Tensor)]
+        yield ClipTry(
+            at.kind,
+            at.rank,
+            norms(at.kind, at.num_ranks),
+            max_norm_of(at.kind),
+            report.norm,
+            _factor(before, torch.cat([torch.zeros(0), *after])),
+            bool(before.any()),
+        )
 
 
 def _factor(before: Tensor, after: Tensor) -> float:
@@ -150,23 +134,6 @@ def gave(number: Number) -> Callable[[Evidence], bool]:
     return recognise
 
 
-def only_wrong(*names: str) -> Callable[[Evidence], bool]:
-    """Whether these facts differ somewhere, and no other."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return evidence.error is None and all(_differing(outcome) <= {*names} for outcome in evidence.wrong)
-
-    return recognise
-
-
-def _differing(outcome: AnswerOutcome) -> set[str]:
-    if not isinstance(outcome.got, dict):
-        return {"everything"}
-    facts = (UNWAITED, NORM, GRADIENTS, KEPT, IN_PLACE, SENT)
-    alike = {name: outcome.expected[name] for name in facts}
-    return {name for name in facts if compare(alike, {**alike, name: outcome.got[name]})}
-
-
 def gives_no_norm(evidence: Evidence) -> bool:
     """Whether gradients are right, and None was returned in every case."""
     return clips_by(of_all)(evidence) and all(one.returned == f"{NO_NUMBER}None" for one in _tries(evidence))
@@ -174,13 +141,13 @@ def gives_no_norm(evidence: Evidence) -> bool:
 
 def leaves_all_as_it_was(evidence: Evidence) -> bool:
     """Whether the norm is right, and no gradient is other than it was."""
-    return scales(lambda one: 1.0)(evidence) and only_wrong(GRADIENTS)(evidence)
+    return scales(lambda one: 1.0)(evidence) and only_wrong("gradients")(evidence)
 
 
 def scaled_weights(evidence: Evidence) -> bool:
     """Whether the same is so, and the shards have changed."""
-    tells = [outcome for outcome in evidence.wrong if outcome.got[KEPT] != NOTHING]
-    return scales(lambda one: 1.0)(evidence) and bool(tells) and only_wrong(GRADIENTS, KEPT)(evidence)
+    tells = [outcome for outcome in evidence.wrong if outcome.got.kept != NOTHING]
+    return scales(lambda one: 1.0)(evidence) and bool(tells) and only_wrong("gradients", "kept")(evidence)
 
 
 def fills_what_is_none(evidence: Evidence) -> bool:
@@ -189,15 +156,11 @@ def fills_what_is_none(evidence: Evidence) -> bool:
 
 
 def _is_filled(outcome: AnswerOutcome) -> bool:
-    want, got = outcome.expected[GRADIENTS], outcome.got[GRADIENTS]
+    want, got = outcome.expected.gradients, outcome.got.gradients
     filled = [name for name, one in want.items() if isinstance(one, str)]
     zeros = all(isinstance(got[name], Tensor) and not got[name].any() for name in filled)
-    mended = {**outcome.got, GRADIENTS: {**got, **dict.fromkeys(filled, THERE_IS_NONE)}}
+    mended = replace(outcome.got, gradients={**got, **dict.fromkeys(filled, THERE_IS_NONE)})
     return bool(filled) and zeros and not compare(outcome.expected, mended)
-
-
-def is_not_waited_for(evidence: Evidence) -> bool:
-    return any(UNWAITED in _differing(outcome) for outcome in evidence.wrong if outcome.error is None)
 
 
 def is_right_on_rank_0_alone(evidence: Evidence) -> bool:

@@ -6,8 +6,9 @@ from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_10.dispatch import mistakes, wrong_answers
 from course_lib.learn.exercises.lesson_10.dispatch.cases import KINDS, DispatchKind
 from course_lib.learn.exercises.lesson_10.dispatch.slips import on_ranks
-from course_lib.learn.exercises.lesson_10.dispatch.trial import COMPUTED, SENT, compare, right, trial
+from course_lib.learn.exercises.lesson_10.dispatch.trial import right, trial
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import compare, is_not_waited_for, only_wrong
 
 __all__ = ["DISPATCH"]
 
@@ -27,7 +28,7 @@ DISPATCH = Exercise(
             "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
             "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
             wrong_answers.not_waited_for,
-            mistakes.is_not_waited_for,
+            is_not_waited_for,
         ),
         Mistake(
             "without-weights",
@@ -192,14 +193,14 @@ DISPATCH = Exercise(
             "The outputs are right, and more was sent than a row to the rank of each choice's expert, and its output "
             "back. Usual reasons are an all-gather of all tokens, and parts that are padded to one size.",
             wrong_answers.tokens_to_all,
-            mistakes.only_wrong(SENT),
+            only_wrong("sent"),
         ),
         Mistake(
             "computes-too-much",
             "The outputs are right, and an expert computed rows of tokens that had not chosen it. That each token pays "
             "for k experts alone is what the layer is for. Give `run` an expert's own rows.",
             wrong_answers.all_by_all,
-            mistakes.only_wrong(COMPUTED),
+            only_wrong("computed"),
         ),
         Mistake(
             "in-another-precision",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,51 +11,33 @@ from torch import Tensor
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_10.dispatch.cases import outputs_of, own_experts, tokens_of
 from course_lib.learn.exercises.lesson_10.dispatch.slips import Slip, given_by
-from course_lib.learn.exercises.lesson_10.dispatch.trial import FACTS, OUT, UNWAITED, differs
+from course_lib.learn.exercises.lesson_10.dispatch.trial import DispatchReport, differing_rows
+from course_lib.learn.judging.report import Recogniser, always
 
 __all__ = [
     "ended_so",
     "gives",
     "gives_none",
     "has_other_dtype",
-    "is_not_waited_for",
     "is_of_this_rank_alone",
     "keeps_one_choice",
-    "only_wrong",
     "says",
     "stuck_in",
 ]
 
 
-def _place(outcome: AnswerOutcome) -> tuple[str, int, int]:
-    """The kind of the case, the rank, and of how many."""
-    case, _, place = outcome.case.rpartition(", rank ")
-    rank, num_ranks = (int(word) for word in place.split(" of "))
-    return case.partition("now with ")[2].partition(" and before with ")[0] or case, rank, num_ranks
+def _always(holds: Callable[[tuple[str, int, int], Any], bool]) -> Recogniser:
+    """Whether this holds of every output, by its case, its rank, and of how many."""
+    return always(DispatchReport, lambda at, report: holds((at.kind, at.rank, at.num_ranks), report.out))
 
 
-def _outputs(evidence: Evidence) -> Iterator[tuple[tuple[str, int, int], Any]]:
-    for outcome in evidence.outcomes:
-        if outcome.error is None and isinstance(outcome.got, dict):
-            yield _place(outcome), outcome.got[OUT]
-
-
-def _always(evidence: Evidence, holds: Callable[[tuple[str, int, int], Any], bool]) -> bool:
-    """Whether every output there is, of some, fits; and nothing ended with an error."""
-    found = [holds(place, out) for place, out in _outputs(evidence)]
-    return evidence.error is None and bool(found) and all(found)
-
-
-def gives(*slips: Slip) -> Callable[[Evidence], bool]:
+def gives(*slips: Slip) -> Recogniser:
     """Whether each output is what one of these slips gives, the same slip in every case."""
 
-    def by(slip: Slip, evidence: Evidence) -> bool:
-        return _always(
-            evidence,
-            lambda place, out: not differs(given_by(slip, place[0], place[2])[place[1]], out),
-        )
+    def by(slip: Slip) -> Recogniser:
+        return _always(lambda place, out: not differing_rows(given_by(slip, place[0], place[2])[place[1]], out))
 
-    return lambda evidence: any(by(slip, evidence) for slip in slips)
+    return lambda evidence: any(by(slip)(evidence) for slip in slips)
 
 
 def is_of_this_rank_alone(evidence: Evidence) -> bool:
@@ -65,9 +47,9 @@ def is_of_this_rank_alone(evidence: Evidence) -> bool:
         kind, rank, num_ranks = place
         given, own = tokens_of(kind, rank, num_ranks), own_experts(kind, rank, num_ranks)
         is_here = (given.chosen >= own.start) & (given.chosen < own.stop)
-        return not differs((outputs_of(*place) * (given.weights * is_here).unsqueeze(-1)).sum(1), out)
+        return not differing_rows((outputs_of(*place) * (given.weights * is_here).unsqueeze(-1)).sum(1), out)
 
-    return _always(evidence, holds)
+    return _always(holds)(evidence)
 
 
 def keeps_one_choice(evidence: Evidence) -> bool:
@@ -80,30 +62,11 @@ def keeps_one_choice(evidence: Evidence) -> bool:
         near = torch.isclose(choices, out.unsqueeze(1).to(choices.dtype), rtol=1e-9, atol=1e-11)
         return bool(near.all(-1).any(-1).all())
 
-    return _always(evidence, holds)
-
-
-def only_wrong(name: str) -> Callable[[Evidence], bool]:
-    """Whether this fact differs somewhere, and no other."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return evidence.error is None and all(_differing(outcome) <= {name} for outcome in evidence.wrong)
-
-    return recognise
-
-
-def _differing(outcome: AnswerOutcome) -> set[str]:
-    if not isinstance(outcome.got, dict):
-        return {"everything"}
-    return {name for name in FACTS if differs(outcome.expected[name], outcome.got[name])}
-
-
-def is_not_waited_for(evidence: Evidence) -> bool:
-    return any(UNWAITED in _differing(outcome) for outcome in evidence.wrong if outcome.error is None)
+    return _always(holds)(evidence)
 
 
 def gives_none(evidence: Evidence) -> bool:
-    return _always(evidence, lambda place, out: out is None)
+    return _always(lambda place, out: out is None)(evidence)
 
 
 def has_other_dtype(evidence: Evidence) -> bool:
@@ -114,13 +77,13 @@ def has_other_dtype(evidence: Evidence) -> bool:
         is_like = isinstance(out, Tensor) and out.shape == want.shape and out.dtype != want.dtype
         return is_like and torch.allclose(out.double(), want, rtol=1e-2, atol=1e-2)
 
-    return _always(evidence, holds)
+    return _always(holds)(evidence)
 
 
 # -- what ended with an error ---------------------------------------------------------------------------------------
 
 
-def says(*words: str) -> Callable[[Evidence], bool]:
+def says(*words: str) -> Recogniser:
     """Whether the error says this."""
 
     def recognise(evidence: Evidence) -> bool:
@@ -133,7 +96,7 @@ def ended_so(outcome: AnswerOutcome) -> bool:
     return outcome.error is not None
 
 
-def stuck_in(kind: str) -> Callable[[Evidence], bool]:
+def stuck_in(kind: str) -> Recogniser:
     """Whether ranks waited for each other in this case, and all was right before it."""
 
     def recognise(evidence: Evidence) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -20,27 +21,37 @@ from course_lib.learn.exercises.lesson_10.dispatch.cases import (
 )
 from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, RankReport, fact
 
-__all__ = [
-    "COMPUTED",
-    "FACTS",
-    "KEPT",
-    "NOTHING",
-    "OUT",
-    "SENT",
-    "UNWAITED",
-    "compare",
-    "differs",
-    "right",
-    "trial",
-]
+__all__ = ["ENOUGH", "DispatchReport", "differing_rows", "right", "trial"]
 
-UNWAITED, OUT, COMPUTED = "begun and not waited for", "the output", "rows of each own expert"
-KEPT, SENT, NOTHING = "changed that was to stay", "sent", "nothing"
-FACTS = (UNWAITED, OUT, COMPUTED, KEPT, SENT)  # in the order in which they are told
-_ENOUGH = "no more than rows and outputs"
+ENOUGH = "no more than rows and outputs"
 _ROW_BYTES = 8 * WIDTH + 64  # with a weight and some numbers beside it
 _BESIDE_BYTES = 2500  # for each other rank: counts, and such as are pickled
+
+
+def differing_rows(want: Any, have: Any) -> str:
+    """How a rank's output differs, in numbers or in dtype."""
+    found = difference(want, have, relative=1e-9, absolute=1e-11)
+    if found or not isinstance(have, Tensor):
+        return found
+    return "" if have.dtype == want.dtype else f"expected {want.dtype}, got {have.dtype}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DispatchReport(RankReport):
+    """What an answer gave on a rank, what its experts computed there, and what was sent."""
+
+    asked_for = "an output"
+    out: Any = fact("the output: {difference}", by=differing_rows)
+    computed: dict[int, int] = fact(
+        "the output is right, and an expert computed other rows than those of the tokens that chose it: expected "
+        "{expected} rows, by number of the expert, got {got}"
+    )
+    kept: str = fact("the output is right, and your code changed what was to stay: {got}", right=NOTHING)
+    sent: str = fact(
+        "the output is right, and this rank sent {got}: more than its rows, and outputs for others, need", right=ENOUGH
+    )
 
 
 class Own:
@@ -79,58 +90,17 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     begun = never_waited_here()
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls)
     limit = rows_to_send(kind, me.rank, me.world_size) * _ROW_BYTES + _BESIDE_BYTES * (me.world_size - 1)
-    return {
-        UNWAITED: begun[0] if begun else NOTHING,
-        OUT: out.detach().cpu().clone() if isinstance(out, Tensor) else out,
-        COMPUTED: run.num_rows,
-        KEPT: kept.changes() or NOTHING,
-        SENT: _ENOUGH if sent <= limit else f"{round(sent)} bytes",
-    }
+    return DispatchReport(
+        unwaited=begun[0] if begun else NOTHING,
+        out=out.detach().cpu().clone() if isinstance(out, Tensor) else out,
+        computed=run.num_rows,
+        kept=kept.changes() or NOTHING,
+        sent=ENOUGH if sent <= limit else f"{round(sent)} bytes",
+    )
 
 
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
-        return {
-            UNWAITED: NOTHING,
-            OUT: right_out(kind, rank, world_size),
-            COMPUTED: rows_computed(kind, rank, world_size),
-            KEPT: NOTHING,
-            SENT: _ENOUGH,
-        }
+def right(kind: str) -> Callable[[int, int], DispatchReport]:
+    def expected(rank: int, world_size: int) -> DispatchReport:
+        return DispatchReport(out=right_out(kind, rank, world_size), computed=rows_computed(kind, rank, world_size))
 
     return expected
-
-
-def compare(expected: dict[str, Any], got: Any) -> str:
-    """The first fact that is not as expected, in words."""
-    if not isinstance(got, dict) or OUT not in got:
-        return f"expected an output, got {short(got)}"
-    return next((_said(name, want, got[name]) for name, want in expected.items() if differs(want, got[name])), "")
-
-
-def differs(want: Any, have: Any) -> str:
-    if isinstance(want, Tensor):
-        return _differing_rows(want, have)
-    return difference(want, have)
-
-
-def _differing_rows(want: Tensor, have: Any) -> str:
-    found = difference(want, have, relative=1e-9, absolute=1e-11)
-    if found or not isinstance(have, Tensor):
-        return found
-    return "" if have.dtype == want.dtype else f"expected {want.dtype}, got {have.dtype}"
-
-
-def _said(name: str, want: Any, have: Any) -> str:
-    if name == UNWAITED:
-        return f"this rank {have}"
-    if name == OUT:
-        return f"the output: {differs(want, have)}"
-    if name == COMPUTED:
-        return (
-            "the output is right, and an expert computed other rows than those of the tokens that chose it: "
-            f"expected {short(want)} rows, by number of the expert, got {short(have)}"
-        )
-    if name == KEPT:
-        return f"the output is right, and your code changed what was to stay: {have}"
-    return f"the output is right, and this rank sent {have}: more than its rows, and outputs for others, need"

@@ -5,23 +5,21 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_12.hierarchical import calls, mistakes, wrong_answers
 from course_lib.learn.exercises.lesson_12.hierarchical.cases import (
-    BETWEEN,
-    INSIDE,
-    KEPT,
     KINDS,
     TURNED,
     UNEVEN,
-    compare,
+    compare_sums,
     right,
     sum_of,
     trial,
 )
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import is_not_waited_for, only_wrong
 
 __all__ = ["HIERARCHICAL"]
 
-_only_between = mistakes.only_wrong(BETWEEN)
-_only_sent = mistakes.only_wrong(BETWEEN, INSIDE)
+_only_between = only_wrong("between")
+_only_sent = only_wrong("between", "inside")
 
 HIERARCHICAL = Exercise(
     name="12.hierarchical",
@@ -30,7 +28,7 @@ HIERARCHICAL = Exercise(
         (4, 6),
         tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
         trial,
-        compare=compare,
+        compare=compare_sums,
         timeout_s=4.0,
         makes_groups=True,
     ),
@@ -40,7 +38,7 @@ HIERARCHICAL = Exercise(
             "A collective was begun with `async_op=True`, and nobody waited for it. The next one reads what stands "
             "there at that moment. Call `wait()` on what `dist` returns first.",
             wrong_answers.not_waited_for,
-            mistakes.is_not_waited_for,
+            is_not_waited_for,
         ),
         Mistake(
             "in-a-wider-dtype",
@@ -102,7 +100,7 @@ HIERARCHICAL = Exercise(
             "The sum is right, and between nodes goes what has to. Inside a node each rank gets the whole tensors of "
             "all others, to add them up by itself. A reduce-scatter gives it the sum of its own part.",
             wrong_answers.gathers_all_inside,
-            mistakes.only_wrong(INSIDE),
+            only_wrong("inside"),
         ),
         Mistake(
             "inside-alone",
@@ -200,7 +198,7 @@ HIERARCHICAL = Exercise(
             "The sum is right, and `tensor` is not what it was. The promise is a new tensor: the caller may need its "
             "own numbers.",
             wrong_answers.in_place,
-            mistakes.only_wrong(KEPT),
+            only_wrong("kept"),
         ),
     ),
     hints=(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from course_lib.learn.catalogue.exercise import Evidence
-from course_lib.learn.exercises.lesson_12.hierarchical.cases import BETWEEN, EMPTY, FEW, INSIDE, Said, tensor_of
-from course_lib.learn.exercises.lesson_12.hierarchical.mistakes import HierarchicalTry, only_wrong, tries
+from course_lib.learn.exercises.lesson_12.hierarchical.cases import EMPTY, FEW, Said, tensor_of
+from course_lib.learn.exercises.lesson_12.hierarchical.mistakes import HierarchicalTry, tries
+from course_lib.learn.judging.report import only_wrong
 
 __all__ = ["calls", "gathers_to_add", "handed_in", "in_a_wider_dtype", "leaders"]
 
@@ -42,7 +43,7 @@ def handed_in(operation: str, among: str, *, is_a_part: bool) -> Callable[[Evide
 def gathers_to_add(evidence: Evidence) -> bool:
     """Whether every part goes to every node, and nothing is added up on the way between."""
     return (
-        only_wrong(BETWEEN)(evidence)
+        only_wrong("between")(evidence)
         and calls("all_gather", "between")(evidence)
         and handed_in("all_gather", "between", is_a_part=True)(evidence)
         and not any(said.operation != "all_gather" and said.among == "between" for said in _calls_of(evidence))
@@ -52,7 +53,7 @@ def gathers_to_add(evidence: Evidence) -> bool:
 def in_a_wider_dtype(evidence: Evidence) -> bool:
     """Whether too much is sent only where numbers are sent in a wider dtype than the tensor's."""
     wrong = [one for one in tries(evidence) if not one.outcome.right]
-    return bool(wrong) and only_wrong(BETWEEN, INSIDE)(evidence) and all(map(_widened, wrong))
+    return bool(wrong) and only_wrong("between", "inside")(evidence) and all(map(_widened, wrong))
 
 
 def _widened(one: HierarchicalTry) -> bool:

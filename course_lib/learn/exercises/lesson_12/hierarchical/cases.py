@@ -15,31 +15,22 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, RankReport, compare, fact
 from course_lib.meter import Call
 
 __all__ = [
     "ALONE",
-    "BETWEEN",
-    "CALLS",
-    "EARLIER",
     "EMPTY",
     "EVEN",
-    "FACTS",
     "FEW",
-    "INSIDE",
-    "KEPT",
     "KINDS",
-    "LEFT",
-    "NOTHING",
     "ONE_NODE",
-    "SUM",
     "TURNED",
     "UNEVEN",
-    "UNWAITED",
     "WHOLE",
+    "HierarchicalReport",
     "Said",
-    "compare",
-    "differs",
+    "compare_sums",
     "gave_the_one_before",
     "groups_of",
     "ranks_per_node",
@@ -59,11 +50,6 @@ EMPTY = "two nodes and no numbers at all"
 WHOLE = "two nodes and large whole numbers, right after others of the same shape"
 KINDS = (EVEN, UNEVEN, TURNED, ONE_NODE, ALONE, FEW, EMPTY, WHOLE)
 
-UNWAITED, SUM, KEPT = "begun and not waited for", "the sum", "changed that was to stay"
-EARLIER, BEFORE = "the sum of the call before", "what the call before was to give"
-BETWEEN, INSIDE, LEFT, CALLS = "sent to other nodes", "sent inside the node", "groups left", "calls"
-FACTS = (UNWAITED, SUM, KEPT, EARLIER, BETWEEN, INSIDE, LEFT)  # in the order in which they are told
-NOTHING = "nothing"
 _ENOUGH, _BESIDE_BYTES = "no more than needed", 64.0  # inside a node, for what fills a part up
 # What models are trained in; float64 elsewhere. What is wrong first with UNEVEN or TURNED is not of the dtype.
 _DTYPES = {EVEN: torch.float32, UNEVEN: torch.float32, TURNED: torch.float32, ALONE: torch.bfloat16}
@@ -114,6 +100,29 @@ class Said:
     item_bytes: int
 
 
+def _difference(want: Tensor, have: Any) -> str:
+    if have is not None and not isinstance(have, Tensor):
+        return f"expected a tensor of shape {tuple(want.shape)}, got {short(have)}"
+    return difference(want, have, relative=1e-12, absolute=1e-12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HierarchicalReport(RankReport):
+    """What an answer gave on a rank, and what it sent."""
+
+    asked_for = "a tensor"
+    total: Any = fact("the sum: {difference}", by=_difference)
+    kept: str = fact("the sum is right, and your code changed what was to stay: {got}", right=NOTHING)
+    earlier: str = fact(
+        "the sum is right, and the one that the call before gave has {got} since: both lie in one memory", right=NOTHING
+    )
+    between: str = fact("the sum is right, and this rank sent to other nodes {got}", right=_ENOUGH)
+    inside: str = fact("the sum is right, and this rank sent inside its node {got}", right=_ENOUGH)
+    left: str = fact("the sum is right, and your code has left process groups: {got}", right=NOTHING)
+    total_before: Tensor | None = None  # what the call before was to give, where there was one
+    calls: tuple[Said, ...] = ()
+
+
 @contextmanager
 def groups_of(me: Rank, per_node: int) -> Iterator[tuple[Any, Any]]:
     """The group of this rank's node, and that of its local rank; every rank makes all of them, in the same order."""
@@ -147,18 +156,20 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     if out is ...:
         return ...
     overwritten = isinstance(earlier, Tensor) and was is not None and not torch.equal(was, earlier)
-    return {
-        UNWAITED: begun[0] if begun else NOTHING,
-        SUM: found,
-        KEPT: changed or NOTHING,
-        EARLIER: "other numbers" if overwritten else NOTHING,
-        **_sent(recorder.calls, me, per_node, given),
-        LEFT: f"{more} more than before" if more > 0 else NOTHING,
-        CALLS: [_said(call, me, per_node) for call in recorder.calls],
-    }
+    between_nodes, inside_node = _sent(recorder.calls, me, per_node, given)
+    return HierarchicalReport(
+        unwaited=begun[0] if begun else NOTHING,
+        total=found,
+        kept=changed or NOTHING,
+        earlier="other numbers" if overwritten else NOTHING,
+        between=between_nodes,
+        inside=inside_node,
+        left=f"{more} more than before" if more > 0 else NOTHING,
+        calls=tuple(_said(call, me, per_node) for call in recorder.calls),
+    )
 
 
-def _sent(calls: tuple[Call, ...], me: Rank, per_node: int, given: Tensor) -> dict[str, str]:
+def _sent(calls: tuple[Call, ...], me: Rank, per_node: int, given: Tensor) -> tuple[str, str]:
     """What this rank sent to other nodes and inside its own, or that it was no more than needed."""
     node, num_nodes = me.rank // per_node, me.world_size // per_node
     sent = [(call, peer // per_node == node, size) for call in calls for peer, size in call.sent_bytes.items()]
@@ -170,12 +181,12 @@ def _sent(calls: tuple[Call, ...], me: Rank, per_node: int, given: Tensor) -> di
     needed = 2 * (num_nodes - 1) / num_nodes * part_bytes
     filled = 2 * (num_nodes - 1) * ceil(given.numel() / me.world_size) * item_bytes  # a part that the nodes divide
     needed_inside = 3 * (per_node - 1) * max(part_bytes, whole_bytes / per_node)
-    return {
-        BETWEEN: _ENOUGH if between <= filled else f"{between:,} bytes, where {needed:,.0f} will do",
-        INSIDE: _ENOUGH
+    return (
+        _ENOUGH if between <= filled else f"{between:,} bytes, where {needed:,.0f} will do",
+        _ENOUGH
         if inside <= needed_inside + _BESIDE_BYTES * 4 * per_node
         else f"{inside:,} bytes, where {needed_inside:,.0f} will do",
-    }
+    )
 
 
 def _said(call: Call, me: Rank, per_node: int) -> Said:
@@ -195,59 +206,22 @@ def _said(call: Call, me: Rank, per_node: int) -> Said:
 # -- what is right ------------------------------------------------------------------------------------------------
 
 
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(_: int, world_size: int) -> dict[str, Any]:
-        return {
-            UNWAITED: NOTHING,
-            SUM: sum_of(kind, range(world_size)),
-            BEFORE: -sum_of(kind, range(world_size)) if kind == WHOLE else None,
-            KEPT: NOTHING,
-            EARLIER: NOTHING,
-            BETWEEN: _ENOUGH,
-            INSIDE: _ENOUGH,
-            LEFT: NOTHING,
-        }
+def right(kind: str) -> Callable[[int, int], HierarchicalReport]:
+    def expected(_: int, world_size: int) -> HierarchicalReport:
+        total = sum_of(kind, range(world_size))
+        return HierarchicalReport(total=total, total_before=-total if kind == WHOLE else None)
 
     return expected
 
 
-def compare(expected: dict[str, Any], got: Any) -> str:
-    """The first fact that is not as expected, in words."""
-    if not isinstance(got, dict) or SUM not in got:
-        return f"expected a tensor, got {short(got)}"
-    found = next((_in_words(name, expected[name], got[name]) for name in FACTS if differs(name, expected, got)), "")
-    return f"{found}. It is the sum of the call before" if gave_the_one_before(expected, got) else found
+def compare_sums(expected: HierarchicalReport, got: Any) -> str:
+    """The first fact that is not as expected, in words; and whether the sum is an earlier one."""
+    found = compare(expected, got)
+    is_earlier = isinstance(got, HierarchicalReport) and gave_the_one_before(expected, got)
+    return f"{found}. It is the sum of the call before" if is_earlier else found
 
 
-def gave_the_one_before(expected: dict[str, Any], got: dict[str, Any]) -> bool:
+def gave_the_one_before(expected: HierarchicalReport, got: HierarchicalReport) -> bool:
     """Whether what came is the sum that the call before was to give."""
-    before, have = expected[BEFORE], got[SUM]
+    before, have = expected.total_before, got.total
     return before is not None and isinstance(have, Tensor) and not _difference(before, have)
-
-
-def differs(name: str, expected: dict[str, Any], got: dict[str, Any]) -> str:
-    """How a fact is not as expected."""
-    if name == SUM:
-        return _difference(expected[SUM], got[SUM])
-    return "" if expected[name] == got[name] else f"{name}: {got[name]}"
-
-
-def _difference(want: Tensor, have: Any) -> str:
-    if have is not None and not isinstance(have, Tensor):
-        return f"expected a tensor of shape {tuple(want.shape)}, got {short(have)}"
-    return difference(want, have, relative=1e-12, absolute=1e-12)
-
-
-def _in_words(name: str, want: Any, have: Any) -> str:
-    if name == UNWAITED:
-        return f"this rank {have}"
-    if name == SUM:
-        return f"the sum: {_difference(want, have)}"
-    if name == KEPT:
-        return f"the sum is right, and your code changed what was to stay: {have}"
-    if name == EARLIER:
-        return f"the sum is right, and the one that the call before gave has {have} since: both lie in one memory"
-    if name == LEFT:
-        return f"the sum is right, and your code has left process groups: {have}"
-    where = "to other nodes" if name == BETWEEN else "inside its node"
-    return f"the sum is right, and this rank sent {where} {have}"

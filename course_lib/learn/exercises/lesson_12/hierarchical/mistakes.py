@@ -12,30 +12,24 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_12.hierarchical.cases import (
-    CALLS,
-    FACTS,
-    SUM,
-    UNWAITED,
     WHOLE,
+    HierarchicalReport,
     Said,
-    differs,
     gave_the_one_before,
     ranks_per_node,
     sum_of,
     tensor_of,
 )
+from course_lib.learn.judging.report import differing, reports
 
 __all__ = [
     "HierarchicalTry",
-    "differing",
     "drops_the_rest",
     "gave",
     "gave_the_sum_before",
     "is_a_row",
-    "is_not_waited_for",
     "is_too_long",
     "only_values_of_whole_numbers",
-    "only_wrong",
     "out_of_range",
     "raised_first_in",
     "returns_a_part",
@@ -54,11 +48,11 @@ class HierarchicalTry:
 
     @property
     def gave(self) -> Any:
-        return self.outcome.got[SUM]
+        return self.outcome.got.total
 
     @property
-    def calls(self) -> list[Said]:
-        return self.outcome.got[CALLS]
+    def calls(self) -> tuple[Said, ...]:
+        return self.outcome.got.calls
 
     @property
     def per_node(self) -> int:
@@ -86,12 +80,8 @@ class HierarchicalTry:
 
 
 def tries(evidence: Evidence) -> Iterator[HierarchicalTry]:
-    for outcome in evidence.outcomes:
-        if outcome.error is None and isinstance(outcome.got, dict):
-            kind, _, place = outcome.case.rpartition(", rank ")
-            rank, world_size = (int(word) for word in place.split(" of "))
-            kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
-            yield HierarchicalTry(kind, rank, world_size, outcome)
+    for at, _ in reports(evidence, HierarchicalReport):
+        yield HierarchicalTry(at.kind, at.rank, at.num_ranks, at)
 
 
 def _is(have: Any, want: Tensor) -> bool:
@@ -149,25 +139,6 @@ def returns_a_part(evidence: Evidence) -> bool:
     return _row_of_wrong(evidence, is_so)
 
 
-def differing(outcome: AnswerOutcome) -> set[str]:
-    if not isinstance(outcome.got, dict):
-        return {"everything"}
-    return {name for name in FACTS if differs(name, outcome.expected, outcome.got)}
-
-
-def only_wrong(*names: str) -> Callable[[Evidence], bool]:
-    """Whether these facts differ somewhere, and no other."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return evidence.error is None and all(differing(outcome) <= {*names} for outcome in evidence.wrong)
-
-    return recognise
-
-
-def is_not_waited_for(evidence: Evidence) -> bool:
-    return any(UNWAITED in differing(one) for one in evidence.wrong if one.error is None)
-
-
 def gave_the_sum_before(evidence: Evidence) -> bool:
     """Whether every wrong sum is that of the call before."""
     wrong = [one.outcome for one in tries(evidence) if not one.outcome.right]
@@ -202,7 +173,11 @@ def drops_the_rest(evidence: Evidence) -> bool:
     """Whether what is wrong are the last numbers of uneven lengths, as the rank had them, and nothing else."""
 
     def is_so(one: HierarchicalTry) -> bool:
-        if not isinstance(one.gave, Tensor) or one.gave.shape != one.total.shape or SUM not in differing(one.outcome):
+        if (
+            not isinstance(one.gave, Tensor)
+            or one.gave.shape != one.total.shape
+            or "total" not in differing(one.outcome)
+        ):
             return False
         have, want = one.gave.flatten(), one.total.flatten()
         fits = len(want) // one.per_node * one.per_node
@@ -217,7 +192,7 @@ def drops_the_rest(evidence: Evidence) -> bool:
 
 def only_values_of_whole_numbers(evidence: Evidence) -> bool:
     """Whether large whole numbers alone are wrong, and in their last digits; what is narrower may cost more."""
-    wrong = [one for one in tries(evidence) if SUM in differing(one.outcome)]
+    wrong = [one for one in tries(evidence) if "total" in differing(one.outcome)]
     return (
         evidence.error is None
         and bool(wrong)

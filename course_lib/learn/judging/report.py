@@ -1,0 +1,135 @@
+"""A report: what a trial saw of an answer, in fields that say how each is compared and how a difference is told.
+
+::
+
+    @dataclass(frozen=True, kw_only=True)
+    class SumReport(RankReport):
+        asked_for = "a tensor"
+        total: Any = fact("the sum: {difference}", by=close_to(1e-9))
+        sent: str = fact("the sum is right, and this rank sent {got}", right="no more than needed")
+
+A trial returns one, and the case's ``expected`` another: a field with ``right`` need not be given there. ``compare``
+tells the first field that differs. Recognisers name fields: ``only_wrong("sent")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields
+from functools import partial
+from typing import Any, ClassVar, TypeVar
+
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.judging.compare import Compare, difference, short
+
+__all__ = [
+    "NOTHING",
+    "RankReport",
+    "Recogniser",
+    "Report",
+    "always",
+    "compare",
+    "differing",
+    "fact",
+    "is_not_waited_for",
+    "only_wrong",
+    "reports",
+]
+
+NOTHING = "nothing"
+_FACT = "fact"
+Recogniser = Callable[[Evidence], bool]
+R = TypeVar("R", bound="Report")
+
+
+@dataclass(frozen=True)
+class _Fact:
+    tell: Callable[[Any, Any, str], str]  # (expected, got, their difference) -> words
+    by: Compare
+
+
+def fact(told: str | Callable[[Any, Any, str], str], *, by: Compare = difference, right: Any = MISSING) -> Any:
+    """A field that is compared, by ``by``. ``told`` makes words of a difference: a text with ``{expected}``, ``{got}``
+    and ``{difference}``, or a function of the three. ``right`` is what is expected everywhere.
+    """
+    tell = partial(_in_words, told) if isinstance(told, str) else told
+    return field(default=right, metadata={_FACT: _Fact(tell, by)})
+
+
+def _in_words(told: str, expected: Any, got: Any, how: str) -> str:
+    return told.format(
+        expected=expected if isinstance(expected, str) else short(expected),
+        got=got if isinstance(got, str) else short(got),
+        difference=how,
+    )
+
+
+class Report:
+    """A dataclass of facts; fields that are none are for recognisers alone. ``asked_for`` ends "expected ..."."""
+
+    asked_for: ClassVar[str] = "a result"
+
+    def differing(self, got: Report) -> Iterator[tuple[str, str]]:
+        """Name and difference of each field that is not as in this report, in the order in which they are told."""
+        for one in _facts(self):
+            want, have = getattr(self, one.name), getattr(got, one.name)
+            if found := one.metadata[_FACT].by(want, have):
+                yield one.name, found
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankReport(Report):
+    """What a trial saw on a rank. ``unwaited``: a call that was begun there and never waited for."""
+
+    unwaited: str = fact("this rank {got}", right=NOTHING)
+
+
+def _facts(report: Report) -> list[Field[Any]]:
+    return [one for one in fields(report) if _FACT in one.metadata]  # type: ignore[arg-type]
+
+
+def compare(expected: Report, got: Any) -> str:
+    """The first field that is not as expected, in words; "" when there is none. It is a judge's ``compare``."""
+    if not isinstance(got, type(expected)):
+        return f"expected {expected.asked_for}, got {short(got)}"
+    for name, found in expected.differing(got):
+        tell = next(one.metadata[_FACT].tell for one in _facts(expected) if one.name == name)
+        return tell(getattr(expected, name), getattr(got, name), found)
+    return ""
+
+
+# -- recognisers ----------------------------------------------------------------------------------------------------
+
+
+def differing(outcome: AnswerOutcome) -> set[str]:
+    """The names of the fields that are not as expected; "everything" where no report came."""
+    if outcome.error is not None or not isinstance(outcome.got, Report):
+        return {"everything"}
+    return {name for name, _ in outcome.expected.differing(outcome.got)}
+
+
+def only_wrong(*names: str) -> Recogniser:
+    """Whether one of these fields differs somewhere, and no other, and nothing ended with an error."""
+    return lambda evidence: evidence.error is None and all(differing(one) <= {*names} for one in evidence.wrong)
+
+
+def is_not_waited_for(evidence: Evidence) -> bool:
+    """Whether some rank began a call and did not wait for it."""
+    return any("unwaited" in differing(one) for one in evidence.wrong if one.error is None)
+
+
+def reports(evidence: Evidence, kind: type[R]) -> Iterator[tuple[AnswerOutcome, R]]:
+    """The reports that came, each with its outcome: the case, the rank, and of how many."""
+    for outcome in evidence.outcomes:
+        if outcome.error is None and isinstance(outcome.got, kind):
+            yield outcome, outcome.got
+
+
+def always(kind: type[R], holds: Callable[[AnswerOutcome, R], bool]) -> Recogniser:
+    """Whether this holds of every report there is, of some; and nothing ended with an error."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [holds(outcome, report) for outcome, report in reports(evidence, kind)]
+        return evidence.error is None and bool(found) and all(found)
+
+    return recognise
