@@ -6,7 +6,7 @@ from typing import Any
 
 from answers.lesson_05.right import clip, optimizer, orders, unit
 
-__all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
+__all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
     "05.optimizer": optimizer.ANSWERS,
@@ -18,6 +18,19 @@ RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
 _CPU = "On ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it."
 _EPSILON = "It is there to divide by no zero; a tensor divides by zero as well, and the clamp makes 1 of what comes."
 _SWITCHES_BACK = "Autograd turns gradients off for it, and puts the switch back itself."
+
+_A_FLAG = "What is limited is bytes, with room for a flag or two; a step may send several messages, and wait for all."
+_OWN_THREAD = "The thread is the course's own, which the report of what is left leaves out; a person's is told."
+
+MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "05.optimizer": {
+        "fails-on-one-rank": "Nothing is shared out there, and the pages have four ranks.",
+        "an-extra-all-reduce": _A_FLAG,
+        "an-extra-barrier": _A_FLAG,
+        "an-extra-broadcast": _A_FLAG,
+        "leaves-a-thread": _OWN_THREAD,
+    },
+}
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "05.optimizer": {

@@ -51,6 +51,7 @@ OPTIMIZER = Exercise(
     ),
     forbidden=("course_lib.parallel.sharded.zero.sharded_optimizer.ShardedOptimizer",),
     forbidden_example=ByTheLibrary,
-    passed="The weights of one device, on 2, 3, 4 and 5 ranks, also where sizes do not divide. Each rank keeps what "
-    "belongs to its own part, and sends no more than a reduce-scatter and an all-gather do.",
+    passed="The weights of one device, on 2, 3, 4 and 5 ranks, also where sizes do not divide, and with a second "
+    "object for another model. Beside the model no rank keeps more numbers than five of its parts have, whatever "
+    "their type, and none sends more bytes than a reduce-scatter and an all-gather do.",
 )

@@ -30,9 +30,10 @@ __all__ = [
     "ONE",
     "OPERATIONS",
     "PARTS",
+    "SECOND",
     "SENT",
     "SHAPES",
-    "SMALL_BYTES",
+    "SMALL",
     "STATES",
     "STEPS",
     "UNEVEN",
@@ -46,6 +47,7 @@ __all__ = [
     "num_own",
     "right",
     "start",
+    "start_of_another",
     "steps_of",
     "weights_after",
 ]
@@ -63,10 +65,11 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
 }
 LR, STEPS = 0.05, 4
 MOST_PARTS = 5  # of its own part: weights, their gradient, two states, and one more for whoever needs it
-SMALL_BYTES = 512  # counts of steps, learning rates and the like
+SMALL = 64  # numbers: counts of steps, learning rates and the like
 MADE, HANDED, UNWAITED = "what it makes", "what it was given, afterwards", "never waited for"
-SENT, PARTS, GROWTH = "sent in a step", "kept beside the model", "bytes more after two more steps"
+SENT, PARTS, GROWTH = "sent in a step", "kept beside the model", "numbers more after two more steps"
 OPERATIONS, STATES = "operations of a step", "numbers in states of optimizers"  # tell wrong answers apart
+SECOND = "the weights of two models, each with an object of its own, after one more step of each"
 NOTHING = "nothing"
 AN_OPTIMIZER = "an object with a `step`"
 Trajectory = list[Tensor]  # the weights after each step, (P,)
@@ -92,6 +95,11 @@ def num_own(kind: str, world_size: int) -> int:
 def start(kind: str) -> Tensor:
     """(P,): the weights of all ranks before the first step."""
     return torch.randn(num_all(kind), generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+
+
+def start_of_another(kind: str) -> Tensor:
+    """(P,): the weights of the model for which a second object is made."""
+    return start(kind) + 1
 
 
 @lru_cache(maxsize=256)
@@ -135,15 +143,17 @@ def steps_of(
 
 @lru_cache(maxsize=32)
 def _expected(kind: str, world_size: int) -> dict[str, Any]:
-    after = steps_of(kind, lambda step: mean(kind, world_size, step))
+    *after, one_more = steps_of(kind, lambda step: mean(kind, world_size, step), num_steps=STEPS + 1)
+    another = steps_of(kind, lambda step: mean(kind, world_size, STEPS + 1), num_steps=1, begin=start_of_another(kind))
     most = 2 * (world_size - 1) * num_own(kind, world_size) / num_all(kind)
     return {
         MADE: AN_OPTIMIZER,
         HANDED: NOTHING,
         **{weights_after(step): weights for step, weights in enumerate(after, start=1)},
         UNWAITED: NOTHING,
+        SECOND: torch.cat([one_more, *another]),
         SENT: most + 64 / (8 * num_all(kind)),  # room for a flag or two
-        PARTS: MOST_PARTS + SMALL_BYTES / (8 * num_own(kind, world_size)),
+        PARTS: MOST_PARTS + SMALL / num_own(kind, world_size),
         GROWTH: 0,
     }
 
@@ -181,7 +191,7 @@ _NO_MORE = {
     "counted as rings send them; a reduce-scatter and an all-gather send {want:.2f} at most, padding included",
     PARTS: "the weights are right, and between two steps this rank keeps beside the model as many numbers as "
     "{come:.1f} of its parts have; the part's weights, their gradient and AdamW's two states are 4",
-    GROWTH: "the weights are right, and after two more steps this rank keeps {come} bytes more",
+    GROWTH: "the weights are right, and after two more steps this rank keeps {come} numbers more",
 }
 _IN_WORDS = {
     MADE: "`ShardedAdamW(me, parameters, lr)` is to give an object with a `step`; what came is {come}",

@@ -94,9 +94,10 @@ _OF_THE_STEP = (
     ),
     Mistake(
         "loses-the-rate",
-        "The steps are those of AdamW with its usual learning rate, 1e-3, and not with the `lr` that was given.",
+        "The steps are those of AdamW with another learning rate than the `lr` that was given, the same in every case. "
+        "(1e-3 is what AdamW takes where none is given to it.)",
         wrong_answers.LosesTheRate,
-        told.goes_like(models.at_the_usual_rate),
+        told.at_another_rate,
     ),
 )
 
@@ -170,6 +171,14 @@ _OF_THE_PARTS = (
 )
 
 _OF_THE_COST = (
+    Mistake(
+        "one-for-all-objects",
+        "Every step of one object is right. When a second object has been made, for another model, their steps go "
+        "wrong: what one of them keeps has taken the place of what the other kept. Usually that is an attribute of the "
+        "class, or a global, of which there is one for all objects. `self` has a place for each.",
+        wrong_costs.OnTheClass,
+        told.wrong_with_a_second,
+    ),
     Mistake(
         "rank-0-does-it-all",
         "The weights are right, and rank 0 does all the work: it alone keeps states, of all numbers, and the others "

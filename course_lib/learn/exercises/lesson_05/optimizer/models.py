@@ -111,8 +111,15 @@ def by_adam(kind: str, rank: int, size: int) -> Trajectory:
     return mean_steps(kind, size, make=torch.optim.Adam)
 
 
-def at_the_usual_rate(kind: str, rank: int, size: int) -> Trajectory:
-    return mean_steps(kind, size, lr=1e-3)
+def at_rate(lr: float, kind: str, rank: int, size: int) -> Trajectory:
+    return mean_steps(kind, size, lr=lr)
+
+
+def rate_of(after: Tensor, kind: str, size: int) -> float:
+    """The learning rate of a first step of AdamW that made these weights, by the number that it moved most."""
+    per_rate = 0.01 * start(kind) + mean(kind, size, 0) / (mean(kind, size, 0).abs() + 1e-8)
+    place = int(per_rate.abs().argmax())
+    return float((start(kind) - after)[place] / per_rate[place])
 
 
 @lru_cache(maxsize=16)

@@ -17,9 +17,11 @@ from course_lib.learn.exercises.lesson_05.optimizer.cases import (
     DIVIDES,
     GROWTH,
     KINDS,
+    LR,
     MOST_PARTS,
     OPERATIONS,
     PARTS,
+    SECOND,
     SENT,
     STATES,
     STEPS,
@@ -89,6 +91,16 @@ def only_wrong_in(evidence: Evidence, *names: str) -> bool:
 def divides_by_a_constant(evidence: Evidence) -> bool:
     """Whether one divisor explains the weights on every number of ranks."""
     return any(goes_like(partial(models.scaled, by))(evidence) for by in models.BY_A_CONSTANT.values())
+
+
+def at_another_rate(evidence: Evidence) -> bool:
+    """Whether the weights are those of AdamW with one other learning rate."""
+    first = next(((outcome, kind, size) for outcome, kind, _, size in tried(evidence)), None)
+    if first is None:
+        return False
+    outcome, kind, size = first
+    lr = models.rate_of(_weights(outcome.got)[0], kind, size)
+    return lr > 0 and abs(lr / LR - 1) > 1e-3 and goes_like(partial(models.at_rate, lr))(evidence)
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
@@ -254,6 +266,11 @@ def keeps_something_whole(evidence: Evidence) -> bool:
     return weights_right(evidence) and any(
         got[PARTS] > outcome.expected[PARTS] for outcome in evidence.wrong for got in [outcome.got]
     )
+
+
+def wrong_with_a_second(evidence: Evidence) -> bool:
+    """Whether one object does all that it should, and two get into each other's way."""
+    return only_wrong_in(evidence, SECOND)
 
 
 def keeps_more_each_step(evidence: Evidence) -> bool:

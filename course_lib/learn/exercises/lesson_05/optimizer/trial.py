@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
+from course_lib.learn.exercises.lesson_05.held_numbers import numbers_held
 from course_lib.learn.exercises.lesson_05.optimizer.cases import (
     AN_OPTIMIZER,
     GROWTH,
@@ -20,9 +21,10 @@ from course_lib.learn.exercises.lesson_05.optimizer.cases import (
     NOTHING,
     OPERATIONS,
     PARTS,
+    SECOND,
     SENT,
     SHAPES,
-    SMALL_BYTES,
+    SMALL,
     STATES,
     STEPS,
     UNWAITED,
@@ -31,9 +33,10 @@ from course_lib.learn.exercises.lesson_05.optimizer.cases import (
     num_all,
     num_own,
     start,
+    start_of_another,
     weights_after,
 )
-from course_lib.learn.exercises.lesson_05.optimizer.tries import bytes_alive, sent_by_rings, settled_bytes
+from course_lib.learn.exercises.lesson_05.optimizer.tries import numbers_alive, sent_by_rings, settled_numbers
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
 
@@ -49,32 +52,44 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     parameters = _parameters(kind, me)
     gradients = [_gradients(kind, me, step) for step in range(STEPS)]  # before anything is counted
     others = {id(one) for one in _optimizers()}
-    kept, before = Kept(ignore=_MAY_CHANGE, parameters=parameters), bytes_alive()
+    seed = torch.initial_seed()
+    kept, before = Kept(ignore=_MAY_CHANGE, parameters=parameters), numbers_alive()
     optimizer = answer(me, iter(parameters), LR)
     if not callable(getattr(optimizer, "step", None)):
         return {MADE: short(optimizer)}
     facts: dict[str, Any] = {MADE: AN_OPTIMIZER, SENT: 0.0, UNWAITED: ""}
-    part_bytes = _NUMBER_BYTES * num_own(kind, me.world_size)
-    enough = before + SMALL_BYTES + MOST_PARTS * part_bytes
+    num_part = num_own(kind, me.world_size)
+    enough = before + SMALL + MOST_PARTS * num_part
     looks: list[int] = []
     for step in range(STEPS):
         sent_bytes, facts[OPERATIONS] = _one_step(optimizer, me, parameters, gradients[step])
         facts[SENT] = max(facts[SENT], sent_bytes / (_NUMBER_BYTES * num_all(kind)))
         facts[weights_after(step + 1)] = flat(parameters).cpu().numpy().copy()
-        if changed := kept.changes():
+        if changed := kept.changes() or ("the seed of everybody's random numbers" * (torch.initial_seed() != seed)):
             return facts | {HANDED: changed, UNWAITED: NOTHING}  # the next step would meet it
         facts[UNWAITED] = facts[UNWAITED] or next(iter(never_waited_here()), "")
         if step % 2:
             for parameter in parameters:
                 parameter.grad = None
-            looks.append(settled_bytes(looks[0] if looks else enough))
+            in_tensors = settled_numbers(looks[0] if looks else enough)
+            looks.append(in_tensors + numbers_held([optimizer], but=[me, *parameters]))
+    facts[STATES] = sum(_num_states(one) for one in _optimizers() if id(one) not in others)
     return facts | {
         HANDED: NOTHING,
         UNWAITED: facts[UNWAITED] or NOTHING,
-        PARTS: max(0, min(looks) - before) / part_bytes,
-        GROWTH: max(0, looks[-1] - looks[0] - SMALL_BYTES),
-        STATES: sum(_num_states(one) for one in _optimizers() if id(one) not in others),
+        PARTS: max(0, min(looks) - before) / num_part,
+        GROWTH: max(0, looks[-1] - looks[0] - SMALL),
+        SECOND: _by_two(answer, optimizer, me, kind, parameters),
     }
+
+
+def _by_two(answer: Any, optimizer: Any, me: Rank, kind: str, parameters: Sequence[nn.Parameter]) -> Any:
+    """One more step of both models, after a second object was made, which steps first."""
+    others = [nn.Parameter(part.clone()) for part in _cut(kind, start_of_another(kind).to(me.device))]
+    another = answer(me, iter(others), LR)
+    _one_step(another, me, others, _gradients(kind, me, STEPS + 1))
+    _one_step(optimizer, me, parameters, _gradients(kind, me, STEPS))
+    return flat([*parameters, *others]).cpu().numpy().copy()
 
 
 def _parameters(kind: str, me: Rank) -> list[nn.Parameter]:

@@ -1,4 +1,4 @@
-"""What trials of lesson 05 count: what a rank sends, as rings send it, and the bytes of all tensors that are alive."""
+"""What 05.optimizer counts: what a rank sends, as rings send it, and the numbers of all tensors that are alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from course_lib.meter.communication.wire_bytes import traffic
 from course_lib.meter.memory.storages import storages_of
 from course_lib.parallel.sharded.at_rest import StandIn
 
-__all__ = ["bytes_alive", "sent_by_rings", "settled_bytes"]
+__all__ = ["numbers_alive", "sent_by_rings", "settled_numbers"]
 
 _PAUSES_S = (0.01, 0.05, 0.15, 0.3)
 
@@ -41,27 +41,29 @@ def _sent_bytes(call: Call) -> int:
     return sum(by_ring.sent_bytes.values())
 
 
-def bytes_alive() -> int:
-    """Of all storages under tensors of this process that Python knows of."""
+def numbers_alive() -> int:
+    """In all storages under tensors of this process that Python knows of, whatever bytes a number takes there."""
     gc.collect()
     found: dict[int, int] = {}
     for thing in gc.get_objects():
         if issubclass(type(thing), Tensor) and not issubclass(type(thing), StandIn):
             gradient = thing.grad if thing.is_leaf else None
-            for storage in storages_of([thing.detach(), *([] if gradient is None else [gradient.detach()])]):
-                found[storage._cdata] = storage.nbytes()
+            for tensor in [thing.detach(), *([] if gradient is None else [gradient.detach()])]:
+                for storage in storages_of(tensor):
+                    in_this_type = storage.nbytes() // tensor.itemsize
+                    found[storage._cdata] = min(found.get(storage._cdata, in_this_type), in_this_type)
     return sum(found.values())
 
 
-def settled_bytes(enough: float) -> int:
+def settled_numbers(enough: float) -> int:
     """The same, once it is no more than ``enough``, or the least that was seen within a moment.
 
     A thread of gloo may let go of a collective's tensors a moment after the wait for it.
     """
-    least = bytes_alive()
+    least = numbers_alive()
     for pause_s in _PAUSES_S:
         if least <= enough:
             break
         time.sleep(pause_s)
-        least = min(least, bytes_alive())
+        least = min(least, numbers_alive())
     return least

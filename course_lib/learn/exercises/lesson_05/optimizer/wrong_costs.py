@@ -103,6 +103,14 @@ class DealsOutTensors(Sharded):
             dist.broadcast(parameter.data, src=self.owner(number))
 
 
+class OnTheClass(Sharded):
+    """Attributes of the class: of two objects, the second one's are in the place of the first one's."""
+
+    def start(self) -> None:
+        OnTheClass.own = nn.Parameter(self.part_of(packed(self.parameters, self.me.world_size)).clone())
+        OnTheClass.adamw = torch.optim.AdamW([self.own], lr=self.lr)
+
+
 class ByTheLibrary(Sharded):
     def start(self) -> None:
         from course_lib.parallel.sharded import ShardedOptimizer

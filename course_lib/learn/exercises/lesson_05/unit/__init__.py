@@ -50,7 +50,7 @@ UNIT = Exercise(
         "course_lib.parallel.sharded.fully_sharded.FullySharded",
     ),
     forbidden_example=ByTheLibrary,
-    passed="Outputs and gradients are those of one device on 2, 3, 4 and 5 ranks, with a batch of its own on each; an "
-    "all-gather forward, and backward an all-gather and a reduce-scatter; and between the two no tensor keeps the "
-    "whole weight.",
+    passed="Outputs and gradients are those of one device on 2, 3, 4 and 5 ranks, with a batch of its own on each. No "
+    "rank sent more than by an all-gather forward, and backward by an all-gather and a reduce-scatter, in bytes as "
+    "rings send them; and nothing as large as the whole weight was found that stays between the two.",
 )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from course_lib.learn.exercises.lesson_05.held_numbers import numbers_held
 from course_lib.meter.memory.storages import StorageBook, StorageRecord, StorageWatch, storages_of
 
 __all__ = ["NOT_WHOLE", "Left", "left_in_memory"]
@@ -31,13 +32,13 @@ class Left(NamedTuple):
 
 def left_in_memory(
     use: Callable[..., list[Tensor]],
-    apply: Callable[[Tensor, Tensor], Tensor],
+    answer: Any,
     leaves: Mapping[str, Tensor],
     handed: Mapping[str, Tensor],
     loss_of: Callable[[Tensor], Tensor],
     whole_bytes: Mapping[str, int],
 ) -> Left:
-    """Run ``use(through, handed)`` and go back from its outputs; ``through`` calls ``apply(x, shard)``.
+    """Run ``use(through, handed)`` and go back from its outputs; ``through`` calls ``answer.apply(x, shard)``.
 
     ``whole_bytes``: of the weight to which a shard of this name belongs. Outputs are kept till the end, as a training
     loop keeps its last loss, and with it the way back.
@@ -50,11 +51,11 @@ def left_in_memory(
 
         def through(x: Tensor, shard: Tensor) -> Tensor:
             before = made.so_far()
-            y = apply(x, shard)
+            y = answer.apply(x, shard)
             known.append(y)
             used_bytes.append(size_bytes[id(shard)])
             if not between:
-                kept_bytes = partial(made.kept_bytes, before, known)
+                kept_bytes = _both(partial(made.kept_bytes, before, known), [answer, y.grad_fn], leaves)
                 between.extend(_more_than(used_bytes[-1], kept_bytes, "its output", "a whole weight has"))
             return y
 
@@ -64,6 +65,12 @@ def left_in_memory(
         if between:
             return Left(between=between[0])
         return Left(after=_after(made, leaves, known, sum(used_bytes)))
+
+
+def _both(in_tensors: Callable[[], int], roots: list[Any], leaves: Mapping[str, Tensor]) -> Callable[[], int]:
+    """Bytes in tensors, and those of numbers that the answer or its `ctx` keeps outside of tensors."""
+    itemsize = next(iter(leaves.values())).itemsize
+    return lambda: in_tensors() + itemsize * numbers_held(roots)
 
 
 def _after(made: _Made, leaves: Mapping[str, Tensor], known: list[Tensor], used_bytes: int) -> str:
