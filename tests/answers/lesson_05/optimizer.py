@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import threading
-import time
 
 import torch
 import torch.distributed as dist
@@ -110,11 +108,6 @@ class SeedsEverybody(Right):
         torch.manual_seed(0)
 
 
-class LeavesAThread(Right):
-    def keep(self, weights):
-        threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
-
-
 class KeepsItsStatesAsArrays(Right):
     """Its own part alone: right, wherever it lies."""
 
@@ -177,5 +170,4 @@ ROWS = [
         why="whoever draws after it draws the same numbers each time",
         words=("the seed of everybody's random numbers",),
     ),
-    Row(answer=LeavesAThread, verdict="not yet", why="a thread still runs", words=("thread",)),
 ]

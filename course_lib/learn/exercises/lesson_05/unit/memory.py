@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,16 +32,18 @@ class Left(NamedTuple):
 
 def left_in_memory(
     use: Callable[..., list[Tensor]],
-    answer: Any,
+    apply: Callable[[Tensor, Tensor], Tensor],
     leaves: Mapping[str, Tensor],
     handed: Mapping[str, Tensor],
     loss_of: Callable[[Tensor], Tensor],
     whole_bytes: Mapping[str, int],
+    *,
+    keepers: Sequence[Any] = (),
 ) -> Left:
-    """Run ``use(through, handed)`` and go back from its outputs; ``through`` calls ``answer.apply(x, shard)``.
+    """Run ``use(through, handed)`` and go back from its outputs; ``through`` calls ``apply(x, shard)``.
 
     ``whole_bytes``: of the weight to which a shard of this name belongs. Outputs are kept till the end, as a training
-    loop keeps its last loss, and with it the way back.
+    loop keeps its last loss, and with it the way back. ``keepers`` may keep numbers outside of tensors.
     """
     known = [*leaves.values(), *handed.values()]
     size_bytes = {id(handed[name]): count for name, count in whole_bytes.items()}
@@ -51,11 +53,11 @@ def left_in_memory(
 
         def through(x: Tensor, shard: Tensor) -> Tensor:
             before = made.so_far()
-            y = answer.apply(x, shard)
+            y = apply(x, shard)
             known.append(y)
             used_bytes.append(size_bytes[id(shard)])
             if not between:
-                kept_bytes = _both(partial(made.kept_bytes, before, known), [answer, y.grad_fn], leaves)
+                kept_bytes = _both(partial(made.kept_bytes, before, known), [*keepers, y.grad_fn], leaves)
                 between.extend(_more_than(used_bytes[-1], kept_bytes, "its output", "a whole weight has"))
             return y
 

@@ -105,4 +105,4 @@ def _memory(answer: Any, me: Rank, kind: str) -> Left:
     leaves = _leaves(begun, me)
     handed = _handed(begun, leaves)
     whole_bytes = {name: shard.nbytes * me.world_size for name, shard in begun.shards.items()}
-    return left_in_memory(partial(use, kind), answer, leaves, handed, loss_of, whole_bytes)
+    return left_in_memory(partial(use, kind), answer.apply, leaves, handed, loss_of, whole_bytes, keepers=[answer])

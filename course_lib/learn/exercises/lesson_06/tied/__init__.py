@@ -21,6 +21,14 @@ TIED = Exercise(
     ),
     mistakes=(
         Mistake(
+            "touched-in-flight",
+            "A message was begun, and its tensor used or changed before your code had waited for it. It goes on while "
+            "your code does, so what was added, or what the other rank got, is chance: another number in each run, and "
+            "now and then the right one. First the `wait()` of what `isend` and `irecv` give back, then the sum.",
+            mistakes.adds_before_it_came,
+            mistakes.touches_in_flight,
+        ),
+        Mistake(
             "both-send-first",
             "Both ranks `send` first and `recv` second, which is a deadlock: neither message is taken before the other "
             "rank has got rid of its own. Put both halves in one list: `exchange([send(...), recv(...)])`.",
@@ -76,8 +84,9 @@ TIED = Exercise(
         ),
         Mistake(
             "own-gradient",
-            "Each copy still has the gradient of its own place alone. (To average the *weights* now and then hides "
-            "that: the optimizers' memories differ all the same.) Mend the cause: sum the gradients, before the step.",
+            "Each copy still has the gradient of its own place alone: nothing was added to it. (To average the "
+            "*weights* hides that: the optimizers' memories differ all the same.) What is to be equal on both is the "
+            "sum of both gradients.",
             mistakes.with_theirs(mistakes.average_weights, of="weight"),
             mistakes.keeps_its_own,
         ),
@@ -114,6 +123,6 @@ TIED = Exercise(
         "course_lib.parallel.model.ModelParallel.sum_tied_gradients",
     ),
     forbidden_example=mistakes.by_the_library,
-    passed="Both copies have the sum of both gradients, step after step, on 2, 3, 4 and 5 ranks; it went once each "
-    "way, and the ranks in between were left alone.",
+    passed="Both copies have the sum of both gradients, step after step, on 2, 3, 4 and 5 ranks. No more bytes "
+    "went each way than one gradient has, and the ranks in between were not called.",
 )

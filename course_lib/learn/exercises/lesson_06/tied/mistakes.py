@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
-from course_lib.learn.exercises.lesson_06.tied.trial import BYTES, STEPS, SUM, compare, gradient
+from course_lib.learn.exercises.lesson_06.tied.trial import BYTES, IN_FLIGHT, STEPS, SUM, compare, gradient
 
 # -- wrong answers ----------------------------------------------------------------------------------------------
 
@@ -101,6 +101,14 @@ def in_shorter_numbers(me: Any, weight: Any, other: int) -> None:
     weight.grad += theirs
 
 
+def adds_before_it_came(me: Any, weight: Any, other: int) -> None:
+    theirs = torch.zeros_like(weight.grad)
+    works = [dist.irecv(theirs, src=other), dist.isend(weight.grad.clone(), dst=other)]
+    weight.grad += theirs
+    for work in works:
+        work.wait()
+
+
 def by_the_library(me: Any, weight: Any, other: int) -> None:
     from course_lib.parallel.model import TiedParameters
 
@@ -139,6 +147,11 @@ def _copies(evidence: Evidence) -> Iterator[AnswerOutcome]:
     for outcome in evidence.outcomes:
         if outcome.error is None and isinstance(outcome.got, dict) and BYTES in outcome.got:
             yield outcome
+
+
+def touches_in_flight(evidence: Evidence) -> bool:
+    """Whether a rank was seen to use, or to change, the tensor of a message that was on its way."""
+    return evidence.error is None and any(one.got[IN_FLIGHT] != NOTHING for one in _copies(evidence))
 
 
 def _all_sums(evidence: Evidence, holds: Callable[[Any, Tensor], bool]) -> bool:
