@@ -198,8 +198,11 @@ def stages_uneven(evidence: Evidence) -> bool:
 
 
 def slices_or_stages_differ(evidence: Evidence) -> bool:
-    """``FullySharded`` says so, and not only where axes stand in another order."""
-    return fails_in("wrap the same model on all ranks")(evidence) and not only_in_another_order(evidence)
+    """``FullySharded`` says so of a shape or of a cut, and not only where axes stand in another order."""
+    is_told = (
+        fails_in(words)(evidence) for words in ("wrap the same model on all ranks", "hold different parts of it")
+    )
+    return any(is_told) and not only_in_another_order(evidence)
 
 
 def has_few_digits(evidence: Evidence) -> bool:
