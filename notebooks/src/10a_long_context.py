@@ -182,7 +182,8 @@ def join(first, second):
     """What queries find at the keys of two sides, as if they had looked at all of them at once.
 
     ``first`` and ``second`` are pairs (out, lse), of shapes (B, H, Q, K) and (B, H, Q).
-    What is returned is such a pair, too.
+    What is returned is such a pair, too, of the same dtype, and a loss of it has gradients
+    for both sides.
     """
     ### BEGIN SOLUTION
     (out1, lse1), (out2, lse2) = first, second

@@ -47,19 +47,17 @@ def by_lerp(first: Found, second: Found) -> Found:
 
 
 def query_by_query(first: Found, second: Found) -> Found:
-    """Slow and plain: with numbers of Python."""
-    import math
-
+    """Slow and plain: one number after the other."""
     (out, lse), (other, other_lse) = first, second
-    joined, both = torch.zeros_like(out), torch.full_like(lse, -math.inf)
+    joined, both = torch.zeros_like(out), torch.full_like(lse, -torch.inf)
     for place in [tuple(p) for p in torch.ones_like(lse).nonzero().tolist()]:
-        sums = [lse[place].item(), other_lse[place].item()]
-        top = max(sums)
-        if top == -math.inf:
+        sums = [lse[place], other_lse[place]]
+        top = max(one.item() for one in sums)
+        if top == -torch.inf:
             continue
-        both[place] = top + math.log(sum(math.exp(one - top) for one in sums))
+        both[place] = whole = top + sum((one - top).exp() for one in sums).log()
         for one, part in zip(sums, (out, other), strict=True):
-            joined[place] += math.exp(one - both[place].item()) * part[place]
+            joined[place] += (one - whole).exp() * part[place]
     return joined, both
 
 

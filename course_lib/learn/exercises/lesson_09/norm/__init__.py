@@ -8,6 +8,7 @@ from course_lib.learn.exercises.lesson_09.norm.cases import (
     FORM,
     KEPT,
     KINDS,
+    ONE_AXIS,
     SENT,
     SHARDS,
     SILENT,
@@ -166,11 +167,39 @@ NORM = Exercise(
         ),
         Mistake(
             "begins-with-nothing",
-            "All went well until a rank had no gradient to count; there your code raised what stands below. A sum of "
-            "no squares is 0, but it has to be a tensor to travel: begin with "
+            "All went well until a rank had no gradient at all; there your code raised what stands below. A sum of no "
+            "squares is 0, and it has to be a tensor to travel, such as "
             "`torch.zeros((), dtype=torch.float64, device=me.device)`.",
             wrong_answers.begins_with_nothing,
-            mistakes.begins_with_no_gradient,
+            mistakes.raises_first(SILENT),
+        ),
+        Mistake(
+            "trips-over-no-rows",
+            "All went well until a rank had a gradient of no rows, as where there are fewer rows than ranks; there "
+            "your code raised what stands below. A sum of no squares is 0; no numbers have a largest one.",
+            wrong_answers.scales_by_the_largest,
+            mistakes.raises_first(ONE_AXIS),
+        ),
+        Mistake(
+            "takes-rows-for-granted",
+            "All went well until gradients were stored column by column, as those of a transposed weight are: `view` "
+            "cannot make one row of such a tensor. A sum needs none, and `flatten()` makes one of any.",
+            wrong_answers.views_as_a_row,
+            mistakes.takes_rows_for_granted,
+        ),
+        Mistake(
+            "hides-a-nan",
+            "Right, but where a gradient has a NaN in it: there your norm is a number. A step with such a gradient is "
+            "to be skipped, and the norm is what tells of it: the norm of a NaN is NaN.",
+            wrong_answers.hides_a_nan,
+            mistakes.hides_a_nan,
+        ),
+        Mistake(
+            "knows-no-cp",
+            "Right on meshes of pp, dp_replicate, dp_shard and tp, and where there is an axis cp its copies are in "
+            "your sum each. Which axes there are says the mesh: `mesh.axes`.",
+            wrong_answers.knows_no_cp,
+            mistakes.knows_no_cp,
         ),
         Mistake(
             "in-their-own-dtype",
@@ -194,6 +223,13 @@ NORM = Exercise(
             mistakes.only_wrong(FORM),
         ),
         Mistake(
+            "takes-pairs-out",
+            "The norm is right, and the list that was given has fewer pairs than before. It is the caller's: go "
+            "through it, and leave in it what there is.",
+            wrong_answers.takes_pairs_out,
+            mistakes.takes_pairs_out,
+        ),
+        Mistake(
             "changes-the-gradients",
             "The norm is right, and the gradients are not what they were: something was computed in place. The step "
             "that comes next reads them.",
@@ -202,8 +238,8 @@ NORM = Exercise(
         ),
         Mistake(
             "sends-much",
-            "The norm is right, and what was sent grows with the gradients. Each rank can add up the squares of what "
-            "it counts: one number from each is all that the others need.",
+            "The norm is right, and more was sent than a number there and one back. Each rank can add up the squares "
+            "of what it counts: one number from each is all that the others need.",
             wrong_answers.gathers_gradients,
             mistakes.only_wrong(SENT),
         ),
@@ -219,6 +255,6 @@ NORM = Exercise(
     ),
     forbidden=("course_lib.parallel.mesh.gradient_norm", "course_lib.parallel.mesh.clip_gradients"),
     forbidden_example=wrong_answers.by_the_library,
-    passed="One norm on eight meshes, each on 4 ranks, on 6 and on one: parts were added up, copies counted once, "
-    "every rank had the same number, and what was sent did not grow.",
+    passed="One norm in nine cases, each on 4 ranks, on 6 and on one: parts were added up, copies counted once, every "
+    "rank had the same number, a NaN was not hidden, and no rank sent more than two numbers, or an object.",
 )

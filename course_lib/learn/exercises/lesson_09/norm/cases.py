@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -21,6 +21,7 @@ __all__ = [
     "KEPT",
     "KINDS",
     "MANY",
+    "NAN",
     "NORM",
     "NOTHING",
     "NO_NUMBER",
@@ -48,12 +49,13 @@ Piece = tuple[Tensor | None, tuple[str, ...]]  # a gradient, and the axes that c
 SHARDS = "shards of slices"
 REPLICAS = "replicas of slices, and a frozen weight"
 STAGES = "stages of slices, and a weight at both ends"
-ORDER = "three axes, tp the outermost"
+ORDER = "three axes, tp the outermost, and gradients stored by column"
 ONE_AXIS = "one axis, and fewer rows than ranks"
 SILENT = "no gradient at all on the first stage"
 SHORT = "gradients in bfloat16"
-MANY = "three hundred gradients"
-KINDS = (SHARDS, REPLICAS, STAGES, ORDER, ONE_AXIS, SILENT, SHORT, MANY)
+NAN = "a NaN in a gradient"
+MANY = "three hundred gradients, and an axis cp"
+KINDS = (SHARDS, REPLICAS, STAGES, ORDER, ONE_AXIS, SILENT, SHORT, NAN, MANY)
 
 NORM, FORM, UNWAITED, KEPT, SENT = (
     "the norm",
@@ -64,7 +66,7 @@ NORM, FORM, UNWAITED, KEPT, SENT = (
 )
 NOTHING, NO_NUMBER = "nothing", "no number: "
 _A_TENSOR = "a tensor of float64 and shape ()"
-_FEW_NUMBERS, _FEW_BYTES = "a few numbers", 1000  # to each other rank; a pickled number takes some hundred
+_FEW, _FEW_NUMBERS, _FEW_BYTES = "a few numbers", 2, 1000  # one there and one back; pickled, one takes some hundred
 _NUMBER, _NUMBER_OF_FLOAT32 = close_to(1e-9, 1e-12), close_to(1e-6, 1e-12)
 
 
@@ -85,7 +87,8 @@ _AXES: dict[str, dict[str, tuple[int, int, int]]] = {
     ONE_AXIS: {"dp_shard": (1, 4, 6)},
     SILENT: {"pp": (1, 2, 2), "dp_replicate": (1, 2, 3)},
     SHORT: {"dp_shard": (1, 2, 2), "tp": (1, 2, 3)},
-    MANY: {"dp_replicate": (1, 2, 2), "dp_shard": (1, 2, 3)},
+    NAN: {"dp_shard": (1, 2, 3), "tp": (1, 2, 2)},
+    MANY: {"cp": (1, 2, 2), "dp_shard": (1, 2, 3)},
 }
 _SHARDED = (
     _Weight((49, 40), (("tp", 0), ("dp_shard", 0))),
@@ -120,6 +123,7 @@ _WEIGHTS: dict[str, tuple[_Weight, ...]] = {
         _Weight((30,), stage=1),
     ),
     SHORT: _SHARDED,
+    NAN: _SHARDED,
     MANY: tuple(_Weight((4,), (("dp_shard", 0),) if place % 3 else ()) for place in range(300)),
 }
 
@@ -136,7 +140,10 @@ def _whole(kind: str) -> tuple[Tensor, ...]:
     dtype = torch.bfloat16 if kind == SHORT else torch.float64
     drawn = [torch.randn(weight.shape, generator=draw, dtype=torch.float64) for weight in _WEIGHTS[kind]]
     # A vector is as long as a matrix, about 30: no mistake hides behind a small share.
-    return tuple((one * (900 / one.numel()) ** 0.5).to(dtype) for one in drawn)
+    found = tuple((one * (900 / one.numel()) ** 0.5).to(dtype) for one in drawn)
+    if kind == NAN:
+        found[0][0, 0] = float("nan")  # on one rank alone: both axes cut this weight
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -174,21 +181,39 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     from course_lib.meter.communication.recorder import Recorder
 
     own = pieces_of(kind, me.rank, me.world_size)
-    given = [(None if g is None else g.to(me.device, copy=True), cut_by) for g, cut_by in own]
-    kept = Kept(gradients=[gradient for gradient, _ in given])
+    given = [(None if g is None else _stored(kind, g.to(me.device, copy=True)), cut_by) for g, cut_by in own]
+    kept = Kept(gradients=given)
     with Recorder(me.rank) as recorder:
-        norm = answer(me, mesh_of(kind, me.world_size), list(given))
+        norm = answer(me, mesh_of(kind, me.world_size), given)
     if norm is ...:
         return ...
     begun = never_waited_here()
-    sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / max(me.world_size - 1, 1)
     return {
         NORM: _as_number(norm),
         FORM: _form(norm),
         UNWAITED: begun[0] if begun else NOTHING,
         KEPT: kept.changes() or NOTHING,
-        SENT: _FEW_NUMBERS if sent <= _FEW_BYTES else f"{round(sent)} bytes to each other rank",
+        SENT: _sent(recorder.calls, me.world_size - 1),
     }
+
+
+def _stored(kind: str, gradient: Tensor) -> Tensor:
+    """As that of a transposed weight, where gradients are stored by column."""
+    return gradient.mT.contiguous().mT if kind == ORDER and gradient.dim() > 1 else gradient
+
+
+def _sent(calls: Sequence[Any], num_others: int) -> str:
+    """What a rank sent: numbers in a tensor, a message's for each other rank alone, and bytes of anything else."""
+    if not num_others:
+        return _FEW
+    numbers = [call for call in calls if "float" in call.dtype]
+    in_messages = sum(call.size_bytes for call in numbers if call.operation == "send") / num_others
+    together = sum(call.size_bytes for call in numbers if call.operation not in ("send", "recv"))
+    num_numbers = (in_messages + together) / torch.float64.itemsize
+    if num_numbers > _FEW_NUMBERS:
+        return f"{num_numbers:.0f} numbers"
+    others = sum(sum(call.sent_bytes.values()) for call in calls if "float" not in call.dtype) / num_others
+    return _FEW if others <= _FEW_BYTES else f"{round(others)} bytes to each other rank"
 
 
 def _as_number(norm: Any) -> float | str:
@@ -212,7 +237,7 @@ def _form(norm: Any) -> str:
 def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
     def expected(_: int, num_ranks: int) -> dict[str, Any]:
         norm = norm_of(kind, num_ranks)
-        return {UNWAITED: NOTHING, NORM: norm, FORM: _A_TENSOR, KEPT: NOTHING, SENT: _FEW_NUMBERS}
+        return {UNWAITED: NOTHING, NORM: norm, FORM: _A_TENSOR, KEPT: NOTHING, SENT: _FEW}
 
     return expected
 

@@ -12,8 +12,10 @@ from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_09.norm.cases import (
     FORM,
     KEPT,
+    MANY,
+    NAN,
     NORM,
-    ONE_AXIS,
+    ORDER,
     REPLICAS,
     SENT,
     SHORT,
@@ -30,14 +32,18 @@ __all__ = [
     "adds",
     "adds_in_float32",
     "asks_none_for_its_numbers",
-    "begins_with_no_gradient",
     "counts",
     "hangs",
+    "hides_a_nan",
     "is_right_on_rank_0_alone",
+    "knows_no_cp",
     "only_short_is_wrong",
     "only_wrong",
     "own",
+    "raises_first",
     "right_weight",
+    "takes_pairs_out",
+    "takes_rows_for_granted",
     "times",
 ]
 
@@ -85,6 +91,8 @@ def _tries(evidence: Evidence) -> Iterator[NormTry]:
             kind, _, place = outcome.case.rpartition(", rank ")
             rank, num_ranks = (int(word) for word in place.split(" of "))
             kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
+            if kind == NAN:
+                continue  # there every number is NaN, however it was counted
             yield NormTry(kind, rank, num_ranks, outcome.got[NORM])
 
 
@@ -169,6 +177,25 @@ def only_short_is_wrong(evidence: Evidence) -> bool:
     )
 
 
+def hides_a_nan(evidence: Evidence) -> bool:
+    """Whether a NaN alone makes a wrong norm, and one that is a number."""
+    return evidence.error is None and all(
+        one.case.startswith(NAN) and _differing(one) == {NORM} and isinstance(one.got[NORM], float)
+        for one in evidence.wrong
+    )
+
+
+def knows_no_cp(evidence: Evidence) -> bool:
+    """Whether copies along an axis cp are counted each, and nothing else is wrong."""
+    without = counts(lambda _, here, copied: float(not any(here[axis] for axis in copied if axis != "cp")))
+    return without(evidence) and all(MANY in outcome.case for outcome in evidence.wrong)
+
+
+def takes_pairs_out(evidence: Evidence) -> bool:
+    """Whether nothing is wrong but that the list of pairs is shorter than it was."""
+    return only_wrong(KEPT)(evidence) and all("items and has" in outcome.got[KEPT] for outcome in evidence.wrong)
+
+
 # -- what ended with an error -------------------------------------------------------------------------------------
 
 
@@ -194,12 +221,21 @@ def asks_none_for_its_numbers(evidence: Evidence) -> bool:
     )
 
 
-def begins_with_no_gradient(evidence: Evidence) -> bool:
-    """Whether the first thing that is wrong is an error where some ranks have no gradient at all."""
-    error = evidence.error
-    return (
-        error is not None
-        and error.kind not in _STUCK
-        and evidence.wrong[0].error is not None
-        and evidence.wrong[0].case.startswith((SILENT, ONE_AXIS))
-    )
+def raises_first(*kinds: str) -> Callable[[Evidence], bool]:
+    """Whether the first thing that is wrong is an error in one of these cases, and no deadlock."""
+
+    def recognise(evidence: Evidence) -> bool:
+        error = evidence.error
+        return (
+            error is not None
+            and error.kind not in _STUCK
+            and evidence.wrong[0].error is not None
+            and evidence.wrong[0].case.startswith(kinds)
+        )
+
+    return recognise
+
+
+def takes_rows_for_granted(evidence: Evidence) -> bool:
+    """Whether ``view`` would not take a tensor that is stored by column."""
+    return raises_first(ORDER)(evidence) and "view size is not compatible" in str(evidence.error)

@@ -26,8 +26,10 @@ __all__ = [
     "divides_the_norm",
     "forgets_the_root",
     "gathers_gradients",
+    "hides_a_nan",
     "in_float32",
     "in_their_own_dtype",
+    "knows_no_cp",
     "local_norm",
     "not_waited_for",
     "one_call_a_gradient",
@@ -35,10 +37,13 @@ __all__ = [
     "only_replicas",
     "only_tp",
     "returns_early",
+    "scales_by_the_largest",
     "stays_away",
     "sums_to_rank_0",
+    "takes_pairs_out",
     "the_other_axes",
     "throws_copies_away",
+    "views_as_a_row",
     "zeroes_copies",
 ]
 
@@ -162,7 +167,7 @@ def one_call_a_gradient(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     return total.sqrt()
 
 
-# -- None, and no gradient ----------------------------------------------------------------------------------------
+# -- None, no rows, columns, NaN, and no gradient -----------------------------------------------------------------
 
 
 def asks_none(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
@@ -179,6 +184,38 @@ def begins_with_nothing(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     square = torch.stack(counted).sum()
     dist.all_reduce(square)
     return square.sqrt()
+
+
+def scales_by_the_largest(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """Squares of numbers up to 1, which cannot overflow; no rows have no largest number."""
+
+    def scaled(gradient: Tensor) -> Tensor:
+        top = gradient.double().abs().max().clamp(min=1e-300)
+        return top * (gradient.double() / top).square().sum().sqrt()
+
+    return counting(right_weight)(me, mesh, [(None if g is None else scaled(g), cut_by) for g, cut_by in gradients])
+
+
+def views_as_a_row(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    return counting(right_weight)(me, mesh, [(None if g is None else g.view(-1), cut_by) for g, cut_by in gradients])
+
+
+def hides_a_nan(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    there = [(None if g is None else torch.nan_to_num(g), cut_by) for g, cut_by in gradients]
+    return counting(right_weight)(me, mesh, there)
+
+
+def knows_no_cp(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
+    """The axes of this lesson, by name."""
+    axes = ("pp", "dp_replicate", "dp_shard", "tp")
+    return counting(lambda me, mesh, cut_by: float(is_first(me, mesh, [a for a in axes if a not in cut_by])))(
+        me, mesh, gradients
+    )
+
+
+def takes_pairs_out(me: Rank, mesh: Mesh, gradients: Any) -> Tensor:
+    there = [gradients.pop() for _ in range(len(gradients))]
+    return counting(right_weight)(me, mesh, there)
 
 
 # -- in what it is computed, and sent -----------------------------------------------------------------------------

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import Tensor
-
-from course_lib.learn.catalogue.exercise import Exercise
-from course_lib.learn.exercises.lesson_10.join import mistakes, wrong_answers
+from course_lib.learn.catalogue.exercise import Evidence, Exercise
+from course_lib.learn.exercises.lesson_10.join import mistakes, slips, wrong_answers
 from course_lib.learn.exercises.lesson_10.join.cases import CASES
-from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.exercises.lesson_10.join.forms import FORMS, compare, with_a_third, with_gradients
+from course_lib.learn.judging.compare import Compare
 from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["JOIN"]
 
 
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple | list) and len(value) == 2
+@dataclass(frozen=True)
+class _ThenInOtherForms:
+    """By its numbers; where all are right, by dtype, layout, gradients, and by what a next call does to them."""
 
+    compare: Compare = compare
 
-def _compare(expected: Any, got: Any) -> str:
-    if not (_is_pair(expected) and all(isinstance(one, Tensor) for one in expected)):
-        return difference(expected, got)  # of two wrong answers
-    if not _is_pair(got):
-        return difference(expected, got) if got is None else f"expected a pair, (out, lse), got {short(got)}"
-    for name, want, have in zip(("out", "lse"), expected, got, strict=True):
-        if said := difference(want, have, relative=1e-9, absolute=1e-11):
-            return f"{name}: {said}"
-    return ""
+    def __call__(self, answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
+        evidence = by_cases(CASES, compare=compare)(answer, forbidden)
+        if not evidence.passed:
+            return evidence
+        more = (by_cases(FORMS, compare=compare), with_gradients, with_a_third)
+        outcomes = [outcome for judge in more for outcome in judge(answer, forbidden).outcomes]
+        return replace(evidence, outcomes=(*evidence.outcomes, *outcomes))
 
 
 JOIN = Exercise(
     name="10.join",
     title="Two partial results, joined",
-    judge=by_cases(CASES, compare=_compare),
-    mistakes=mistakes.MISTAKES,
+    judge=_ThenInOtherForms(),
+    mistakes=mistakes.MISTAKES + slips.MISTAKES,
     hints=(
         "exp(lse) is the sum by which a side's output was divided. What are the two sums together, and what share of "
         "that has each side? Then: which of these steps cannot be done with an lse of 1000?",
@@ -47,5 +47,6 @@ JOIN = Exercise(
     forbidden=("course_lib.parallel.context.RunningAttention",),
     forbidden_example=wrong_answers.by_the_library,
     passed="Both sides together are one softmax over all their keys: for scores of 1000 and of -1000, where one side "
-    "outweighs the other, and where a side saw no key, or neither did.",
+    "outweighs the other, and where a side saw no key, or neither did. float32 stays float32, gradients reach both "
+    "sides, and a third side can be joined.",
 )

@@ -16,7 +16,7 @@ _NONE = float("-inf")
 
 
 def found(scores: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores (B, H, T, S) and values (B, H, S, K) of S keys -> the output (B, H, T, K) and its lse (B, H, T).
+    """Scores (B, H, Q, S) and values (B, H, S, K) of S keys -> the output (B, H, Q, K) and its lse (B, H, Q).
 
     A key with a score of minus infinity is not seen. Where no key is, the output is 0 and lse minus infinity.
     """
@@ -33,7 +33,7 @@ def _case(
     of_queries: Sequence[float] = (),
     seen: Sequence[Sequence[int]] = (),
 ) -> Case:
-    """``sizes`` are B, H, T and K; ``keys`` how many each side has, and ``shifts`` what is added to their scores.
+    """``sizes`` are B, H, Q and K; ``keys`` how many each side has, and ``shifts`` what is added to their scores.
 
     ``of_queries`` is added to all scores of a query; ``seen`` says for each query which keys it sees (empty: all).
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Label"]
+__all__ = ["Form", "Label"]
 
 
 class Label:
@@ -24,3 +24,13 @@ class Label:
 
     EMPTY = (SECOND_EMPTY, FIRST_EMPTY, BOTH_EMPTY, MIXED)  # some query saw no key on some side
     USUAL = (PLAIN, UNEVEN, SINGLE, SQUARE)  # nothing is large, and nothing is missing
+
+
+class Form:
+    """The same numbers in another form, and what is made of them next."""
+
+    FLOAT32 = "numbers in float32"
+    BY_QUERY = "outputs that lie in memory query by query"
+    NO_QUERY = "no query at all"
+    GRADIENTS = "the gradients of both sides"
+    THIRD = "a third side, joined with what came"

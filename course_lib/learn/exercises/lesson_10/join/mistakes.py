@@ -75,11 +75,11 @@ def _overflows(evidence: Evidence) -> bool:
 
 
 def _shifts_by_one_side(evidence: Evidence) -> bool:
-    """Equal sides are right, however large, and of two unequal ones the one way round alone."""
+    """Equal sides are right, however large, and of two unequal ones one way round comes to no number."""
     cases = _wrong_cases(evidence)
-    ways = {Label.FIRST_WINS, Label.SECOND_WINS}
+    ways = cases & {Label.FIRST_WINS, Label.SECOND_WINS}
     fine = {*Label.USUAL, Label.LARGE, Label.SMALL, Label.APART}
-    return not cases & fine and len(cases & ways) == 1
+    return not cases & fine and len(ways) == 1 and _has(_of(evidence, ways.pop()), lambda x: ~x.isfinite())
 
 
 def _one_top(evidence: Evidence) -> bool:
@@ -131,10 +131,31 @@ def _gives_one_tensor(evidence: Evidence) -> bool:
     return all(isinstance(outcome.got, torch.Tensor) for outcome in evidence.outcomes)
 
 
+def _gives_an_earlier_result(evidence: Evidence) -> bool:
+    """Some wrong pair is, number by number, one that an earlier call gave."""
+    pairs = [one for one in evidence.outcomes if one.error is None and _is_pair_of_tensors(one.got)]
+    return any(
+        not one.right and _is_full(one.got) and all(map(_same, one.got, before.got))
+        for place, one in enumerate(pairs)
+        for before in pairs[:place]
+    )
+
+
+def _is_full(pair: Any) -> bool:
+    return all(bool(one.numel() and one.isfinite().all()) for one in pair)
+
+
 MISTAKES = (
     Mistake(
+        "gives-an-earlier-result",
+        "What came is, number by number, what an earlier call gave, whose numbers were others. Something is kept from "
+        "one call to the next, in a list, a dictionary or a default argument: compute it anew in each call.",
+        wrong_answers.kept_by_shape,
+        _gives_an_earlier_result,
+    ),
+    Mistake(
         "no-last-dim",
-        "A share is a number for each query, (B, H, T), and an output has K numbers for each, (B, H, T, K). PyTorch "
+        "A share is a number for each query, (B, H, Q), and an output has K numbers for each, (B, H, Q, K). PyTorch "
         "lines up shapes from the last dim on, so it takes the queries for the numbers of a head; where the sizes are "
         "equal, without an error. Give the shares a last dim of size 1: `share.unsqueeze(-1)`.",
         wrong_answers.no_last_dim,
@@ -154,7 +175,7 @@ MISTAKES = (
     ),
     Mistake(
         "keeps-the-dim",
-        "The numbers are right, and your lse has a last dim of size 1 too many. It came as (B, H, T), and has to leave "
+        "The numbers are right, and your lse has a last dim of size 1 too many. It came as (B, H, Q), and has to leave "
         "so: the next join would stumble over it.",
         wrong_answers.keeps_the_dim,
     ),

@@ -17,6 +17,7 @@ from course_lib.learn.exercises.lesson_10.zigzag import mistakes, wrong_answers
 from course_lib.learn.exercises.lesson_10.zigzag.labels import SIZES
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
+from course_lib.learn.judging.kept_references import Traces
 
 __all__ = ["ZIGZAG", "fault_in", "step_pairs"]
 
@@ -47,7 +48,8 @@ def _fault_of_one(rank: int, own: Sequence[Any], num_tokens: int) -> str:
         if not _is_whole(position):
             return f"rank {rank} has {short(position)} among its positions, which is no whole number"
         if not 0 <= position < num_tokens:
-            return f"rank {rank} has position {position}, and positions are 0 to {num_tokens - 1}"
+            there = f"positions are 0 to {num_tokens - 1}" if num_tokens else "there are none"
+            return f"rank {rank} has position {position}, and {there}"
     for one, following in pairwise(own):
         if one == following:
             return f"rank {rank} has position {one} twice"
@@ -105,9 +107,18 @@ def _right(num_ranks: int, num_tokens: int) -> dict[str, int]:
     return {"ranks": num_ranks, "tokens": num_tokens}
 
 
-def _call(answer: Any, num_ranks: int, num_tokens: int) -> list[Any]:
+class Parts(list[Any]):
+    """What came for each rank; ``note`` is what the answer does besides, in words."""
+
+    note = ""
+
+
+def _call(answer: Any, num_ranks: int, num_tokens: int) -> Parts:
     """What the answer gives for each rank."""
-    return [_plain(answer(rank, num_ranks, num_tokens), num_tokens) for rank in range(num_ranks)]
+    traces = Traces()
+    parts = Parts(_plain(answer(rank, num_ranks, num_tokens), num_tokens) for rank in range(num_ranks))
+    parts.note = traces.left(None)
+    return parts
 
 
 def _plain(given: Any, num_tokens: int) -> Any:
@@ -141,7 +152,7 @@ def _compare(expected: Any, got: Any) -> str:
             return "nothing came back (`None`); a function gives its result with `return`"
         if not isinstance(own, list):
             return f"expected a list of positions such as [0, 1, 2] for rank {rank}, got {short(own)}"
-    return fault_in(got, expected["tokens"])
+    return fault_in(got, expected["tokens"]) or getattr(got, "note", "")
 
 
 def _label(num_ranks: int, num_tokens: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["SIZES"]
+__all__ = ["MANY_RANKS", "SIZES"]
+
+MANY_RANKS = 24
 
 SIZES = (
     (4, 64),
@@ -16,4 +18,6 @@ SIZES = (
     (4, 6),  # some parts are empty
     (4, 3),  # and a rank, too
     (6, 1000),
+    (2, 0),  # no position at all
+    (MANY_RANKS, 500),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_10.zigzag import wrong_answers
-from course_lib.learn.exercises.lesson_10.zigzag.labels import SIZES
+from course_lib.learn.exercises.lesson_10.zigzag.labels import MANY_RANKS, SIZES
 
 __all__ = ["MISTAKES"]
 
@@ -82,7 +83,41 @@ def _is_row(value: Any) -> bool:
     return isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) > 0
 
 
+def _is_wrong_only(of: Callable[[int, int], bool]) -> Callable[[Evidence], bool]:
+    """Whether a fault of the positions, and no error, is in cases of these ranks and tokens alone."""
+
+    def recognise(evidence: Evidence) -> bool:
+        return bool(_all_parts(evidence) and evidence.wrong) and all(
+            outcome.right or of(*sizes) for outcome, sizes in zip(evidence.outcomes, SIZES, strict=True)
+        )
+
+    return recognise
+
+
+def _seeds(evidence: Evidence) -> bool:
+    return all(outcome.difference == outcome.got.note for outcome in evidence.wrong)
+
+
 MISTAKES = (
+    Mistake(
+        "position-of-nothing",
+        "Right wherever there are positions. Of a sequence without any, every rank has an empty list.",
+        wrong_answers.position_of_nothing,
+        recognise=_is_wrong_only(lambda _, num_tokens: num_tokens == 0),
+    ),
+    Mistake(
+        "few-ranks-alone",
+        f"Right on up to 8 ranks, and not on {MANY_RANKS}. What the docstring asks for holds for any number of ranks.",
+        wrong_answers.striped_on_many,
+        recognise=_is_wrong_only(lambda num_ranks, _: num_ranks == MANY_RANKS),
+    ),
+    Mistake(
+        "seeds",
+        "The positions are right, and your code seeds the random numbers of the whole process. Nothing here is drawn: "
+        "leave out `torch.manual_seed`.",
+        wrong_answers.seeds,
+        recognise=_seeds,
+    ),
     Mistake(
         "contiguous",
         "One run for each rank, one after the other. The rank with the last of them looks at everything, and the rank "

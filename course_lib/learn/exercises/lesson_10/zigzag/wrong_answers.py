@@ -123,3 +123,20 @@ def by_the_library(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     from course_lib.layouts.sequence_cut import SequenceCut
 
     return SequenceCut(num_tokens, num_ranks).positions(rank)
+
+
+def _right(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
+    return _part(rank, 2 * num_ranks, num_tokens) + _part(2 * num_ranks - 1 - rank, 2 * num_ranks, num_tokens)
+
+
+def position_of_nothing(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
+    return _right(rank, num_ranks, num_tokens) if num_tokens else [0]
+
+
+def striped_on_many(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
+    return (_right if num_ranks <= 16 else striped)(rank, num_ranks, num_tokens)
+
+
+def seeds(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
+    torch.manual_seed(0)
+    return _right(rank, num_ranks, num_tokens)

@@ -46,6 +46,8 @@ JOBS: tuple[tuple[str, StepCompute, Cut, NodeShape], ...] = (
         Cut(pp=2, dp=8, tp=4, micro_batches=8, buckets=10),
         _EIGHTS,
     ),
+    ("eight stages", _LARGE, Cut(pp=8, micro_batches=8), _EIGHTS),
+    ("a thousand ranks", _LARGE, Cut(pp=8, dp=16, tp=8, micro_batches=32, buckets=4), _EIGHTS),
     ("all three axes on one node", _LARGE, Cut(pp=2, dp=2, tp=2, micro_batches=4, buckets=2), _EIGHTS),
 )
 

@@ -1,0 +1,64 @@
+"""The mistakes of 10.join that other numbers do not show: dtype, layout, gradients, and one buffer for all results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from course_lib.learn.catalogue.exercise import Evidence, Mistake
+from course_lib.learn.exercises.lesson_10.join import wrong_answers
+from course_lib.learn.exercises.lesson_10.join.forms import Said
+from course_lib.learn.exercises.lesson_10.join.labels import Form
+
+__all__ = ["MISTAKES"]
+
+
+def _first_in(label: str, words: str = "") -> Callable[[Evidence], bool]:
+    """The first thing that is wrong is this case, and these words tell of it."""
+
+    def recognise(evidence: Evidence) -> bool:
+        first = evidence.wrong[0]
+        return first.case == label and words in (str(first.error) if first.error else first.difference)
+
+    return recognise
+
+
+def _is_written_over(evidence: Evidence) -> bool:
+    first = evidence.wrong[0]
+    return first.case == Form.THIRD and isinstance(first.got, Said)
+
+
+def _has_other_gradients(evidence: Evidence) -> bool:
+    first = evidence.wrong[0]
+    return first.case == Form.GRADIENTS and first.error is None
+
+
+MISTAKES = (
+    Mistake(
+        "gives-another-dtype",
+        "Right for float64. What came in as float32 left in another dtype: a join has to keep that of its inputs, or "
+        "the next one, and all that comes after it, computes in the other one.",
+        wrong_answers.always_in_float64,
+        _first_in(Form.FLOAT32, "expected the type"),
+    ),
+    Mistake(
+        "takes-rows-for-granted",
+        "Right until outputs lay in memory query by query, as attention leaves them that has moved its heads by "
+        "`transpose`: `view` cannot make another shape of such a tensor. `unsqueeze` and `reshape` can.",
+        wrong_answers.views,
+        _first_in(Form.BY_QUERY, "view size is not compatible"),
+    ),
+    Mistake(
+        "leaves-the-graph",
+        "The numbers are right, and a loss of them gives the two sides no gradient, or another than it should. What "
+        "you compute leaves autograd's graph somewhere, as by `detach()`, `.data`, `.item()` or `torch.no_grad()`.",
+        wrong_answers.detached,
+        _has_other_gradients,
+    ),
+    Mistake(
+        "one-buffer",
+        "The second call changed what the first one had given, as where both results lie in one tensor. Who "
+        "joins a third side may still need the first two: give a new tensor in each call.",
+        wrong_answers.in_one_buffer,
+        _is_written_over,
+    ),
+)
