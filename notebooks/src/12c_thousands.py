@@ -168,8 +168,8 @@ reveal("12.twice", around, job)
 # and worse; the last column is of 200 simulated jobs, with the standard error of their mean:
 
 # %%
-print("M           interval in seconds      goodput, by the formula    simulated")
-print("           Young   Daly  exact       Young    Daly   exact    with the exact one")
+print("M           interval in seconds       goodput, by the formula    simulated")
+print("           Young   Daly  exact        Young     Daly    exact    with the exact one")
 for mean_minutes in (600, 60, 10, 2, 0.5):
     failing = FailingJob(mean_time_between_s=60 * mean_minutes, write_s=60)
     each_s = [way(60, 60 * mean_minutes) for way in (cost.young_interval_s, cost.daly_interval_s)]
@@ -177,8 +177,8 @@ for mean_minutes in (600, 60, 10, 2, 0.5):
     left = [expected_goodput(failing, interval_s).useful for interval_s in each_s]
     run = simulate_goodput(failing, each_s[-1], duration_s=3000 * 60 * mean_minutes, num_runs=200)
     row = "".join(f"{interval_s:>7.0f}" for interval_s in each_s)
-    row += "    " + "".join(f"{share:>8.2%}" for share in left)
-    print(f"{mean_minutes:>5} min{row}    {run.mean.useful:.2%} ± {run.standard_error:.2%}")
+    row += "    " + "".join(f"{share:>9.3%}" for share in left)
+    print(f"{mean_minutes:>5} min{row}    {run.mean.useful:.3%} ± {run.standard_error:.3%}")
 
 # %% [markdown]
 # While a checkpoint is short beside M, use Young and be happy. Where it takes as long as the machine holds out, Young

@@ -98,8 +98,8 @@ reveal("14.floor", job)
 
 # %% [markdown]
 # Third, bytes. Say you share the states out, `dp_shard=4`, as ZeRO-3 does. An all-gather is a ring in the order of
-# the ranks; in a reduce-scatter each rank sends every other one its part directly, as gloo does it. Ranks 0 and 1 are
-# on one node. All weights together have this many bytes:
+# the ranks; in the course's reduce-scatter each rank sends every other one its part directly. (gloo's own sends as much
+# as its all-reduce.) Ranks 0 and 1 are on one node. All weights together have this many bytes:
 
 # %%
 weight_bytes = job.state_bytes // 4  # float32: as much again for gradients, twice as much for AdamW
@@ -165,7 +165,8 @@ for plan in one_axis:
     )
 
 # %% [markdown]
-# Take one that fits, by your bet or by the table. (You may come back to this cell as often as you like.)
+# Take one that fits, by your bet or by the table. Its memory is an estimate: where little room is left, a run may still
+# be ended. (You may come back to this cell as often as you like.)
 
 # %%
 ### BEGIN SOLUTION

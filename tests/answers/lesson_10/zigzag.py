@@ -19,6 +19,11 @@ def kept_for_each_rank(rank, num_ranks, num_tokens):
     return right_positions(rank, num_ranks, num_tokens)
 
 
+def half_a_sequence_apart(rank, num_ranks, num_tokens):
+    ends = [part * num_tokens // (2 * num_ranks) for part in range(2 * num_ranks + 1)]
+    return [p for part in (rank, num_ranks + rank) for p in range(ends[part], ends[part + 1])]
+
+
 def zero_of_nothing(rank, num_ranks, num_tokens):
     return right_positions(rank, num_ranks, num_tokens) if num_tokens else [0]
 
@@ -37,6 +42,12 @@ def with_a_seed(rank, num_ranks, num_tokens):
 ROWS = [
     Row(answer=right_positions, verdict="passed", why="the definition"),
     Row(answer=kept_for_each_rank, verdict="passed", why="the same arguments, the same positions"),
+    Row(
+        answer=half_a_sequence_apart,
+        verdict="not yet",
+        mistake="same-distance",
+        why="parts r and n + r, whatever is done with a remainder",
+    ),
     Row(
         answer=zero_of_nothing,
         verdict="not yet",

@@ -98,6 +98,7 @@ _CASES = (
     _case(Mesh.of(dp_shard=2, tp=4), _ONE, 3, (10, 8), 0, 5, 2),  # 3, 3, 2, 2 of the rows
     _case(Mesh.of(dp_shard=2, tp=4), _ONE, 3, (10, 8), 0, 7, 2),
     _case(Mesh.of(dp_shard=2, tp=4), _ONE, 3, (8, 10), 1, 2, 6),
+    _case(Mesh.of(dp_shard=2, tp=2), _ONE, 1, (8, 4), 0, 2, 1),  # a slice of 4 rows: 2, 2
     _case(Mesh.of(dp_shard=3, tp=2), _ONE, 1, (14, 4), 0, 9, 1),  # 7 rows of the slice: 3, 3, 1
     _case(Mesh.of(dp_shard=2, tp=4), _ONE, 2, (3, 6), 0, 2, 5),  # one rank of tp has nothing
     _case(Mesh.of(dp_shard=2, cp=2, tp=2), _ONE, 2, (12, 6), 1, 7, 2),  # an axis that copies

@@ -27,6 +27,11 @@ def _last_larger(total: int, parts: int) -> list[int]:
     return [total // parts] * (parts - 1) + [total - total // parts * (parts - 1)]
 
 
+def _one_more(total: int, parts: int) -> list[int]:
+    each = total // parts + 1
+    return [max(0, min(each, total - part * each)) for part in range(parts)]
+
+
 def _rounded_down(total: int, parts: int) -> list[int]:
     return [max(1, total // parts)] * parts
 
@@ -129,6 +134,11 @@ def _rows_and_columns(*args: Any) -> list[int]:
     return _wrong()(*head, shape[::-1], tp_dim, column, row)
 
 
+def _zero_is_none(*args: Any) -> list[int]:
+    *head, tp_dim, row, column = args
+    return _wrong()(*head, tp_dim or None, row, column)
+
+
 _USUAL_ORDER = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
 _ROUNDED_DOWN = (
     "Right where dp_shard divides the rows. Else you round down, and the last rows belong to nobody: 10 among 4 are "
@@ -164,6 +174,12 @@ MISTAKES = (
         "Every rank of a tensor group holds the number, in your answer. That is so where `tp_dim` is None; else tp has "
         "cut that dim, and one of them has it.",
         _wrong(without=("tp",)),
+    ),
+    Mistake(
+        "zero-is-false",
+        "Where `tp_dim` is 0, your answer is as if it were None. To Python 0 is false: `if tp_dim is not None` asks "
+        "whether tp cuts.",
+        _zero_is_none,
     ),
     Mistake(
         "tp-always-cuts",
@@ -250,6 +266,12 @@ MISTAKES = (
         "Right where dp_shard divides the rows. Else every shard gets as many, rounded up, and the last ones fewer or "
         "none: 10 among 4 are 3, 3, 3, 1. You have cut them as tp cuts, 3, 3, 2, 2.",
         _wrong(shard_cut=_first_larger),
+    ),
+    Mistake(
+        "one-row-more",
+        "Right where dp_shard does not divide the rows. Where it does, your shards have one row more than their share: "
+        "4 rows between 2 are 2 and 2. Rounded up is `-(-num_rows // num_shards)`, not `num_rows // num_shards + 1`.",
+        _wrong(shard_cut=_one_more),
     ),
     Mistake("rounded-down", _ROUNDED_DOWN, _wrong(shard_cut=_rounded_down)),
     Mistake(

@@ -42,18 +42,16 @@ def _kept(share: float, shares: Sequence[float]) -> Explanation:
     """From the largest share of the model's numbers that one of eight ranks keeps, and the shares of all."""
     return Explanation(
         measured=round(100 * share, 1),
-        model=100 / 8,
-        because=f"An eighth, and a little more on the ranks of the first stage: it has the positions and the larger "
-        f"half, and norms and positions are copies along tp. All eight together keep {sum(shares):.2f} models. The "
-        "gradients and AdamW's two states are as large as the rows, so this is the share of all that stays between two "
-        "steps. Within a step it is more: a sharded stage of a pipeline holds the whole gradients of its slices until "
+        because="An eighth is 12.5 %; it is a little more on the ranks of the first stage, which has the positions and "
+        f"the larger half, and norms and positions are copies along tp. All eight together keep {sum(shares):.2f} "
+        "models. The gradients and AdamW's two states are as large as the rows, so this is the share of all that "
+        "stays between two steps. Within a step it is more: a sharded stage of a pipeline holds the whole gradients of its slices until "
         "the last micro-batch is back.",
         misreadings={
             25: "That is stages times slices. What is left of a stage is shared out once more, by rows.",
             50: "That is one axis of the three. They multiply: each cuts what the one before has left.",
             lambda percent: percent >= 100: "That is a replica. No axis of this mesh makes replicas.",
         },
-        apart="The model counts no copies, and equal stages. Print the share of every rank, and see where it is more.",
     )
 
 
@@ -108,8 +106,8 @@ def _rows(first_row: int) -> Explanation:
         measured=_ROWS[first_row // 64],
         because="Rank 1 has dp_shard 0 and tp 1. The matrix was first cut in slices: tp 1 has rows 128 to 255. Of "
         "these dp_shard 0 keeps the first half. PyTorch has to write this down as `_StridedShard`: the placements of a "
-        "DTensor are read from the outermost axis to the innermost, as if dp_shard had cut first, and it was tp. It is "
-        "the order of your `ThreeD`.",
+        "DTensor are read from the outermost axis to the innermost, as if dp_shard had cut first, and it was tp. "
+        "That is the order in which this part has cut: slices first, rows last.",
         misreadings={
             _ROWS[0]: "That is rank 0: both its numbers are 0.",
             _ROWS[1]: "So it would be if dp_shard had cut first, as the order of the axes reads. Who was called first?",

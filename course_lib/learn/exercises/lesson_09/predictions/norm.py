@@ -94,7 +94,8 @@ def _folder(folder_bytes: int, weight_bytes: int) -> Explanation:
         misreadings={
             1: "That is the weights alone. The optimizer's states are in the folder as well.",
             6: "That is what the four ranks hold together: each replica has everything. Only one of two writes it.",
-            12: "Each rank would write the whole model then. It holds, and writes, half of it at most.",
+            12: "Each of the four ranks would write all three then, of the whole model. A rank holds a slice of each, "
+            "and of two that hold the same box one writes it.",
             2: "AdamW keeps two moments of each weight, and the weights themselves are there too.",
         },
         apart="The model counts numbers and no heads: compare with the size of `.metadata`, and count the boxes.",

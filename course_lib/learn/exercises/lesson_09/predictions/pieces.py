@@ -69,8 +69,8 @@ def _fullest(fullest_kib: Mapping[str, float]) -> Explanation:
         measured=min(fullest_kib, key=fullest_kib.__getitem__),
         label="computed",
         because=f"{held}. Whoever shards has to make a unit whole; what tp and pp have cut is computed with as it is. "
-        "So the mesh that keeps the least between steps may hold the most in one, and a few ranks of tp make "
-        "each whole unit smaller. That is why large models are cut by tp or pp first, and sharded over what is left.",
+        "So the mesh that keeps the least between steps may hold the most in one. A few ranks of tp make each whole "
+        "unit smaller; a sharded stage of a pipeline still holds whole gradients until its last micro-batch.",
         misreadings={
             _SHARD_8: "It keeps the least. But each rank makes a whole block, of all of its width, and its whole "
             "gradient.",

@@ -47,9 +47,9 @@ def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Explanation
         because=f"Soon after the start an expert had up to {max(shares):.0%} of all tokens. From step 0 to step 10 "
         f"the router's probabilities came to differ from expert to expert by {experts[1]:.3f} in place of "
         f"{experts[0]:.3f}, and from token to token by {tokens[1]:.3f} in place of {tokens[0]:.3f}: it learns first "
-        "what all tokens have in common. So most of them go to the same two experts, these alone learn, and the router "
-        "learns to rely on them. Later, tokens differ, and some find other experts. Nothing in the loss of the text "
-        "asks for even ones.",
+        "what all tokens have in common. So most of them go to the same two experts. An expert learns from the tokens "
+        "that it gets, and the router may come to rely on those that have had many. Later, tokens differ, and some "
+        "find other experts. Nothing in the loss of the text asks for even ones.",
         misreadings={
             25: "That is an even router. Who would have made it so?",
             12.5: "An eighth of the choices would be even; each token makes two, so that is a quarter of the tokens.",
@@ -58,7 +58,8 @@ def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Explanation
             ): "You hoped that it would stay about even. But the router learns, and nobody has asked it to be even.",
             lambda percent: (
                 percent > 1.3 * measured
-            ): "In the first steps it was so. Then tokens begin to differ, for the router as well.",
+            ): f"At most it was {max(shares):.0%}, in step {shares.index(max(shares))}. Then tokens begin to differ, "
+            "for the router as well.",
         },
     )
 

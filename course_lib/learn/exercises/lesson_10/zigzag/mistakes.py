@@ -50,6 +50,19 @@ def _is_uneven_runs(evidence: Evidence) -> bool:
     )
 
 
+def _is_same_distance(evidence: Evidence) -> bool:
+    """Where parts are equal, rank r has parts r and n + r; wherever a remainder goes."""
+    even = [
+        (parts, *sizes)
+        for parts, sizes in zip(_all_parts(evidence), SIZES, strict=True)
+        if sizes[1] and not sizes[1] % (2 * sizes[0]) and sizes[0] > 1
+    ]
+    return _are_dealt_out(evidence) and all(
+        parts == [wrong_answers.same_distance(rank, num_ranks, num_tokens) for rank in range(num_ranks)]
+        for parts, num_ranks, num_tokens in even
+    )
+
+
 def _falls_somewhere(evidence: Evidence) -> bool:
     """Everything has one owner, and only the order within a rank is wrong in some case."""
     return (
@@ -150,6 +163,7 @@ MISTAKES = (
         "Two parts for each rank, half a sequence apart. Then the rank whose early part is later has a later late part "
         "as well, and more to do in both. What the one gives, the other has to take.",
         wrong_answers.same_distance,
+        recognise=_is_same_distance,
     ),
     Mistake(
         "off-by-one",

@@ -96,8 +96,8 @@ def _zero(alone: tuple[int, int], shared: tuple[int, int]) -> Explanation:
         "nothing to share. A thousand ranks with one sequence each keep a thousand times the activations.",
         misreadings={
             both: "A gathered weight is let go. What the layer has computed with it stays until backward.",
-            everything: "Neither the layers' outputs nor the logits of a sequence belong to the model: no other rank "
-            "could give them back.",
+            everything: "By what was measured, activations stay. Logits were not looked at here; they are of a rank's "
+            "own sequence too, and no other rank could give them back.",
         },
     )
 

@@ -60,8 +60,8 @@ def _share(run: Replayed) -> Explanation:
             ): "Products alone reach 60 to 80 % of the data sheet. Everything else that a step does comes on top.",
             lambda percent: (
                 percent < 0.6 * measured
-            ): "You expect the network to eat most of it. With a layout that keeps talkative axes inside a node, it "
-            "takes far less.",
+            ): "So little is left where most of a step waits for the network. With a layout that keeps talkative axes "
+            "inside a node, it takes far less, by the planner.",
         },
         apart="Was another run taken, or another profile?",
     )
@@ -171,7 +171,10 @@ def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> 
                 1.3 * ideal <= seconds < 0.8 * after.measured_s
             ): "You see that something does not shrink. It is more than you think: the weights of the whole model go "
             "through every rank's link.",
-            lambda seconds: seconds > before.measured_s: "Slower than on fewer it did not become. Nearly.",
+            lambda seconds: (
+                seconds > before.measured_s
+            ): f"Slower than on fewer it did not become: it took {after.measured_s / before.measured_s:.0%} of the "
+            "time on four times the GPUs.",
         },
         apart="Was the planner changed? Print the parts of the run.",
     )
@@ -193,7 +196,10 @@ def _price(times_s: Mapping[int, float], model: float) -> Explanation:
             lambda times: (
                 times > max(4, 1.3 * price[4])
             ): "So much they would cost if they took longer than one, or if the all-reduce were longer still.",
-            lambda times: times < 1: "Cheaper than on one it cannot be: all that computes on one computes on four.",
+            lambda times: (
+                times < 1
+            ): "Below 1, four ranks would have to be more than four times as quick as one. A step on four takes "
+            f"{times_s[4] / times_s[1]:.2f} times as long as on one.",
             lambda times: 1 < times < 1.5: "That would be a small loss. Compare the all-reduce with what hides it.",
         },
         apart="The waits are exact; messages and a busy machine come on top. Run the cell again.",
