@@ -35,7 +35,7 @@ def test_right_answers_are_right_at_sizes_that_the_check_does_not_try(answer):
 
 
 def test_the_librarys_order_keeps_the_promise_and_the_contiguous_one_does_not():
-    for num_ranks, num_tokens in SIZES:
+    for num_ranks, num_tokens in [sizes for sizes in SIZES if sizes[1]]:
         cut = SequenceCut(num_tokens, num_ranks)
         assert fault_in([cut.positions(place) for place in range(num_ranks)], num_tokens) == ""
     quarters = SequenceCut(64, 4, "contiguous")
@@ -233,5 +233,5 @@ def test_what_is_no_list_of_positions_is_said(answer, said):
 
 
 def test_the_example_of_what_is_forbidden_is_right_otherwise():
-    for num_ranks, num_tokens in SIZES:
+    for num_ranks, num_tokens in [sizes for sizes in SIZES if sizes[1]]:
         assert fault_in(dealt(wrong_answers.by_the_library, num_ranks, num_tokens), num_tokens) == ""

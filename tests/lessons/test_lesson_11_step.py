@@ -78,4 +78,5 @@ def test_the_judge_names_where_a_bubble_is_missing():
         "two stages within a node, and six micro-batches",
         "four stages on two nodes",
         "tp within a node, pp between nodes",
+        "eight stages",
     ]

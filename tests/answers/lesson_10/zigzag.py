@@ -24,6 +24,12 @@ def half_a_sequence_apart(rank, num_ranks, num_tokens):
     return [p for part in (rank, num_ranks + rank) for p in range(ends[part], ends[part + 1])]
 
 
+def refuses_nothing(rank, num_ranks, num_tokens):
+    if num_tokens < 1:
+        raise ValueError(f"num_tokens is {num_tokens}, and has to be at least 1")
+    return right_positions(rank, num_ranks, num_tokens)
+
+
 def zero_of_nothing(rank, num_ranks, num_tokens):
     return right_positions(rank, num_ranks, num_tokens) if num_tokens else [0]
 
@@ -42,6 +48,7 @@ def with_a_seed(rank, num_ranks, num_tokens):
 ROWS = [
     Row(answer=right_positions, verdict="passed", why="the definition"),
     Row(answer=kept_for_each_rank, verdict="passed", why="the same arguments, the same positions"),
+    Row(answer=refuses_nothing, verdict="passed", why="a sequence without positions may be refused"),
     Row(
         answer=half_a_sequence_apart,
         verdict="not yet",

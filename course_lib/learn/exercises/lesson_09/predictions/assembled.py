@@ -44,9 +44,9 @@ def _kept(share: float, shares: Sequence[float]) -> Explanation:
         measured=round(100 * share, 1),
         because="An eighth is 12.5 %; it is a little more on the ranks of the first stage, which has the positions and "
         f"the larger half, and norms and positions are copies along tp. All eight together keep {sum(shares):.2f} "
-        "models. The gradients and AdamW's two states are as large as the rows, so this is the share of all that "
-        "stays between two steps. Within a step it is more: a sharded stage of a pipeline holds the whole gradients of its slices until "
-        "the last micro-batch is back.",
+        "models. The gradients and AdamW's two states are as large as the rows, so this is the share of all that stays "
+        "between two steps. Within a step it is more: a sharded stage of a pipeline holds the whole gradients of its "
+        "slices until the last micro-batch is back.",
         misreadings={
             25: "That is stages times slices. What is left of a stage is shared out once more, by rows.",
             50: "That is one axis of the three. They multiply: each cuts what the one before has left.",
