@@ -44,7 +44,7 @@ def in_half_precision(me, tensor):
     ("answer", "mistake", "words"),
     [
         (everything_to_everybody, "gathers-everything", "1.5 times"),
-        (in_half_precision, None, "0.5 times"),
+        (in_half_precision, "sends-another-type", "0.5 times"),
         (doubled, None, "times"),
         (lambda me, tensor: collectives.all_reduce(me, tensor, algorithm="tree"), "forbidden", "all_reduce"),
     ],

@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
 
 from course_lib.cluster.api.shared import shared_cluster
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_02.on_rank import metered_trial
+from course_lib.learn.exercises.lesson_02.on_rank import metered_trial, third_call
 from course_lib.learn.judging.judge import RankJudge
 from course_lib.meter import Call, Communication
 
 __all__ = [
+    "THIRD_CALL",
+    "TYPES",
     "CostJudge",
     "by_messages_alone",
     "calls_of",
@@ -30,6 +33,10 @@ __all__ = [
 ]
 
 _COUNTED = ", where what is sent is counted"
+THIRD_CALL = ", in a third call of the same shape"
+TYPES = "other types sent"  # in what came of a cost
+_BYTES = ("uint8", "int8")  # who sends a tensor's bytes as they are loses nothing
+_ITS_OWN = "the tensor that was handed in is what came back"
 _NEVER_WAITED = "never waited for it"  # of the judge of ranks
 
 Weigh = Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]
@@ -69,7 +76,7 @@ class CostJudge:
             if any(outcome.error or _NEVER_WAITED in outcome.difference for outcome in seen.outcomes):
                 break  # each such case is a long one: a limit runs out, or ranks are replaced
         if all(outcome.right for outcome in outcomes):
-            outcomes += self._weighed(inner.again(answer, forbidden))
+            outcomes += self._weighed([*inner.again(answer, forbidden), *self._third_call(inner, answer, forbidden)])
         if self.also and all(outcome.right for outcome in outcomes):
             seen = replace(inner, world_sizes=(self.also,))(answer, forbidden)
             called.update(seen.called)
@@ -77,34 +84,49 @@ class CostJudge:
             shared_cluster(self.also).close()
         return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
 
+    def _third_call(self, inner: RankJudge, answer: Any, forbidden: tuple[str, ...]) -> Sequence[AnswerOutcome]:
+        """Each case travels with an answer of its own; here one is called three times with tensors of one shape."""
+        last = inner.cases[-1]
+        case = replace(last, label=f"{last.label}{THIRD_CALL}")
+        third = partial(third_call, self.ranks.call, self.handed)
+        return replace(inner, world_sizes=self.world_sizes[:1], cases=(case,), call=third)(answer, forbidden).outcomes
+
     def _weighed(self, seen: Sequence[AnswerOutcome]) -> list[AnswerOutcome]:
         """What was seen on the ranks, and after each case its cost."""
         outcomes: list[AnswerOutcome] = []
-        calls: list[Call] = []
-        for outcome in seen:
-            if outcome.error is not None:
-                outcomes.append(outcome)
+        for is_error, group in groupby(seen, key=lambda outcome: outcome.error is not None):
+            if is_error:
+                outcomes += group
                 continue
-            tried = outcome.got
-            calls += tried.calls
-            wrong = self._wrong(outcome)
-            outcomes.append(AnswerOutcome(outcome.case, outcome.expected, tried.value, difference=wrong))
-            label, rank, world_size = _parts(outcome.case)
-            if rank == world_size - 1:
-                if label in self.weigh and world_size > 1:
-                    outcomes.append(self._cost(label, Communication(world_size, tuple(calls))))
-                calls = []
+            for (label, world_size), ranks in groupby(group, key=_case_of):
+                outcomes += self._of_a_case(label, world_size, list(ranks))
         return outcomes
 
-    def _wrong(self, outcome: AnswerOutcome) -> str:
-        """What is wrong on one rank. ``outcome.difference`` is what the judge of ranks saw beside the values."""
+    def _of_a_case(self, label: str, world_size: int, ranks: list[AnswerOutcome]) -> list[AnswerOutcome]:
+        """What all ranks gave, and then what they sent for it."""
+        unfilled = [rank for rank, one in enumerate(ranks) if self.compare(one.expected, one.got.handed)]
+        outcomes = [
+            AnswerOutcome(one.case, one.expected, one.got.value, difference=self._wrong(one, unfilled)) for one in ranks
+        ]
+        if label in self.weigh and world_size > 1:
+            calls = tuple(call for one in ranks for call in one.got.calls)
+            outcomes.append(self._cost(label, Communication(world_size, calls), ranks[0].got.handed))
+        return outcomes
+
+    def _wrong(self, outcome: AnswerOutcome, unfilled: Sequence[int]) -> str:
+        """What is wrong on one rank. ``outcome.difference`` is what the judge of ranks saw beside the values.
+
+        ``unfilled``: the ranks on which the tensor that was handed in does not hold the result.
+        """
         tried = outcome.got
         if _NEVER_WAITED in outcome.difference:  # before the values: nobody knows them until then
             return outcome.difference
         value = self.compare(outcome.expected, tried.value)
-        return value or self._of_the_tensor(outcome.expected, tried) or outcome.difference
+        if value and self.handed == "kept" and (tried.changed or tried.is_handed):
+            return f"{value}; and {tried.changed or _ITS_OWN}"
+        return value or self._of_the_tensor(outcome.expected, tried, unfilled) or outcome.difference or tried.stayed
 
-    def _of_the_tensor(self, expected: Any, tried: Any) -> str:
+    def _of_the_tensor(self, expected: Any, tried: Any, unfilled: Sequence[int]) -> str:
         """What is wrong with the tensor that was handed in, where what came back is right."""
         if tried.is_moved:
             return (
@@ -116,7 +138,9 @@ class CostJudge:
                 return f"what came back is right, and the tensor that was handed in is to hold the same: {found}"
             if not tried.is_handed:
                 came = _what_came(tried.value)
-                return f"the tensor that was handed in is right, and what came back is {came}; give back that tensor"
+                elsewhere = f", and on rank {unfilled[0]} that tensor does not hold the result" if unfilled else ""
+                advice = "write into that tensor, and give it back" if unfilled else "give back that tensor"
+                return f"the tensor that was handed in is right, and what came back is {came}{elsewhere}; {advice}"
         if self.handed == "kept":
             if tried.changed:
                 return f"what came back is right, and {tried.changed}"
@@ -124,8 +148,15 @@ class CostJudge:
                 return "what came back shares its memory with the tensor that was handed in"
         return ""
 
-    def _cost(self, label: str, communication: Communication) -> AnswerOutcome:
+    def _cost(self, label: str, communication: Communication, handed: Any) -> AnswerOutcome:
         expected, got, wrong = self.weigh[label](communication)
+        own = str(getattr(handed, "dtype", "")).removeprefix("torch.")
+        sent_types = {call.dtype: call.rank for call in communication.calls if call.sent_bytes and call.dtype}
+        others = {dtype: rank for dtype, rank in sent_types.items() if own and dtype not in (own, *_BYTES)}
+        got = {**got, TYPES: sorted(others)}
+        for dtype, rank in others.items():
+            said = f"rank {rank} sent {dtype}, and the numbers of its tensor are {own}"
+            wrong = f"{wrong}; {said}" if wrong else said
         return AnswerOutcome(cost_label(communication.world_size, label), expected, got, difference=wrong.rstrip("."))
 
 
@@ -192,6 +223,12 @@ def forest_rounds(communication: Communication) -> int | None:
             has_it[receiver] = has_it[rank] + number
             going.append(receiver)
     return max(has_it.values()) if len(has_it) == communication.world_size else None
+
+
+def _case_of(outcome: AnswerOutcome) -> tuple[str, int]:
+    """Label and world size."""
+    label, _, world_size = _parts(outcome.case)
+    return label, world_size
 
 
 def _parts(case: str) -> tuple[str, int, int]:

@@ -12,13 +12,14 @@ import torch.distributed as dist
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_02 import hangs
+from course_lib.learn.exercises.lesson_02.beside import mistakes_beside
 from course_lib.learn.exercises.lesson_02.costs import CostJudge, sent, values_are_right
 from course_lib.learn.judging.judge import RankJudge
 from course_lib.meter import Communication
 
 __all__ = ["SHIFT"]
 
-_LABEL, _TABLE = "five numbers", "a table of 3 by 2"
+_LABEL, _TABLE, _WIDE = "five numbers", "a table of 3 by 2", "four numbers in float64"
 _SIZE_BYTES = 8 * 5
 
 
@@ -28,6 +29,10 @@ def _tensor(rank: int) -> torch.Tensor:
 
 def _table(rank: int) -> torch.Tensor:
     return torch.arange(6.0).view(3, 2) / 4 - rank
+
+
+def _wide(rank: int) -> torch.Tensor:
+    return torch.tensor([1, -2, 0.25, 7], dtype=torch.float64) / 3 + 8 * rank
 
 
 def _weigh(size_bytes: int, communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
@@ -51,6 +56,22 @@ def _words(communication: Communication, size_bytes: int) -> str:
         if number > 1:
             return f"rank {rank} sent its tensor in {number} messages, and one will do; each costs a latency"
     return ""
+
+
+def _right(me: Any, mine: torch.Tensor) -> torch.Tensor:
+    theirs = torch.empty_like(mine)
+    exchange([send(mine, (me.rank + 1) % me.world_size), recv(theirs, (me.rank - 1) % me.world_size)])
+    return theirs
+
+
+def _receives_over_its_own(me: Any, mine: torch.Tensor) -> torch.Tensor:
+    mine.zero_()  # as where the other's message comes first, which is left to chance
+    return _right(me, mine)
+
+
+def _changed_its_own(evidence: Evidence) -> bool:
+    both = [one for one in evidence.wrong if "; and the tensor that was handed in" in one.difference]
+    return evidence.error is None and bool(both) and all(sent(evidence, "bytes by rank", 2))
 
 
 def _sends_first(me: Any, mine: torch.Tensor) -> torch.Tensor:
@@ -101,14 +122,24 @@ SHIFT = Exercise(
             (2, 3, 4, 5),
             (
                 Case(_LABEL, lambda rank, n: (_tensor(rank),), lambda rank, n: _tensor((rank - 1) % n)),
+                Case(_WIDE, lambda rank, n: (_wide(rank),), lambda rank, n: _wide((rank - 1) % n)),
                 Case(_TABLE, lambda rank, n: (_table(rank),), lambda rank, n: _table((rank - 1) % n)),
             ),
             timeout_s=3.0,
         ),
-        {_LABEL: partial(_weigh, _SIZE_BYTES), _TABLE: partial(_weigh, 4 * 6)},
+        {_LABEL: partial(_weigh, _SIZE_BYTES), _WIDE: partial(_weigh, 8 * 4), _TABLE: partial(_weigh, 4 * 6)},
         handed="kept",
     ),
     mistakes=(
+        *mistakes_beside(_right, in_place=False, alone=False),
+        Mistake(
+            "receives-over-its-own",
+            "What came back is not the tensor of the rank before; and `mine` was written to, or is itself what came "
+            "back. `mine` is to stay as it is: receive into a tensor of its own, `torch.empty_like(mine)`. What "
+            "arrives in the memory of a message that is under way may take its place before it is sent.",
+            _receives_over_its_own,
+            _changed_its_own,
+        ),
         Mistake(
             "still-waits",
             "It still hangs, in a deadlock: two ranks wait until their message is taken, and neither takes the "

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_02.beside import mistakes_beside
 from course_lib.learn.exercises.lesson_02.costs import (
     CostJudge,
     by_messages_alone,
@@ -23,7 +24,7 @@ from course_lib.meter import Communication
 
 __all__ = ["TREE"]
 
-_LABEL, _TABLE = "six numbers", "a table of 3 by 5"
+_LABEL, _TABLE, _WIDE = "six numbers", "a table of 3 by 5", "three numbers in float64"
 _SIZE_BYTES = 8 * 6
 
 
@@ -33,6 +34,10 @@ def _tensor(rank: int) -> torch.Tensor:
 
 def _table(rank: int) -> torch.Tensor:
     return (torch.arange(15.0) / 4 + 1).view(3, 5) if rank == 0 else torch.full((3, 5), float("nan"))
+
+
+def _wide(rank: int) -> torch.Tensor:
+    return torch.arange(3, dtype=torch.float64) / 3 - rank
 
 
 def _weigh(size_bytes: int, communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
@@ -89,7 +94,8 @@ def _floods(me: Any, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _knows_it(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.copy_(_tensor(0) if tensor.dtype == torch.int64 else _table(0))
+    known = {torch.int64: _tensor, torch.float32: _table, torch.float64: _wide}
+    return tensor.copy_(known[tensor.dtype](0))
 
 
 def _walk(reaches: Callable[[int], list[int]], within: bool = True) -> Callable[[Any, torch.Tensor], torch.Tensor]:
@@ -176,18 +182,20 @@ TREE = Exercise(
     title="A broadcast along a tree",
     judge=CostJudge(
         RankJudge(
-            (2, 3, 4, 5),
+            (2, 3, 4, 5, 1),
             (
                 Case(_LABEL, lambda rank, n: (_tensor(rank),), lambda rank, n: _tensor(0)),
+                Case(_WIDE, lambda rank, n: (_wide(rank),), lambda rank, n: _wide(0)),
                 Case(_TABLE, lambda rank, n: (_table(rank),), lambda rank, n: _table(0)),
             ),
             timeout_s=5.0,
         ),
-        {_LABEL: partial(_weigh, _SIZE_BYTES), _TABLE: partial(_weigh, 4 * 15)},
+        {_LABEL: partial(_weigh, _SIZE_BYTES), _WIDE: partial(_weigh, 8 * 3), _TABLE: partial(_weigh, 4 * 15)},
         handed="filled",
         also=7,
     ),
     mistakes=(
+        *mistakes_beside(_walk(_reaches), in_place=True),
         Mistake(
             "moves-too-little",
             "Every rank has the right numbers, and too little was sent for that: each rank but the first has to "

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 
-__all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
+__all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 
 def ring_the_other_way(me: Any, tensor: Tensor) -> Tensor:
@@ -209,6 +209,28 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     "02.ring": (ring_the_other_way, ring_with_pytorchs_messages, Ring(), ring_in_turns, ring_padded),
     "02.tree": (tree_of_halves, tree_by_recursion, tree_by_bits, tree_by_plan),
     "02.shift": (shift_taking_turns, shift_with_works, shift_in_a_batch, shift_as_numpy),
+}
+
+_NO_NUMBERS = "no page hands over a tensor without numbers, and what ranks hold in common has some"
+_NO_GRADIENT = "no page hands over a tensor that asks for a gradient; a message carries numbers, and no history"
+_IN_ORDER = "the solution fails there as well: gloo takes no tensor that does not lie in memory in its own order"
+
+MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "02.ring": {
+        "fails-where-nothing-is-to-do": _NO_NUMBERS,
+        "only-without-requires-grad": _NO_GRADIENT,
+    },
+    "02.tree": {
+        "fails-where-nothing-is-to-do": _NO_NUMBERS,
+        "only-contiguous": _IN_ORDER,
+        "only-without-requires-grad": _NO_GRADIENT,
+    },
+    "02.shift": {
+        "fails-on-one-rank": "the solution fails there as well: gloo has no message from a rank to itself",
+        "fails-where-nothing-is-to-do": _NO_NUMBERS,
+        "only-contiguous": _IN_ORDER,
+        "only-without-requires-grad": _NO_GRADIENT,
+    },
 }
 
 _FROM_THE_END = "the number is between -n and n - 1, and Python counts a negative one from the end: it is the same part"

@@ -8,16 +8,18 @@ import torch
 import torch.distributed as dist
 
 from course_lib.learn.catalogue.exercise import Case, Exercise
+from course_lib.learn.exercises.lesson_02.beside import mistakes_beside
 from course_lib.learn.exercises.lesson_02.costs import CostJudge
 from course_lib.learn.exercises.lesson_02.ring.cost import weigh
 from course_lib.learn.exercises.lesson_02.ring.mistakes import EVEN, FEWER, MISTAKES, UNEVEN
 from course_lib.learn.exercises.lesson_02.ring.numbers import compare_sums, numbers, total
+from course_lib.learn.exercises.lesson_02.ring.wrong_answers import ring
 from course_lib.learn.judging.judge import RankJudge
 
 __all__ = ["RING"]
 
 _NEW_NAMES = ("all_gather_single", "reduce_scatter_single")  # of PyTorch 2.13 and later
-_FRACTIONS = "10 numbers that are not whole"
+_FRACTIONS, _NARROW = "10 numbers that are not whole", "10 numbers in float32"
 
 
 def _case(label: str, count: int, dtype: torch.dtype = torch.int64) -> Case:
@@ -39,15 +41,21 @@ RING = Exercise(
     title="An all-reduce around a ring",
     judge=CostJudge(
         RankJudge(
-            (2, 3, 4, 5),
-            (_case(EVEN, 0), _case(UNEVEN, 11), _case(FEWER, 3), _case(_FRACTIONS, 10, torch.float64)),
+            (2, 3, 4, 5, 1),
+            (
+                _case(EVEN, 0),
+                _case(UNEVEN, 11),
+                _case(FEWER, 3),
+                _case(_NARROW, 10, torch.float32),
+                _case(_FRACTIONS, 10, torch.float64),
+            ),
             compare=compare_sums,
             timeout_s=5.0,
         ),
-        {EVEN: weigh(0), UNEVEN: weigh(11), FEWER: weigh(3), _FRACTIONS: weigh(10)},
+        {EVEN: weigh(0), UNEVEN: weigh(11), FEWER: weigh(3), _NARROW: weigh(10, 4), _FRACTIONS: weigh(10)},
         handed="filled",
     ),
-    mistakes=MISTAKES,
+    mistakes=(*mistakes_beside(ring(), in_place=True), *MISTAKES),
     hints=(
         "Cut the tensor: `parts = tensor.tensor_split(n)`. In step 0 of the first lap, send part `me.rank` to the next "
         "rank. (The recording begins with part `me.rank - 1`: either will do.) Which part does "

@@ -16,17 +16,21 @@ _NUMBER_BYTES = 8
 SIZE_BYTES = 40 * _NUMBER_BYTES  # of the tensor on 4 ranks, ten numbers for each
 
 
-def weigh(count: int) -> Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]:
+def weigh(
+    count: int, number_bytes: int = _NUMBER_BYTES
+) -> Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]:
     """The cost for a tensor of so many numbers; 0: ten for each rank."""
-    return partial(_weigh, count)
+    return partial(_weigh, count, number_bytes)
 
 
-def _weigh(count: int, communication: Communication) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
+def _weigh(
+    count: int, number_bytes: int, communication: Communication
+) -> tuple[Mapping[str, Any], Mapping[str, Any], str]:
     n = communication.world_size
     ranks = range(n)
     count = count or 10 * n
     steps, part = 2 * (n - 1), -(-count // n)  # the largest part
-    wanted = {"bytes at most": steps * part * _NUMBER_BYTES, "bytes of all": steps * count * _NUMBER_BYTES}
+    wanted = {"bytes at most": steps * part * number_bytes, "bytes of all": steps * count * number_bytes}
     got = {
         "bytes by rank": [communication.sent_bytes(rank) for rank in ranks],
         "messages by rank": [communication.num_messages(rank) for rank in ranks],
