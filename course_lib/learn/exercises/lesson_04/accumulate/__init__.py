@@ -107,6 +107,21 @@ ACCUMULATE = Exercise(
             mistakes.every_piece_was_averaged,
         ),
         Mistake(
+            "last-by-identity",
+            "Right as long as no piece stands in the list twice. Where the last piece is the first one again, more "
+            "than the last was averaged. Which piece is the last, its place in the list tells; `piece is pieces[-1]` "
+            "is true in both places.",
+            mistakes.last_by_identity,
+            mistakes.averages_one_piece_twice,
+        ),
+        Mistake(
+            "calls-besides",
+            "The step is right, and your code makes calls for all ranks beside the one that the gradients need. Each "
+            "of them costs a latency in every step; a loss to report can wait until several steps are over.",
+            mistakes.averages_the_loss_too,
+            mistakes.sends_besides,
+        ),
+        Mistake(
             "sum-of-means",
             "Your gradient is too long, by the number of pieces: their means were added. Divide each piece's loss by "
             "that number, as in lesson 01.",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 
 from course_lib.learn.catalogue.exercise import Evidence
@@ -15,6 +16,7 @@ from course_lib.learn.exercises.lesson_04.accumulate.trial import (
     ALIVE,
     CALLED,
     CHANGE,
+    EXTRA,
     FLAG_BACKWARD,
     FLAG_FORWARD,
     FORWARDS,
@@ -22,10 +24,11 @@ from course_lib.learn.exercises.lesson_04.accumulate.trial import (
     LARGEST,
     SENT,
     STEPS,
+    TWICE,
     Pieces,
     change_of,
 )
-from course_lib.learn.exercises.lesson_04.tries import all_got, fact_by_fact, only_wrong_in, same_on_all
+from course_lib.learn.exercises.lesson_04.tries import all_got, differing, fact_by_fact, only_wrong_in, same_on_all
 
 # -- wrong answers ----------------------------------------------------------------------------------------------
 
@@ -108,6 +111,20 @@ def all_forwards_first(ddp: Any, optimizer: torch.optim.Optimizer, pieces: Piece
     optimizer.step()
 
 
+def last_by_identity(ddp: Any, optimizer: torch.optim.Optimizer, pieces: Pieces) -> None:
+    optimizer.zero_grad()
+    for piece in pieces:
+        x, y = piece
+        with contextlib.nullcontext() if piece is pieces[-1] else ddp.no_sync():
+            (F.cross_entropy(ddp(x), y) / len(pieces)).backward()
+    optimizer.step()
+
+
+def averages_the_loss_too(ddp: Any, optimizer: torch.optim.Optimizer, pieces: Pieces) -> None:
+    step()(ddp, optimizer, pieces)
+    dist.all_reduce(torch.zeros(()))
+
+
 # -- what they leave behind -------------------------------------------------------------------------------------
 
 
@@ -162,6 +179,15 @@ def forwards_again(evidence: Evidence) -> bool:
     return only_wrong_in(evidence, FORWARDS, ALIVE) and all(
         o.got[FORWARDS] > o.expected[FORWARDS] for o in evidence.wrong
     )
+
+
+def averages_one_piece_twice(evidence: Evidence) -> bool:
+    """Whether all is right but what was sent where the list has one piece in two places."""
+    return only_wrong_in(evidence, SENT) and all(o.case.startswith(TWICE) for o in evidence.wrong)
+
+
+def sends_besides(evidence: Evidence) -> bool:
+    return only_wrong_in(evidence, EXTRA, SENT) and any(EXTRA in differing(o) for o in evidence.wrong)
 
 
 def left_the_flag(evidence: Evidence) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,29 +17,35 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.accumulate.graphs import Graphs
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING, mixed_replica, replica, times_sent
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.meter import Call
 
 __all__ = [
     "AFTER",
     "ALIVE",
     "CALLED",
     "CHANGE",
+    "EXTRA",
     "FLAG_BACKWARD",
     "FLAG_FORWARD",
     "FORWARDS",
     "KINDS",
     "LARGEST",
+    "NONE",
     "SENT",
     "STEPS",
+    "TWICE",
     "Pieces",
     "change_of",
     "right",
     "trial",
 ]
 
+TWICE = "three pieces, of which the last is the first one again"
 KINDS = {  # by label: how many pieces, of how many examples, whether the model is the mixed one
     "four pieces": (4, 6, False),
     "one piece": (1, 6, False),
     "three pieces, tied and frozen parameters": (3, 5, True),
+    TWICE: (3, 4, False),
     "five pieces": (5, 3, False),
 }
 _LEARNING_RATE, _CALLS = 0.5, 2  # the answer is called twice
@@ -47,7 +53,8 @@ _STALE = 0.25  # what an earlier pass has left in every gradient
 CHANGE = "the change of the weights"
 SENT = "sent, in sizes of the gradients"
 FORWARDS, LARGEST = "forward passes in a step", "examples in the largest forward pass"
-ALIVE = "forward passes whose activations lie in memory at a time"
+ALIVE = "forward passes, of two steps, whose activations lie in memory at a time"
+EXTRA, NONE = "calls beside those for the gradients", "none"
 STEPS = "steps of the optimizer"
 AFTER = "a plain step of DDP afterwards"
 FLAG_FORWARD = "the flag in the last forward pass"  # these tell wrong answers apart; nobody is judged by them
@@ -63,13 +70,14 @@ def _model(kind: str, device: torch.device | str = "cpu") -> nn.Module:
 def _pieces(kind: str, rank: int, step: int) -> Pieces:
     count, size, _ = KINDS[kind]
     draw = torch.Generator().manual_seed(31 + rank + 100 * step)
-    return [
+    pieces = [
         (
             torch.randn(size, 8, generator=draw, dtype=torch.float64),
             torch.randint(0, 4, (size,), generator=draw),
         )
         for _ in range(count)
     ]
+    return [*pieces[:-1], pieces[0]] if kind == TWICE else pieces
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
@@ -90,10 +98,12 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     with Recorder(me.rank) as recorder:
         for step in range(_CALLS):
             pieces = [(x.to(me.device), y.to(me.device)) for x, y in _pieces(kind, me.rank, step)]
+            pieces[-1] = pieces[0] if kind == TWICE else pieces[-1]  # one tuple, and not another one that is equal
             kept_pieces = Kept(pieces=pieces)
             answer(ddp, optimizer, pieces)
             found = found or kept_pieces.changes()
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    grads_bytes = sum(parameter.nbytes for parameter in learning)
     return {
         **flags.facts,
         CHANGE: {name: p.detach().cpu() - begin[name].cpu() for name, p in model.named_parameters()},
@@ -101,7 +111,8 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
         LARGEST: max(graphs.sizes, default=0),
         FORWARDS: len(graphs.sizes) / _CALLS,
         ALIVE: graphs.most_alive,
-        SENT: times_sent(recorder.calls, _CALLS * sum(parameter.nbytes for parameter in learning)),
+        SENT: times_sent(recorder.calls, _CALLS * grads_bytes),
+        EXTRA: _extra(recorder.calls, grads_bytes),
         KEPT: found or kept.changes() or _rates(optimizer) or _modes(graphs) or NOTHING,
         AFTER: _plain_step(ddp, kind, me),
     }
@@ -127,6 +138,14 @@ class _Flags:
             FLAG_BACKWARD: self._backward[-1:] == [True],
             CALLED: bool(self._forward),
         }
+
+
+def _extra(calls: Sequence[Call], grads_bytes: int) -> str:
+    """What went out beside whole gradients; how many bytes of those, is looked at elsewhere."""
+    if barriers := sum(call.operation == "barrier" for call in calls):
+        return f"{barriers} barriers in {_CALLS} steps"
+    size_bytes = sum(call.size_bytes for call in calls if call.operation == "all_reduce") % grads_bytes
+    return f"{size_bytes} B given to an all-reduce in {_CALLS} steps" if size_bytes else NONE
 
 
 def _rates(optimizer: torch.optim.Optimizer) -> str:
@@ -186,6 +205,7 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
             FORWARDS: float(count),
             ALIVE: 1,
             SENT: round(2 * (world_size - 1) / world_size, 1),
+            EXTRA: NONE,
             KEPT: NOTHING,
             AFTER: "averaged",
         }
