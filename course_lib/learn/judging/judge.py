@@ -107,7 +107,7 @@ def _try(
     called: set[str],
 ) -> AnswerOutcome:
     args = case.args() if callable(case.args) else copy.deepcopy(case.args)
-    right = case.expected(*copy.deepcopy(args)) if callable(case.expected) else case.expected
+    sealed = _sealed(case.expected(*copy.deepcopy(args)) if callable(case.expected) else case.expected)
     try:
         with gradients_left_off() as left, watch(forbidden) as seen:
             got = settled(call(answer, *args))
@@ -120,7 +120,7 @@ def _try(
         told = describe(error, answer)
         if told.line is None and GRADIENTS_OFF in getattr(error, "__notes__", ()):
             told = Raised(LEFT, f"Your code {GRADIENTS_OFF}, and what came after it needs them")
-        return AnswerOutcome(case.label, right, error=told)
+        return AnswerOutcome(case.label, sealed(), error=told)
     finally:
         called.update(seen)
     note = RIGHT_BUT_OFF if left else ""
@@ -128,7 +128,13 @@ def _try(
         got, note = got.got, got.note or note
     if got is ...:
         raise NotAttempted
+    right = sealed()
     return AnswerOutcome(case.label, right, got, difference=compare(right, got) or note)
+
+
+def _sealed(right: Any) -> Callable[[], Any]:
+    """What is right, while an answer runs: not for who looks through the variables of the frames above it."""
+    return lambda: right
 
 
 def by_ranks(

@@ -7,55 +7,21 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
 
 from course_lib.cost.single_device.model_state import model_state
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_01.ledger.cases import (
+    of_three_kinds,
+    state_really_held,
+    tensors,
+    tied,
+    tied_and_frozen,
+    without_numbers,
+)
 from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["LEDGER"]
-
-
-def _tensors(*shapes: tuple[int, ...], dtype: torch.dtype = torch.float32, frozen: tuple[int, ...] = ()) -> list:
-    made = [nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in shapes]
-    for index in frozen:
-        made[index].requires_grad_(False)
-    return made
-
-
-def _tied() -> tuple[list]:
-    table, other = _tensors((7, 4), (4,))
-    return ([table, other, table],)
-
-
-def _tied_and_frozen() -> tuple[list]:
-    table, other, last = _tensors((6, 3), (3, 3), (6, 3), frozen=(0,))
-    return ([table, other, table, last, other, table],)
-
-
-def _of_three_kinds() -> tuple[list]:
-    short = _tensors((9, 3), (), dtype=torch.bfloat16)
-    return ([*short, *_tensors((4, 4), (1,)), *_tensors((2, 5), dtype=torch.float64)],)
-
-
-def _state_really_held(parameters: list) -> dict[str, int]:
-    """The oracle: let torch's AdamW take a step, then count what is there."""
-    unique = list({id(p): p for p in parameters}.values())
-    trainable = [p for p in unique if p.requires_grad]
-    copies = [nn.Parameter(p.detach().clone()) for p in trainable]
-    state: list[Any] = []
-    if copies:  # AdamW refuses an empty list
-        optimizer = torch.optim.AdamW(copies)
-        for parameter in copies:
-            parameter.grad = torch.ones_like(parameter)
-        optimizer.step()
-        state = [value for held in optimizer.state.values() for value in held.values()]
-    return {
-        "parameter": sum(p.nbytes for p in unique),
-        "gradient": sum(p.grad.nbytes for p in copies if p.grad is not None),
-        "optimizer state": sum(value.nbytes for value in state),
-    }
 
 
 def _counting(
@@ -133,6 +99,15 @@ def _compared_tensors(seen: Evidence) -> bool:
     return "Boolean value of Tensor" in error.message or "size of tensor a" in error.message
 
 
+def _counts_by(identity: Callable[[Any], Any]) -> Callable[[list], dict[str, int]]:
+    """Counts as one tensor what is alike under ``identity``."""
+    return lambda parameters: _counting()(list({identity(p): p for p in parameters}.values()))
+
+
+def _leaves_out_the_empty(parameters: list) -> dict[str, int]:
+    return _counting()([p for p in parameters if p.numel()])
+
+
 def _counts_by_value(parameters: list) -> dict[str, int]:
     different: list = []
     for parameter in parameters:
@@ -146,23 +121,24 @@ LEDGER: Exercise = Exercise(
     title="The bytes of a model's state under AdamW",
     judge=by_cases(
         [
-            Case(_PLAIN, lambda: (_tensors((3, 5), (7,)),), _state_really_held),
+            Case(_PLAIN, lambda: (tensors((3, 5), (7,)),), state_really_held),
             Case(
                 "a bfloat16 model",
-                lambda: (_tensors((8, 2), (2,), dtype=torch.bfloat16),),
-                _state_really_held,
+                lambda: (tensors((8, 2), (2,), dtype=torch.bfloat16),),
+                state_really_held,
             ),
-            Case("a frozen tensor", lambda: (_tensors((3, 5), (5, 2), (2,), frozen=(0,)),), _state_really_held),
-            Case(_TIED, _tied, _state_really_held),
+            Case("a frozen tensor", lambda: (tensors((3, 5), (5, 2), (2,), frozen=(0,)),), state_really_held),
+            Case(_TIED, tied, state_really_held),
             Case(
                 "two tensors of the same shape and the same numbers",
-                lambda: (_tensors((3, 5), (3, 5), (5,)),),
-                _state_really_held,
+                lambda: (tensors((3, 5), (3, 5), (5,)),),
+                state_really_held,
             ),
-            Case("tensors of three kinds of number", _of_three_kinds, _state_really_held),
-            Case("frozen and tied tensors", _tied_and_frozen, _state_really_held),
-            Case("nothing that learns", lambda: (_tensors((3, 5), (2,), frozen=(0, 1)),), _state_really_held),
-            Case("a tensor of 250,001 numbers", lambda: (_tensors((250_001,), (7,)),), _state_really_held),
+            Case("tensors of three kinds of number", of_three_kinds, state_really_held),
+            Case("frozen and tied tensors", tied_and_frozen, state_really_held),
+            Case("nothing that learns", lambda: (tensors((3, 5), (2,), frozen=(0, 1)),), state_really_held),
+            Case("tensors without numbers among others", without_numbers, state_really_held),
+            Case("a tensor of 250,001 numbers", lambda: (tensors((250_001,), (7,)),), state_really_held),
         ],
         compare=_bytes_difference,
     ),
@@ -244,6 +220,19 @@ LEDGER: Exercise = Exercise(
             "Two tensors of one shape and one type are still two tensors, each with memory of its own. Whether two "
             "entries are the same tensor is a question of identity: `a is b`, or `id(a) == id(b)`.",
             _counts_by_shape,
+        ),
+        Mistake(
+            "same-address-for-same",
+            "Right where each tensor begins at an address of its own. Tensors without numbers have none: "
+            "`data_ptr()` is 0 for all of them, and several are counted as one. Whether two entries are the same "
+            "tensor is a question of identity: `a is b`, or `id(a) == id(b)`.",
+            _counts_by(lambda p: p.data_ptr()),
+        ),
+        Mistake(
+            "empty-left-out",
+            "Right but for tensors without numbers. These take no bytes, and AdamW keeps a count of the steps for each "
+            "of them all the same, 4 bytes.",
+            _leaves_out_the_empty,
         ),
         Mistake(
             "fractions-of-bytes",
