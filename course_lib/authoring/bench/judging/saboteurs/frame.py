@@ -74,7 +74,7 @@ def _note(path: str) -> None:
 
 def _anew(saboteur: Saboteur) -> Callable[..., Any]:
     source = inspect.getsource(importlib.import_module(saboteur.module))
-    filename = f"<saboteur {saboteur.name}>"
+    filename = f"<cell of saboteur {saboteur.name}>"  # a person's code, as a learner's cell is
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(source, filename, "exec", dont_inherit=True), namespace)
