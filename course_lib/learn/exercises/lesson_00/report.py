@@ -10,14 +10,15 @@ import torch.distributed as dist
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
-from course_lib.learn.exercises.lesson_00.tried import place_of, told_by, trial, value_of
+from course_lib.learn.exercises.lesson_00.tried import alone, place_of, told_by, trial, value_of
 from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["REPORT"]
 
+_LARGER = "larger losses"
 _LOSSES = {
     "one loss a rank": (1.37, 0.25, 3.91, 2.64, 0.88),
-    "larger losses": (12.5, 141.3, 0.07, 31.8, 77.9),
+    _LARGER: (12.5, 141.3, 0.07, 31.8, 77.9),
 }
 
 
@@ -26,9 +27,12 @@ def _mean(losses: tuple[float, ...], world_size: int) -> float:
 
 
 def _case(label: str, losses: tuple[float, ...]) -> Case:
+    """The larger losses are of a model in float64; before them the answer is called with another one."""
+    dtype = torch.float64 if label == _LARGER else torch.float32
+    before = [torch.tensor(1.0, dtype=dtype)] if label == _LARGER else []
     return Case(
         label,
-        lambda rank, world_size: (torch.tensor(losses[rank]),),
+        lambda rank, world_size: (torch.tensor(losses[rank], dtype=dtype), *before),
         lambda rank, world_size: f"mean loss {_mean(losses, world_size):.2f}" if rank == 0 else None,
     )
 
@@ -41,6 +45,17 @@ def _only_rank_0_calls(me: Any, loss: torch.Tensor) -> str | None:
         dist.all_reduce(loss)
         return f"mean loss {loss / me.world_size:.2f}"
     return None
+
+
+def _only_with_others(me: Any, loss: torch.Tensor) -> str | None:
+    if me.world_size == 1:
+        raise ValueError("this answer is for several ranks")
+    return _right(me, loss)
+
+
+def _right(me: Any, loss: torch.Tensor) -> str | None:
+    dist.all_reduce(loss)
+    return f"mean loss {loss / me.world_size:.2f}" if me.rank == 0 else None
 
 
 def _forgets_to_divide(me: Any, loss: torch.Tensor) -> str | None:
@@ -97,12 +112,19 @@ REPORT = Exercise(
     name="00.report",
     title="Mend the report",
     judge=by_trial(
-        (2, 3, 4, 5),
+        (2, 3, 4, 5, 1),
         [_case(label, losses) for label, losses in _LOSSES.items()],
         trial(),
         compare=told_by(),
     ),
     mistakes=(
+        Mistake(
+            "not-alone",
+            "Right on 2, 3, 4 and 5 ranks, and not on one. A job may well have one rank, whose collectives have one "
+            "member and come back at once.",
+            _only_with_others,
+            alone,
+        ),
         Mistake(
             "not-everybody-calls",
             "It still hangs: some rank never calls the collective. A collective is a meeting, and no `if me.rank` may "

@@ -12,10 +12,11 @@ import torch.distributed as dist
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.judging.compare import Compare, difference
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
-__all__ = ["CauseTried", "place_of", "told_by", "trial", "value_of", "with_label"]
+__all__ = ["CauseTried", "alone", "place_of", "told_by", "trial", "value_of", "with_label"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,11 @@ def _tried(
     """Runs on each rank."""
     from course_lib.meter.communication.recorder import Recorder
 
+    stayed = ""
     if before is not None:
+        traces = Traces((before,))
         answer(me, before)
+        stayed = traces.found(None)
     kept = Kept(**{keep: tensor}) if keep else Kept()
     world, num_groups = dist.group.WORLD, _num_groups()
     with Recorder(me.rank) as recorder:
@@ -63,6 +67,8 @@ def _tried(
         remark = "a process group that your code made is left behind"
     elif changed := kept.changes():
         remark = f"your code changed what it was given: {changed}"
+    elif stayed:
+        remark = f"your code {stayed}"
     elif value is not None and (elsewhere := _result_elsewhere(recorder.calls)):
         remark = elsewhere
     elif most_bytes is not None and given_bytes > most_bytes:
@@ -116,6 +122,11 @@ def place_of(outcome: AnswerOutcome) -> tuple[int, int]:
     """Rank and world size of the case "label, rank 1 of 4"."""
     rank, _, world_size = outcome.case.rpartition(", rank ")[2].partition(" of ")
     return int(rank), int(world_size)
+
+
+def alone(seen: Evidence) -> bool:
+    """Whether all is right but what was tried on one rank."""
+    return bool(seen.wrong) and all(one.case.endswith((" of 1", " on 1 rank")) for one in seen.wrong)
 
 
 def with_label(seen: Evidence, label: str) -> list[AnswerOutcome]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-__all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
+__all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 # -- 00.share ----------------------------------------------------------------------------------------------------------
 
@@ -97,11 +97,9 @@ def mean_by_messages(me: Any, values: torch.Tensor) -> Any:
     mine = torch.tensor([float(values.sum()), float(len(values))], dtype=torch.float64, device=me.device)
     others = [rank for rank in range(me.world_size) if rank != me.rank]
     rooms = [torch.empty_like(mine) for _ in others]
-    works = dist.batch_isend_irecv(
-        [dist.P2POp(dist.isend, mine, rank) for rank in others]
-        + [dist.P2POp(dist.irecv, room, rank) for room, rank in zip(rooms, others, strict=True)]
-    )
-    for work in works:
+    messages = [dist.P2POp(dist.isend, mine, rank) for rank in others]
+    messages += [dist.P2POp(dist.irecv, room, rank) for room, rank in zip(rooms, others, strict=True)]
+    for work in dist.batch_isend_irecv(messages) if messages else ():
         work.wait()
     total, count = np.sum([part.cpu().numpy() for part in (mine, *rooms)], axis=0)
     return total / count
@@ -168,6 +166,31 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
         mean_by_weights,
     ),
     "00.report": (report_by_reduce, report_by_gather, report_by_objects, ReportByMessages()),
+}
+
+_FEW_CALLS = "the text asks for few bytes and counts no calls: an all-reduce for the sum and one for the count is right"
+_ONE_LOSS = "the clinic asks that every rank meets, and counts neither calls nor bytes: a loss is one number"
+
+MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "00.mean": {
+        "only-without-requires-grad": "no cell hands over numbers that ask for a gradient: a report needs none",
+        "all-of-it-twice": _FEW_CALLS,
+        "an-extra-all-reduce": _FEW_CALLS,
+        "an-extra-barrier": _FEW_CALLS,
+        "an-extra-broadcast": _FEW_CALLS,
+        "float64-inside": "a sum of thousands of numbers is better for it, and what is sent stays below the limit",
+    },
+    "00.report": {
+        "fails-where-nothing-is-to-do": "a loss is one number",
+        "only-without-requires-grad": "the cell hands over a loss without a history, and the solution reduces it in "
+        "place, which PyTorch refuses for a leaf that asks for a gradient",
+        "all-of-it-twice": _ONE_LOSS,
+        "an-extra-all-reduce": _ONE_LOSS,
+        "an-extra-barrier": _ONE_LOSS,
+        "an-extra-broadcast": _ONE_LOSS,
+        "float64-inside": _ONE_LOSS,
+        "changes-an-input": "the solution itself reduces the loss in place",
+    },
 }
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {

@@ -8,13 +8,14 @@ import torch
 
 from course_lib.learn.catalogue.exercise import Case
 
-__all__ = ["AGAIN", "CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "numbers"]
+__all__ = ["AGAIN", "CASES", "FEW", "MOST_BYTES", "NONE_ON_RANK_0", "ONE_NAN", "numbers"]
 
 NumbersOf = Callable[[int], torch.Tensor]
 
 FEW = "uneven shares"
 NONE_ON_RANK_0 = "no number at all on rank 0"
 THOUSANDS = "thousands of float32 numbers, zeros among them, and none on rank 1"
+ONE_NAN = "a NaN on rank 0"
 AGAIN = "a second call, on other numbers and other shares than the first"
 MOST_BYTES = 1024  # a sum and a count are 16; a pickled pair from everybody is a few hundred
 
@@ -35,16 +36,29 @@ def _thousands(rank: int) -> torch.Tensor:
     return held
 
 
+def _with_a_nan(rank: int) -> torch.Tensor:
+    held = numbers(rank)
+    held[-1] = torch.nan if rank == 0 else held[-1]
+    return held
+
+
 def _other_shares(rank: int) -> torch.Tensor:
     return numbers(2 * rank + 3) - 1
 
 
 def _case(label: str, held: NumbersOf, before: NumbersOf | None = None) -> Case:
-    """The mean of what the ranks hold; ``before`` that the answer is called with something else, if it is given."""
+    """The mean of what the ranks hold; ``before`` that the answer is called with something else, if it is given.
+
+    A rank that is alone has numbers in every case: without any there is no mean.
+    """
+
+    def of(rank: int, world_size: int) -> torch.Tensor:
+        return held(rank) if world_size > 1 else numbers(3)
+
     return Case(
         label,
-        lambda rank, world_size: (held(rank), *([] if before is None else [before(rank)])),
-        lambda rank, world_size: float(torch.cat([held(r).double() for r in range(world_size)]).mean()),
+        lambda rank, world_size: (of(rank, world_size), *([] if before is None else [before(rank)])),
+        lambda rank, world_size: float(torch.cat([of(r, world_size).double() for r in range(world_size)]).mean()),
     )
 
 
@@ -52,5 +66,6 @@ CASES = (
     _case(FEW, numbers),
     _case(NONE_ON_RANK_0, _none_on_rank_0),
     _case(THOUSANDS, _thousands),
+    _case(ONE_NAN, _with_a_nan),
     _case(AGAIN, _other_shares, numbers),
 )

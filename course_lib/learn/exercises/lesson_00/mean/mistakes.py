@@ -11,8 +11,8 @@ import torch.distributed as dist
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
-from course_lib.learn.exercises.lesson_00.mean.cases import AGAIN, FEW, NONE_ON_RANK_0, numbers
-from course_lib.learn.exercises.lesson_00.tried import place_of, value_of, with_label
+from course_lib.learn.exercises.lesson_00.mean.cases import AGAIN, FEW, NONE_ON_RANK_0, ONE_NAN, numbers
+from course_lib.learn.exercises.lesson_00.tried import alone, place_of, value_of, with_label
 
 __all__ = ["MISTAKES"]
 
@@ -92,6 +92,20 @@ def _result_of_a_call_in_place(me: Any, values: torch.Tensor) -> float:
     return float(total)
 
 
+def _leaves_out_nans(me: Any, values: torch.Tensor) -> float:
+    totals = _totals(values.nan_to_num(0.0))
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
+
+
+def _only_with_others(me: Any, values: torch.Tensor) -> float:
+    if me.world_size == 1:
+        raise ValueError("this answer is for several ranks")
+    totals = _totals(values)
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
+
+
 # -- what they are known by --------------------------------------------------------------------------------------------
 
 
@@ -159,7 +173,28 @@ def _gave_its_values(seen: Evidence) -> bool:
     return len(sizes) > 1 and all(size == rank + 1 for rank, size in sizes.items())
 
 
+def _hides_a_nan(seen: Evidence) -> bool:
+    """Whether all is right but the mean with a NaN in it, and that came out as a number."""
+    wrong = [one for one in seen.wrong if one.error is None and one.case.startswith(f"{ONE_NAN}, rank ")]
+    return bool(wrong) and len(wrong) == len(seen.wrong) and all(float(value_of(one.got)) < 1e9 for one in wrong)
+
+
 MISTAKES = (
+    Mistake(
+        "hides-a-nan",
+        "Right for numbers. One rank holds a NaN, and your mean is a number all the same: the NaN was left out or "
+        "replaced on the way. A mean with a NaN in it is NaN, and whoever reads it is to see that something has gone "
+        "wrong.",
+        _leaves_out_nans,
+        _hides_a_nan,
+    ),
+    Mistake(
+        "not-alone",
+        "Right on 2, 3, 4 and 5 ranks, and not on one. A job may well have one rank, whose collectives have one member "
+        "and come back at once.",
+        _only_with_others,
+        alone,
+    ),
     Mistake(
         "mean-of-means",
         "You averaged the means of the ranks. That counts a rank with one number as much as a rank with a hundred, "
