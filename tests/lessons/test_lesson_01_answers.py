@@ -71,9 +71,10 @@ def by_grad(block, x, grad_y, rng_state):
         y = block(x)
     torch.set_rng_state(now)
     learning = [parameter for parameter in block.parameters() if parameter.requires_grad]
-    grad_x, *others = torch.autograd.grad(y, [x, *learning], grad_y)
+    grad_x, *others = torch.autograd.grad(y, [x, *learning], grad_y, allow_unused=True)
     for parameter, grad in zip(learning, others, strict=True):
-        parameter.grad = grad if parameter.grad is None else parameter.grad + grad
+        if grad is not None:
+            parameter.grad = grad if parameter.grad is None else parameter.grad + grad
     return grad_x
 
 

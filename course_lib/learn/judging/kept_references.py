@@ -30,6 +30,7 @@ class Traces:
 
     def __init__(self, args: tuple[Any, ...] = ()) -> None:
         self._torch = sys.modules.get("torch")
+        self._args = args  # whose references are among those counted, then and later
         self._tensors = list(self._tensors_in(args)) if self._torch else []
         self._counts = self._references()
         self._seed = self._torch.initial_seed() if self._torch else 0

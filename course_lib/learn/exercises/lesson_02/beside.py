@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
-from course_lib.learn.exercises.lesson_02.costs import THIRD_CALL, TYPES, values_are_right
+from course_lib.learn.exercises.lesson_02.costs import THIRD_CALL, TYPES
 
 __all__ = ["mistakes_beside"]
 
@@ -47,10 +47,11 @@ def mistakes_beside(right: Answer, *, in_place: bool, alone: bool = True) -> tup
         *([not_alone] if alone else []),
         Mistake(
             "sends-another-type",
-            "Every rank has the right numbers here, and they travelled as another type than the tensor's. What that "
-            "type cannot hold is lost on the way, or each number takes more bytes than it has. Send the tensor's own "
-            "numbers, and receive into tensors of its dtype: `torch.empty_like` makes such a one.",
+            "Numbers travelled as another type than the tensor's. What that type cannot hold is lost on the way, or "
+            "each number takes more bytes than it has. Send the tensor's own numbers, and receive into tensors of its "
+            "dtype: `torch.empty_like` makes such a one.",
             in_float64,
+            lambda evidence: evidence.error is None and any(map(_sent_another_type, evidence.outcomes)),
             _sent_another_type,
         ),
         Mistake(
@@ -72,9 +73,8 @@ def _wrong_alone(evidence: Evidence) -> bool:
     return bool(evidence.wrong) and all(map(_is_alone, evidence.wrong))
 
 
-def _sent_another_type(evidence: Evidence) -> bool:
-    costs = [one for one in evidence.outcomes if isinstance(one.got, dict) and TYPES in one.got]
-    return values_are_right(evidence) and any(one.got[TYPES] for one in costs)
+def _sent_another_type(outcome: AnswerOutcome) -> bool:
+    return isinstance(outcome.got, dict) and bool(outcome.got.get(TYPES))
 
 
 def _wrong_in_a_third_call(evidence: Evidence) -> bool:

@@ -55,10 +55,11 @@ def third_call(call: Callable[..., Any] | None, handed: str, answer: Callable[..
     """As ``metered_trial``, after two calls with tensors of the same shapes; the second had the same numbers."""
     use = answer if call is None else partial(call, answer)
     other, same = (tuple(arg.clone() + more for arg in args) for more in (1, 0))
-    earlier = [_memory(use(me, *other))]
-    traces = Traces(same)
-    earlier.append(_memory(use(me, *same)))
-    found = traces.found(None)
+    earlier, found = [], ""
+    for given in (other, same):
+        traces = Traces(given)
+        earlier.append(_memory(use(me, *given)))
+        found = found or traces.found(None)
     tried = metered_trial(call, handed, answer, me, *args)
     if not isinstance(tried, RankTried):
         return tried

@@ -143,9 +143,10 @@ def again_by_grad(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor
         y = block(leaf)
     torch.set_rng_state(now)
     learning = [p for p in block.parameters() if p.requires_grad]
-    grad_x, *grads = torch.autograd.grad(y, [leaf, *learning], grad_y)
+    grad_x, *grads = torch.autograd.grad(y, [leaf, *learning], grad_y, allow_unused=True)
     for parameter, grad in zip(learning, grads, strict=True):
-        parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)
+        if grad is not None:
+            parameter.grad = grad if parameter.grad is None else parameter.grad.add_(grad)
     return grad_x
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from course_lib.learn.exercises.lesson_01.small_models import Watched, batches, small_model
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["KEPT", "MEAN", "evaluated", "try_evaluation"]
@@ -26,6 +27,7 @@ def try_evaluation(answer: Callable[..., Any], sizes: Sequence[int], training: b
     modes = model.modes_now()
     kept = Kept(ignore=("modes", "buffers"), model=model, batches=parts)
     buffers = Kept(ignore=("modes", "flags", "weights", "gradients", "hooks"), model=model)
+    traces = Traces((parts,))
     with torch.enable_grad():
         mean = answer(model, parts)
         recorded = torch.is_grad_enabled()
@@ -38,7 +40,10 @@ def try_evaluation(answer: Callable[..., Any], sizes: Sequence[int], training: b
         _held(model),
         "the model ran under autocast, which makes another mean of a model in float32" if model.autocast else "",
     )
-    return {KEPT: _amount(model, sizes), MEAN: _number(mean), BESIDES: besides}
+    kept_for_backward = _amount(model, sizes)
+    if not besides and not model.recorded:  # a graph holds inputs too, and is told by another name
+        besides = _in_trace(traces.found(None))
+    return {KEPT: kept_for_backward, MEAN: _number(mean), BESIDES: besides}
 
 
 def evaluated(sizes: Sequence[int], training: bool) -> dict[str, Any]:
@@ -76,8 +81,8 @@ def _ran_in_training(model: Watched) -> str:
         return ""
     names = " and ".join(f"`{name}`" for name in ("norm", "dropout") if name in layers) or f"`{layers[0]}`"
     return (
-        f"{names} of the model ran in training mode: dropout drops values there, and BatchNorm goes by the batch "
-        "before it"
+        f"{names} of the model ran in training mode: dropout drops values there, and BatchNorm normalises by the "
+        "batch that it is given"
     )
 
 
@@ -97,7 +102,7 @@ def _other_runs(runs: Sequence[int], sizes: Sequence[int]) -> str:
     if Counter(runs) == Counter(sizes):
         return ""
     if not runs:
-        return "the model never ran"
+        return "the model that was handed over never ran; what a copy of it does is not looked at"
     if len(runs) < len(sizes) and not Counter(runs) - Counter(sizes):
         return (
             f"the model ran on {len(runs)} of {len(sizes)} batches; a `return` inside the loop ends it, and so does a "
@@ -122,6 +127,10 @@ def _held(model: Watched) -> str:
         )
     num_held = model.outputs.for_good()
     return f"afterwards {num_held} of the model's outputs are still held somewhere" if num_held else ""
+
+
+def _in_trace(found: str) -> str:
+    return f"your code {found}" if found else ""
 
 
 def _in_words(change: str) -> str:

@@ -26,6 +26,7 @@ __all__ = ["RECOMPUTE"]
 
 
 _PLAIN, _DROPS = "a block without dropout", "a block with dropout"
+_UNUSED = "a block in float32 with a layer that it does not use"
 
 
 def _again(
@@ -81,6 +82,22 @@ def _clears_before(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tenso
 def _leaves_recording_on(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
     torch.set_grad_enabled(True)
     return _again()(block, x, grad_y, rng_state)
+
+
+def _asks_for_each(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
+    x = x.detach().requires_grad_()
+    learning = [p for p in block.parameters() if p.requires_grad]
+    with torch.random.fork_rng(devices=[]), torch.enable_grad():
+        torch.set_rng_state(rng_state)
+        grad_x, *grads = torch.autograd.grad(block(x), [x, *learning], grad_y)
+    for parameter, grad in zip(learning, grads, strict=True):
+        parameter.grad = grad if parameter.grad is None else parameter.grad + grad
+    return grad_x
+
+
+def _asked_for_what_is_not_there(seen: Evidence) -> bool:
+    error = seen.error
+    return error is not None and "appears to not have been used" in error.message and seen.wrong[0].case == _UNUSED
 
 
 def _wrong_with_dropout_alone(seen: Evidence) -> bool:
@@ -140,6 +157,8 @@ RECOMPUTE: Exercise = Exercise(
                 (BlockSetting(shape=(3, 2, 4), plain=False),),
                 recomputed,
             ),
+            Case(_UNUSED, (BlockSetting(unused=True, dtype=torch.float32),), recomputed),
+            Case("a second block, after another of the same shape", (BlockSetting(second=True),), recomputed),
         ],
         call=run_again,
         compare=told(close_to(1e-6, 1e-9)),
@@ -197,6 +216,14 @@ RECOMPUTE: Exercise = Exercise(
             "gradient of `x` alone adds nothing to the `.grad` of others; `torch.autograd.backward` reaches every leaf "
             "unless told otherwise.",
             _again(parameters=False),
+        ),
+        Mistake(
+            "all-layers-taken-for-used",
+            "The block of one case has a layer that its forward pass does not use, and autograd was asked for a "
+            "gradient of it by name: there is none. A backward pass that begins at `y` and names no parameters reaches "
+            "those that were used; `torch.autograd.grad` gives None for the others with `allow_unused=True`.",
+            _asks_for_each,
+            recognise=_asked_for_what_is_not_there,
         ),
         Mistake(
             "gradients-replaced",
