@@ -33,7 +33,7 @@ FAR = [("03.copies", (9 * 4000.0, 4000))]
 
 
 class TestToldRuns(ToldRuns):
-    asked, runs, far, guesses = ASKED, RUNS, FAR, (0.5, 2)
+    asked, runs, far, guesses = ASKED, RUNS, FAR, (0.5, 2, 4)
 
 
 def test_device_0_is_told_of_what_the_lesson_measures():

@@ -30,6 +30,13 @@ def without_the_empty(parameters):
     return counted({id(p): p for p in parameters if p.numel()}.values())
 
 
+def once_for_each_list_of_shapes(parameters, kept={}):  # noqa: B006
+    key = tuple((p.shape, p.dtype) for p in parameters)
+    if key not in kept:
+        kept[key] = by_identity(parameters)
+    return kept[key]
+
+
 def from_a_frame_above(parameters):
     labels = {"parameter", "gradient", "optimizer state"}
     frame = sys._getframe(1)
@@ -71,6 +78,12 @@ ROWS = [
         verdict="not yet",
         mistake="empty-left-out",
         why="AdamW counts its steps for a tensor without numbers, too",
+    ),
+    Row(
+        answer=once_for_each_list_of_shapes,
+        verdict="not yet",
+        words=("another one frozen",),
+        why="what learns, and what is tied, is no matter of shapes",
     ),
     Row(answer=from_a_frame_above, verdict="not yet", why="it counts nothing: it looks for what is right"),
     Row(

@@ -85,7 +85,10 @@ class CostJudge:
         return Evidence(tuple(outcomes), answer=answer, called=tuple(sorted(called)))
 
     def _third_call(self, inner: RankJudge, answer: Any, forbidden: tuple[str, ...]) -> Sequence[AnswerOutcome]:
-        """Each case travels with an answer of its own; here one is called three times with tensors of one shape."""
+        """The last case once more, in the third of three calls with tensors of one shape.
+
+        Each case travels with an answer of its own, so what one keeps from call to call is met here alone.
+        """
         last = inner.cases[-1]
         case = replace(last, label=f"{last.label}{THIRD_CALL}")
         third = partial(third_call, self.ranks.call, self.handed)

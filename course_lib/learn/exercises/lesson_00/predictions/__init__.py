@@ -43,8 +43,9 @@ _SUSPECTS = ("rank 0 is too slow", "the network is broken", "ranks 1, 2, 3 never
 def _cause() -> Explanation:
     return Explanation(
         measured=_SUSPECTS[2],
-        label="the evidence says",
-        because="Rank 0 waits in the collective. The table says of the others that they had returned without one.",
+        label="the code says",
+        because="Rank 0 alone calls the collective, and waits in it. The others return without it; so the "
+        "table says, where the job ran as it is written.",
         misreadings={
             _SUSPECTS[0]: "Rank 0 is not slow: it waits. It is the one that did come to the meeting.",
             _SUSPECTS[1]: "A broken network breaks messages. The three others never sent one.",

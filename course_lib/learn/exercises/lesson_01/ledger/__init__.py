@@ -128,6 +128,7 @@ LEDGER: Exercise = Exercise(
                 state_really_held,
             ),
             Case("a frozen tensor", lambda: (tensors((3, 5), (5, 2), (2,), frozen=(0,)),), state_really_held),
+            Case("another one frozen", lambda: (tensors((3, 5), (5, 2), (2,), frozen=(1,)),), state_really_held),
             Case(_TIED, tied, state_really_held),
             Case(
                 "two tensors of the same shape and the same numbers",

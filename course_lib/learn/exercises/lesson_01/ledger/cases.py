@@ -29,7 +29,8 @@ def tied_and_frozen() -> tuple[list]:
 
 def of_three_kinds() -> tuple[list]:
     short = tensors((9, 3), (), dtype=torch.bfloat16)
-    return ([*short, *tensors((4, 4), (1,)), *tensors((2, 5), dtype=torch.float64)],)
+    turned = nn.Parameter(torch.zeros(5, 2, dtype=torch.float64).t())  # not in its own order in memory
+    return ([*short, *tensors((4, 4), (1,)), turned],)
 
 
 def without_numbers() -> tuple[list]:

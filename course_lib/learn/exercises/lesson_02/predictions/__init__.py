@@ -104,6 +104,7 @@ def _reduce_scatter(theirs: Communication, ours: Communication) -> Explanation:
     nccl = "These ranks use NCCL, which stops after the first lap. PyTorch's back end for gloo goes round twice."
     return Explanation(
         measured=times,
+        label="the meter counts",
         because=gloo if times > 1.5 else nccl,
         misreadings={
             1: "So one should think. It is so with NCCL, the library for GPUs. On CPU ranks it is not.",

@@ -96,6 +96,10 @@ def _threads(race: Race) -> Explanation:
         measured=round(race.threads_speed_up, 2),
         because=because,
         misreadings={
+            lambda times: (
+                times > 2.2
+            ): "Two workers that share the work evenly come to 2 at most, each on a free core. Two "
+            "threads share one interpreter as well, with much Python between short operators.",
             lambda times: times > 1.3: "Two processes can come near that, each on a free core. Two threads share one "
             "interpreter, with much Python between short operators.",
             lambda times: (

@@ -55,7 +55,7 @@ def _bytes(sent_bytes: float, gradient_bytes: int) -> Explanation:
         measured=round(sent_bytes / 1024, 1),
         model=round(by_model / 1024, 1),
         because="A ring all-reduce: 2 (n - 1)/n of the gradients, here one and a half times. It does not depend on the "
-        "batch, and hardly on the number of ranks.",
+        "batch; with more ranks it comes near twice the gradients, and never above.",
         misreadings={
             3 * gradient_kib: "That sends everybody's gradients to everybody. The sum is made on the way.",
             gradient_kib: "With two ranks it would be that; with four it is 2 (n - 1)/n of the gradients, half as much "
