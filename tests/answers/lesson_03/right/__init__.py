@@ -204,6 +204,13 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 
 MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "03.load": {
+        "fails-where-nothing-is-to-do": "no model of the lesson is without weights, and a file without any fits none",
+        "only-contiguous": "what is saved lies in memory in its own order, as `state_dict` gives it here",
+        "only-without-requires-grad": "what `state_dict` gives asks for no gradient, unless told otherwise",
+        "float64-inside": "what was widened is narrowed as it is copied into the model: the same numbers arrive",
+        "loses-the-text-of-errors": "the text asks for an error where something does not fit, and not for its words",
+    },
     "03.threads": {
         "fails-where-nothing-is-to-do": "neither the text nor a cell calls it without modules, and a pool of no "
         "threads is no pool",

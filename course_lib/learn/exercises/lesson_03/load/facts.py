@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import PARTS, Kept
 
 __all__ = ["LEFT_ALONE", "LOADS", "WENT_THROUGH", "State", "expected_facts", "facts_of"]
@@ -24,6 +25,7 @@ _NAMES, _SAVED, _REST = (
     "the saved dictionary afterwards",
     "the rest of the model",
 )
+_BESIDES, _NOTHING = "what your code does besides", "nothing"
 _AS_IT_WAS, _LONGEST = "as it was", 200  # characters of an error that are shown
 
 
@@ -145,7 +147,8 @@ def facts_of(answer: Callable[..., Any], kind: str, wrapped: bool, damage: str) 
     model, saved = _MODELS[kind](), _saved(kind, wrapped, damage)
     own, names = [*model.parameters(), *model.buffers()], list(model.state_dict())
     parts, kept = Kept(ignore=("weights", "buffers"), model=model), Kept(saved=saved)
-    order, ended = list(saved), WENT_THROUGH
+    order, ended, traces = list(saved), WENT_THROUGH, Traces((saved,))
+    grads = [parameter.grad for parameter in model.parameters()]
     values = Kept(model=model, ignore=[part for part in PARTS if part not in ("weights", "buffers")])
     try:
         answer(model, saved)
@@ -157,11 +160,14 @@ def facts_of(answer: Callable[..., Any], kind: str, wrapped: bool, damage: str) 
     facts = {LOADS: ended, _NAMES: list(model.state_dict())}
     changed = kept.changes() or ("" if order == list(saved) else "its names stand in another order")
     facts |= {_SAVED: changed or _AS_IT_WAS, _REST: parts.changes() or _AS_IT_WAS}
+    facts[_BESIDES] = traces.found(None) or _NOTHING
     if not damage and list(model.state_dict()) == names:
         right = _saved(kind, False, "")
         loaded = [name for name, tensor in model.state_dict().items() if torch.equal(tensor, right[name])]
         facts[_VALUES] = f"{len(loaded)} of {len(names)}"
         facts[_TENSORS] = _tensors(model, own, saved)
+        if any(p.grad is not grad for p, grad in zip(model.parameters(), grads, strict=True)):
+            facts[_REST] = "the .grad of a parameter is another tensor than before"
     return facts
 
 
@@ -182,5 +188,6 @@ def expected_facts(kind: str, wrapped: bool, damage: str) -> dict[str, Any]:
         _NAMES: names,
         _SAVED: _AS_IT_WAS,
         _REST: _AS_IT_WAS,
+        _BESIDES: _NOTHING,
     }
     return facts if damage else {**facts, _VALUES: f"{len(names)} of {len(names)}", _TENSORS: "its own"}
