@@ -384,6 +384,7 @@ def mended_load(files, num_ranks):
     Returns for each rank that loads all of its numbers, in a row.
     """
     ### BEGIN SOLUTION
+    ### STUB raise NotImplementedError("Your turn: take this line out, and mend those below")
     ### STUB numbers = torch.cat([shard.flatten() for shards in files for shard in shards.values()])
     ### STUB return numbers.chunk(num_ranks)
     wholes = [torch.cat([shards[name] for shards in files]) for name in files[0]]
@@ -392,8 +393,16 @@ def mended_load(files, num_ranks):
     ### END SOLUTION
 
 
-evidence_of_order(mended_load)
-print_losses(mended_load)
+# %%
+load_verdict = check("05.load", mended_load)
+
+# %%
+# hint("05.load")
+
+# %%
+right_load = mended_load if load_verdict.passed else colleagues_load
+evidence_of_order(right_load)
+print_losses(right_load)
 
 # %% [markdown]
 # When four ranks and two print one and the same loss, you have it. Still every rank reads everything, sizes must
@@ -612,16 +621,24 @@ for library in (by_fully_shard, by_the_course):
 def mended_units(model):
     """Units of a tied transformer: a list of modules is one unit."""
     ### BEGIN SOLUTION
+    ### STUB raise NotImplementedError("Your turn: take this line out, and mend the one below")
     ### STUB return [model.stem, model.head, *model.blocks]
     return [[model.stem, model.head], *model.blocks]
     ### END SOLUTION
 
 
 # %%
+wrapped_verdict = check("05.wrapped", mended_units)
+
+# %%
+# hint("05.wrapped")
+
+# %%
+right_units = mended_units if wrapped_verdict.passed else colleagues_units
 on_one_device = one.run(tied_job, in_one_piece)[0][0]
 for library in (by_fully_shard, by_the_course):
     try:
-        losses = two.run(library, mended_units)[0]
+        losses = two.run(library, right_units)[0]
         alike = agree(losses, on_one_device, within=1e-4)
         print(f"{library.__name__}: the losses of one device, to within 1e-4: {alike}")
     except RankError:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from answers.lesson_05.right import clip, optimizer, orders, unit
+from answers.lesson_05.right import clip, layer, load, optimizer, orders, unit, wrapped
 
 __all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
     "05.optimizer": optimizer.ANSWERS,
     "05.unit": unit.UNITS,
+    "05.layer": layer.ANSWERS,
     "05.order": orders.ALL,
     "05.clip": clip.ANSWERS,
+    "05.load": load.ANSWERS,
+    "05.wrapped": wrapped.ANSWERS,
 }
 
 _CPU = "On ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it."

@@ -19,7 +19,7 @@ from course_lib.parallel.collectives.dim_collectives import start_all_gather
 from course_lib.parallel.collectives.lean_reduce_scatter import start_lean_reduce_scatter
 from course_lib.parallel.collectives.members import Members
 
-__all__ = ["UNITS"]
+__all__ = ["UNITS", "UnitEmptied", "UnitOfLists", "UnitPackedAway"]
 
 
 class UnitOfLists(Function):

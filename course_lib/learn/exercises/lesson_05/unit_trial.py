@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_05.unit.cases import (
+from course_lib.learn.exercises.lesson_05.unit_cases import (
     BACKWARD_NEEDS,
     FORWARD_NEEDS,
+    ROW,
     ROWS,
     TWICE,
     UnitStart,
@@ -24,7 +25,7 @@ from course_lib.learn.exercises.lesson_05.unit.cases import (
     start,
     use,
 )
-from course_lib.learn.exercises.lesson_05.unit.memory import Left, left_in_memory
+from course_lib.learn.exercises.lesson_05.unit_memory import Left, left_in_memory
 from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Several, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import CALLED, OUTPUT, in_words, leaf, manners_of, ring_bytes
 from course_lib.meter import Call
@@ -48,13 +49,17 @@ def trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
     shards = start(kind, me.rank, me.world_size, 1).shards
     size_bytes = sum(shard.nbytes for shard in shards.values()) * (2 if kind == TWICE else 1)
     half_bytes = (me.world_size - 1) * size_bytes  # what a ring sends of an all-gather, and of a reduce-scatter
+    left = Left() if any(isinstance(one, str) for one in seen.gradients.values()) else _memory(answer, me, kind)
+    backward = _in_words(seen.backward, BACKWARD_NEEDS, 2 * half_bytes)
+    if left == Left() and kind != ROW and _brings_half(seen.backward, 2 if kind == TWICE else 1, half_bytes):
+        backward = in_words(seen.backward)
     return reported_of(
         seen.outputs,
         seen.gradients,
         _in_words(seen.forward, FORWARD_NEEDS, half_bytes),
-        _in_words(seen.backward, BACKWARD_NEEDS, 2 * half_bytes),
+        backward,
         manners_of(seen),
-        Left() if any(isinstance(one, str) for one in seen.gradients.values()) else _memory(answer, me, kind),
+        left,
         overwritten[0] if overwritten else AS_IT_WAS,
     )
 
@@ -62,6 +67,12 @@ def trial(answer: Any, me: Rank, kind: str) -> dict[str, Any]:
 def _in_words(calls: Sequence[Call], needed: str, most_bytes: int) -> str:
     sent = ring_bytes(calls)
     return needed if calls and sent is not None and sent <= most_bytes else in_words(calls)
+
+
+def _brings_half(calls: Sequence[Call], num_uses: int, half_bytes: int) -> bool:
+    """One call a use, of no more than that: it brings the rows or the sum, and an input that learns takes both."""
+    sent = ring_bytes(calls)
+    return sent is not None and len(calls) <= num_uses and sent <= half_bytes
 
 
 def _step(answer: Any, me: Rank, kind: str, overwritten: list[str], number: int) -> StepSeen:
