@@ -513,14 +513,18 @@ def mended_loss(model, tokens, length=32):
 
 
 # %%
-old_loss, _, _ = first_step(colleagues_loss, colleagues_config())
-### BEGIN SOLUTION
-### STUB loss_of = colleagues_loss  # mended_loss, once it is written
-loss_of = mended_loss
-### END SOLUTION
-new_loss, forward_bytes, peak = first_step(loss_of, colleagues_config())
-print(f"the same loss, to within 1e-5: {agree(new_loss, old_loss, within=1e-5)}; room {bytes_text(ROOM)}")
-print(f"before backward {bytes_text(forward_bytes)}, at the fullest {bytes_text(peak)}")
+loss_verdict = check("11.loss", mended_loss)
+
+# %%
+# hint("11.loss")
+
+# %%
+if loss_verdict.passed:
+    old_loss, _, _ = first_step(colleagues_loss, colleagues_config())
+    new_loss, forward_bytes, peak = first_step(mended_loss, colleagues_config())
+    same = agree(new_loss, old_loss, within=1e-5)
+    print(f"the same loss, to within 1e-5: {same}; room {bytes_text(ROOM)}")
+    print(f"before backward {bytes_text(forward_bytes)}, at the fullest {bytes_text(peak)}")
 
 # %% [markdown]
 # <!-- word: chunked cross-entropy | also: fused linear cross-entropy, chunked loss -->

@@ -3,10 +3,11 @@
 from course_lib.learn.exercises.lesson_11.cheapest import CHEAPEST
 from course_lib.learn.exercises.lesson_11.exposed import EXPOSED
 from course_lib.learn.exercises.lesson_11.fits import FITS_EXERCISE
+from course_lib.learn.exercises.lesson_11.loss import LOSS
 from course_lib.learn.exercises.lesson_11.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_11.quiz import QUIZ
 from course_lib.learn.exercises.lesson_11.step import STEP
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (FITS_EXERCISE, STEP, EXPOSED, CHEAPEST)
+EXERCISES = (FITS_EXERCISE, LOSS, STEP, EXPOSED, CHEAPEST)
