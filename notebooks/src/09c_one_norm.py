@@ -531,12 +531,20 @@ reveal("09.swapped")
 def mended_file(rank, old, new):
     """The number of the file that this rank of the new mesh reads; the old mesh wrote it."""
     ### BEGIN SOLUTION
+    ### STUB raise NotImplementedError("Your turn: take this line out, and mend the one below")
     ### STUB return rank
     return old.rank_at(**new.coordinates(rank))
     ### END SOLUTION
 
 
-print_losses(mended_file)
+# %%
+file_verdict = check("09.file", mended_file)
+
+# %%
+# hint("09.file")
+
+# %%
+print_losses(mended_file if file_verdict.passed else colleagues_file)
 
 # %% [markdown]
 # When both meshes print the loss that was saved, you have it. On `dp_shard=4` no function of this kind can help: no
