@@ -251,7 +251,7 @@ cut_verdict = check("06.cut", cut_evenly)
 
 # %%
 if cut_verdict.passed:
-    print("by memory, in 2, 3 and 4 parts:", [cut_evenly(costs["memory"], n) for n in [2, 3, 4]])
+    print("by memory, in 2, 3 and 4 parts:", [list(cut_evenly(costs["memory"], n)) for n in [2, 3, 4]])
 
 # %% [markdown]
 # Trying everything is quick for thirteen pieces and three cuts, and hopeless for a hundred pieces and sixteen stages.

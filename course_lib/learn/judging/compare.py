@@ -73,7 +73,15 @@ def _difference(expected: Any, got: Any, relative: float, absolute: float) -> st
 
 
 def _plain(expected: Any, got: Any) -> str:
-    return f"expected {short(expected)}, got {short(got)}"
+    want, have = short(_rounded(expected)), short(_rounded(got))
+    if want == have:  # then they differ in what rounding takes away
+        want, have = short(expected), short(got)
+    return f"expected {want}, got {have}"
+
+
+def _rounded(value: Any) -> Any:
+    """A float to twelve digits: what an addition has left in the last ones is no part of an expected value."""
+    return float(f"{value:.12g}") if isinstance(value, float) and math.isfinite(value) else value
 
 
 def _number_difference(expected: Any, got: Any, relative: float, absolute: float) -> str:

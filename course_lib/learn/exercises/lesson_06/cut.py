@@ -31,6 +31,8 @@ _ROWS = (  # a label, what the pieces cost, and how many parts
     ("a long light start, 2 parts", [1, 1, 1, 1, 1, 1, 1, 1, 9], 2),
     ("bytes, 5 parts", [1792, 147456, 131072, 73728, 524288, 1180160, 262144, 2359808, 20490, 4096, 999], 5),
     ("a heavy middle, 5 parts", [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8], 5),
+    # The best is 600, and the next best cuts have 603 and 604: a limit that is nearly right is not enough.
+    ("four hundred pieces, 2 parts", [1 + i % 3 for i in range(300)] + [4 + i % 5 for i in range(100)], 2),
     # One best cut among 23,751: a search by chance misses it, a look at all of them finds it in a tenth of a second.
     ("thirty pieces, 5 parts", [(7 * i * i + 3 * i) % 23 + 1 for i in range(30)], 5),
     ("all costs nothing, 2 parts", [0, 0, 0], 2),
@@ -65,8 +67,7 @@ def _compare(expected: Any, got: Any) -> str:
         return difference(_sizes(expected) or expected, _sizes(got) or got)
     costs, num_parts, sizes = expected["costs"], expected["parts"], _sizes(got)
     if sizes is None:
-        came = got if isinstance(got, _Came) else short(got)
-        return f"expected a list of {num_parts} whole numbers, how many pieces each part gets; got {came}"
+        return f"expected a list of {num_parts} whole numbers, how many pieces each part gets; got {short(got)}"
     if len(sizes) != num_parts or sum(sizes) != len(costs) or min(sizes) < 1:
         return f"{sizes} does not share {len(costs)} pieces out to {num_parts} parts of at least one"
     loads = _loads(costs, sizes)
@@ -75,25 +76,19 @@ def _compare(expected: Any, got: Any) -> str:
     return f"costs {costs} cut as {sizes} give parts of {_in_short(loads)}; the largest can be {expected['largest']:g}"
 
 
-class _Came(str):
-    """What an answer gave in place of a list, in words: "a generator"."""
-
-
-def _as_it_came(judge: Judge) -> Judge:
-    """The judge, told of an answer that gives a generator: it would take its items for a list."""
+def _items_asked_for(judge: Judge) -> Judge:
+    """The judge, which asks an answer that is an iterator for its items, as ``list`` does."""
 
     def judged(answer: Any, forbidden: tuple[str, ...] = ()) -> Evidence:
         if not callable(answer):
             return judge(answer, forbidden)
 
         @functools.wraps(answer, updated=())
-        def held(*args: Any) -> Any:
-            got = answer(*args)
-            return (
-                _Came(f"a {type(got).__name__}, which can be gone through once") if isinstance(got, Iterator) else got
-            )
+        def listed(costs: Costs, num_parts: int) -> Any:
+            got = answer(costs, num_parts)
+            return list(itertools.islice(got, len(costs) + 1)) if isinstance(got, Iterator) else got
 
-        return dataclasses.replace(judge(held, forbidden), answer=answer)
+        return dataclasses.replace(judge(listed, forbidden), answer=answer)
 
     vars(judged).update(vars(judge), judge=judge)
     return judged
@@ -176,7 +171,7 @@ def _loses_pieces(outcome: AnswerOutcome) -> bool:
 CUT = Exercise(
     name="06.cut",
     title="Where to cut",
-    judge=_as_it_came(
+    judge=_items_asked_for(
         by_cases_apart([Case(label, (costs, num_parts), _right) for label, costs, num_parts in _ROWS], compare=_compare)
     ),
     mistakes=(
@@ -257,5 +252,6 @@ CUT = Exercise(
     ),
     forbidden=("course_lib.parallel.model.split_evenly",),
     forbidden_example=lambda costs, num_parts: [len(part) for part in split_evenly(costs, num_parts)],
+    may_yield=True,
     passed="No cut has a smaller largest part, in any of the rows that were tried.",
 )

@@ -132,8 +132,8 @@ def fault_in(words: Sequence[str], num_units: int, most_whole: int) -> str:
         takes, shortest = step_time(words, gather), step_time(right, gather)
         if takes > shortest + 1e-9:
             return (
-                f"if an all-gather takes {gather:g} times as long as a forward, the step takes {takes:g} forwards, "
-                f"and {shortest:g} would do"
+                f"if an all-gather takes {gather:g} times as long as a forward, and a backward {_BACKWARD:g} times, "
+                f"the step takes {takes:g} forwards, and {shortest:g} would do"
             )
     return ""
 

@@ -119,6 +119,7 @@ class _Run:
         self.inputs: dict[int, tuple[Tensor, Tensor]] = {}
         self.laters: dict[int, Callable[[], Any]] = {}
         self.work = {"I": 0, "W": 0}
+        self.recorded = 0  # of the first halves: a forward, for whoever asks autograd for one gradient alone
         self.untouched_stub: Any = None
 
     def first(self, i: int) -> bool:
@@ -127,6 +128,7 @@ class _Run:
         with Products() as products:
             made = self.answer(*self.inputs[i], self.weights[i % self.plan.num_layers])
         self.work["I"] += products.multiplications
+        self.recorded += products.recorded
         if made is ...:
             self.untouched_stub = ...
             return False
@@ -208,7 +210,7 @@ class _Run:
         needed, (first, second) = self.plan.multiplications(), self.work.values()
         if self.seen.stays or self.plan.num_samples == 1 or EARLY in self.seen.notes:
             return
-        if first > _ENOUGH * needed:
+        if first - min(self.recorded, needed) > _ENOUGH * needed:
             self.seen.costs.append(f"the first half multiplies {first} numbers, where its gradient takes {needed}")
         if second > _ENOUGH * needed:
             self.seen.costs.append(f"`later()` multiplies {second} numbers, where its gradient takes {needed}")

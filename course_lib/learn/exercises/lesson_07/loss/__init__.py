@@ -20,6 +20,7 @@ _BATCHES = {
     "16 samples in 4 pieces": Batch((4,) * 4, 5),
     "10 in 4, 4 and 2": Batch((4, 4, 2), 3),
     "6 in 3, 2 and 1, all forwards first": Batch((3, 2, 1), 7, backwards_last=True),
+    "12 in 5, 5 and 2, of many classes": Batch((5, 5, 2), 41),
     "7 in 4 and 3, with outputs of a thousand": Batch((4, 3), 4, scale=LARGE),
 }
 _close = close_to(1e-9, 1e-12)

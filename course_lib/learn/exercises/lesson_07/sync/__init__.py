@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.sync import wrong_answers
@@ -16,7 +18,11 @@ from course_lib.learn.judging.judge import by_trial
 __all__ = ["SYNC"]
 
 _ROOM = 1.6  # an all-reduce in two halves, a reduce and a broadcast, a loss that travels along: all of these pass
-_close = close_to(1e-9, 1e-12)
+_exact, _rounded = close_to(1e-9, 1e-12), close_to(1e-4, 1e-6)
+
+
+def _close(want: Any, have: Any) -> str:
+    return (_rounded if want.dtype == torch.float32 else _exact)(want, have)
 
 
 def _compare(right: Any, got: Any) -> str:
@@ -181,6 +187,15 @@ SYNC = Exercise(
             _everywhere(_one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches + 1)),
         ),
         Mistake(
+            "in-longer-numbers",
+            "The gradients are right. In a model of float64 as many bytes travel as its gradients have, and in one of "
+            "float32 twice as many: there they travel in a longer type than their own.",
+            wrong_answers.in_float64,
+            _everywhere(
+                _one_step, _are("gradients"), _sent(lambda right: 2.0 if right.layout.dtype == torch.float32 else 1.0)
+            ),
+        ),
+        Mistake(
             "too-early",
             "You average before `step()`. There is nothing in the gradients yet; each pipeline then keeps those of its "
             "own part of the batch.",
@@ -246,6 +261,6 @@ SYNC = Exercise(
         "torch.nn.parallel.DistributedDataParallel",
     ),
     forbidden_example=wrong_answers.by_the_library,
-    passed="The gradients of the whole batch on every rank, and they travelled once, however many micro-batches "
-    "there are.",
+    passed="The gradients of the whole batch on every rank, in float64 and in float32. For them no rank sent much more "
+    "than if each had handed its own to every other rank of its group once, whether there was one micro-batch or four.",
 )

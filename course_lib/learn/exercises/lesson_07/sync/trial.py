@@ -34,6 +34,7 @@ class SyncLayout:
     num_micro_batches: int
     num_samples: int  # of each pipeline
     is_slow: bool = False  # one pipeline after the other is late
+    dtype: torch.dtype = torch.float64
 
     @property
     def world_size(self) -> int:
@@ -54,18 +55,18 @@ class SyncLayout:
         """All of one shape, with other weights: two layers that share a weight, and a BatchNorm between them."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(7)
-            return [_stage() for _ in range(self.num_stages)]
+            return [_stage().to(self.dtype) for _ in range(self.num_stages)]
 
     def batch(self, pipeline: int, number: int) -> tuple[Tensor, Tensor]:
         made = torch.Generator().manual_seed(10 * pipeline + number)
         shape = self.num_samples, _WIDTH
-        x, y = (torch.randn(shape, generator=made, dtype=torch.float64) for _ in range(2))
+        x, y = (torch.randn(shape, generator=made, dtype=torch.float64).to(self.dtype) for _ in range(2))
         return (1 + pipeline) * x, y
 
 
 LAYOUTS = {
     "two pipelines of two stages, four micro-batches": SyncLayout(2, 2, 4, 9),
-    "two pipelines of one stage, one micro-batch": SyncLayout(2, 1, 1, 5, is_slow=True),
+    "two pipelines of one stage in float32, one micro-batch": SyncLayout(2, 1, 1, 5, is_slow=True, dtype=torch.float32),
     "three pipelines of one stage, two micro-batches": SyncLayout(3, 1, 2, 5),
     "five pipelines of one stage, three micro-batches": SyncLayout(5, 1, 3, 8),
 }
@@ -74,7 +75,7 @@ LAYOUTS = {
 def _stage() -> nn.Module:
     first, second = nn.Linear(_WIDTH, _WIDTH, bias=False), nn.Linear(_WIDTH, _WIDTH)
     second.weight = first.weight
-    return nn.Sequential(first, nn.BatchNorm1d(_WIDTH), nn.Tanh(), second).double()
+    return nn.Sequential(first, nn.BatchNorm1d(_WIDTH), nn.Tanh(), second)
 
 
 @dataclass
@@ -141,9 +142,6 @@ def try_step(answer: Answer, me: Rank, layout: SyncLayout) -> SyncSeen:
     """Two batches; the answer takes the step of each and does what belongs to it."""
     seen = SyncSeen()
     stage = layout.place(me.rank)[1]
-    groups: list[Any] = [dist.group.WORLD]
-    if layout.num_stages > 1:  # every rank makes all groups
-        groups = [dist.new_group(layout.same_stage(each)) for each in range(layout.num_stages)]
     model = Pipeline(
         me,
         layout.stages(),
@@ -154,7 +152,13 @@ def try_step(answer: Answer, me: Rank, layout: SyncLayout) -> SyncSeen:
     for number in range(_BATCHES):
         for parameter in model.parameters():
             parameter.grad = None
-        if not _one_batch(answer, model, groups[stage], layout, number, seen):
+        groups: list[Any] = [dist.group.WORLD]
+        if layout.num_stages > 1:  # every rank makes all groups, for each batch anew
+            groups = [dist.new_group(layout.same_stage(each)) for each in range(layout.num_stages)]
+        goes_on = _one_batch(answer, model, groups[stage], layout, number, seen)
+        if layout.num_stages > 1:
+            dist.destroy_process_group(groups[stage])
+        if not goes_on:
             break
     return seen
 

@@ -15,6 +15,7 @@ __all__ = [
     "by_all_ranks",
     "by_the_library",
     "by_two",
+    "in_float64",
     "never_waits",
     "no_step",
     "not_at_all",
@@ -79,6 +80,15 @@ def never_waits(model: Any, group: Any, step: Callable[[], Any]) -> None:
     step()
     for gradient in _gradients(model):
         dist.all_reduce(gradient, op=dist.ReduceOp.AVG, group=group, async_op=True)
+
+
+def in_float64(model: Any, group: Any, step: Callable[[], Any]) -> None:
+    """As many bytes as in float32, twice over."""
+    step()
+    for gradient in _gradients(model):
+        wide = gradient.double()
+        _reduce_all([wide], group)
+        gradient.copy_(wide)
 
 
 def by_the_library(model: Any, group: Any, step: Callable[[], Any]) -> None:

@@ -25,7 +25,7 @@ from course_lib.learn.exercises.lesson_08.tries import (
     weighted_sum,
 )
 
-__all__ = ["CASES", "LIBRARY", "TABLE", "trial"]
+__all__ = ["CASES", "LIBRARY", "TABLE", "sizes_of_case", "trial"]
 
 LIBRARY = "course_lib.parallel.tensor.vocabulary.VocabParallelEmbedding"
 TABLE = "table"
@@ -88,6 +88,12 @@ def _right(kind: _Kind) -> Callable[[int, int], dict[str, Any]]:
         return reported(output.detach(), {TABLE: gradient}, all_reduce_of(_num_summed(kind)), NOTHING)
 
     return expected
+
+
+def sizes_of_case(case: str) -> tuple[int, int]:
+    """Bytes of one rank's table, and of one rank's vectors, in the case of an outcome."""
+    kind = next(kind for kind in _KINDS if kind.label in case)
+    return 8 * kind.tokens_a_rank * kind.width, 8 * _num_summed(kind)
 
 
 def _num_summed(kind: _Kind) -> int:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
-from course_lib.learn.exercises.lesson_08.embedding.cases import TABLE
+from course_lib.learn.exercises.lesson_08.embedding.cases import TABLE, sizes_of_case
 from course_lib.learn.exercises.lesson_08.embedding.wrong_answers import (
     by_place,
     by_remainder,
     by_token_number,
     everybody,
+    gathered_and_summed,
     gathers_the_table,
     keep,
     largest_of_all,
@@ -28,9 +31,12 @@ def _is_out_of_bounds(evidence: Evidence) -> bool:
     return error is not None and any(words in error.message for words in ("index out of range", "out of bounds"))
 
 
-def _sends_the_table(evidence: Evidence) -> bool:
-    """All numbers are right, and something was gathered."""
-    return all(differs_in(o, FORWARD) and "all_gather" in o.got[FORWARD] for o in evidence.wrong)
+def _gathers(which: int) -> Callable[[Evidence], bool]:
+    """All numbers are right, and what was gathered has the size of a rank's table (0), or of its vectors (1)."""
+    return lambda evidence: all(
+        differs_in(o, FORWARD) and f"all_gather of {sizes_of_case(o.case)[which]} bytes" in o.got[FORWARD]
+        for o in evidence.wrong
+    )
 
 
 MISTAKES = (
@@ -115,7 +121,14 @@ MISTAKES = (
         "The vectors are right, and for them the table travelled: with 50,000 tokens that is the largest matrix of "
         "the model, on every rank. Look up first; then only the vectors of these tokens travel.",
         gathers_the_table,
-        _sends_the_table,
+        _gathers(0),
+    ),
+    Mistake(
+        "gathers-the-vectors",
+        "The vectors are right, and for them each rank handed its own to all others. But of a token one rank has a "
+        "vector, and the others zeros: an all-reduce adds them up on the way, for fewer bytes.",
+        split_embedding(leave=gathered_and_summed),
+        _gathers(1),
     ),
     no_way_back(split_embedding(leave=lambda me, y: all_reduce_identity(me, y).detach()), "output", gradient_of(TABLE)),
 )
