@@ -75,7 +75,8 @@ FAULTS = [
     (RIGHT.replace("F2 B2", "F2 R2 G2 B2"), "it begins 5 all-gathers, and 4 would do"),
     (
         RIGHT.replace("R2 G0 B1", "R2 B1").replace("R1 B0", "R1 G0 B0"),
-        "if an all-gather takes 0.5 times as long as a forward, and a backward 2 times, the step takes 10 forwards, and 9.5 would do",
+        "if an all-gather takes 0.5 times as long as a forward, and a backward 2 times, "
+        "the step takes 10 forwards, and 9.5 would do",
     ),
     (RIGHT, ""),
 ]
