@@ -32,7 +32,7 @@ class _Message:
 
 
 class InFlight(TorchDispatchMode):
-    """While it is entered, sees what is done to tensors of messages on their way; ``seen`` tells of the first.
+    """While it is entered, sees what is done to tensors of messages in flight; ``seen`` tells of the first.
 
     Views are no operations on numbers, and what a back end does inside is not looked at.
     """

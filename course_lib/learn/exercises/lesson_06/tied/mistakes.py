@@ -106,6 +106,7 @@ def adds_before_it_came(me: Any, weight: Any, other: int) -> None:
     works = [dist.irecv(theirs, src=other), dist.isend(weight.grad.clone(), dst=other)]
     weight.grad += theirs
     for work in works:
+        assert work is not None
         work.wait()
 
 
@@ -150,7 +151,7 @@ def _copies(evidence: Evidence) -> Iterator[AnswerOutcome]:
 
 
 def touches_in_flight(evidence: Evidence) -> bool:
-    """Whether a rank was seen to use, or to change, the tensor of a message that was on its way."""
+    """Whether a rank was seen to use, or to change, the tensor of a message in flight."""
     return evidence.error is None and any(one.got[IN_FLIGHT] != NOTHING for one in _copies(evidence))
 
 
