@@ -7,6 +7,8 @@ from answer_table import Row
 
 from course_lib.parallel.collectives import split_sizes
 
+KEPT = {}
+
 
 def right_holders(mesh, stage_layers, layer, shape, tp_dim, row, column):
     found = []
@@ -46,6 +48,13 @@ def asks_whether_tp_dim(mesh, stage_layers, layer, shape, tp_dim, row, column):
     return right_holders(mesh, stage_layers, layer, shape, tp_dim if tp_dim else None, row, column)
 
 
+def kept_without_the_shape(mesh, stage_layers, layer, shape, tp_dim, row, column):
+    key = mesh, layer, row, column
+    if key not in KEPT:
+        KEPT[key] = right_holders(mesh, stage_layers, layer, shape, tp_dim, row, column)
+    return KEPT[key]
+
+
 def gives_a_set(mesh, stage_layers, layer, shape, tp_dim, row, column):
     return set(right_holders(mesh, stage_layers, layer, shape, tp_dim, row, column))
 
@@ -73,6 +82,12 @@ ROWS = [
         verdict="not yet",
         mistake="zero-is-false",
         why="dim 0 is a dim, and to `if` it is false",
+    ),
+    Row(
+        answer=kept_without_the_shape,
+        verdict="not yet",
+        why="the same place in another matrix is with other ranks",
+        words=("(8, 10)",),
     ),
     Row(answer=gives_a_set, verdict="not yet", why="a list in rising order is asked for", words=("a list in rising",)),
     Row(answer=empties_the_stages, verdict="not yet", why="the stages are the caller's", words=("`stage_layers`",)),

@@ -96,6 +96,7 @@ _CASES = (
     _case(Mesh.of(dp_shard=4), _ONE, 0, (5, 4), None, 4, 0),  # 2, 2, 1, 0
     _case(Mesh.of(dp_shard=4, tp=2), _ONE, 0, (6, 4), None, 2, 0),  # 2, 2, 2, 0
     _case(Mesh.of(dp_shard=2, tp=4), _ONE, 3, (10, 8), 0, 5, 2),  # 3, 3, 2, 2 of the rows
+    _case(Mesh.of(dp_shard=2, tp=4), _ONE, 3, (8, 10), 1, 5, 2),  # the same place, of another matrix
     _case(Mesh.of(dp_shard=2, tp=4), _ONE, 3, (10, 8), 0, 7, 2),
     _case(Mesh.of(dp_shard=2, tp=4), _ONE, 3, (8, 10), 1, 2, 6),
     _case(Mesh.of(dp_shard=2, tp=2), _ONE, 1, (8, 4), 0, 2, 1),  # a slice of 4 rows: 2, 2

@@ -34,7 +34,7 @@ JOIN = Exercise(
     name="10.join",
     title="Two partial results, joined",
     judge=_ThenInOtherForms(),
-    mistakes=mistakes.MISTAKES + slips.MISTAKES,
+    mistakes=(slips.KEPT, *mistakes.MISTAKES, *slips.MISTAKES),
     hints=(
         "exp(lse) is the sum by which a side's output was divided. What are the two sums together, and what share of "
         "that has each side? Then: which of these steps cannot be done with an lse of 1000?",

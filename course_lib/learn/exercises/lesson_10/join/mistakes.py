@@ -131,28 +131,7 @@ def _gives_one_tensor(evidence: Evidence) -> bool:
     return all(isinstance(outcome.got, torch.Tensor) for outcome in evidence.outcomes)
 
 
-def _gives_an_earlier_result(evidence: Evidence) -> bool:
-    """Some wrong pair is, number by number, one that an earlier call gave."""
-    pairs = [one for one in evidence.outcomes if one.error is None and _is_pair_of_tensors(one.got)]
-    return any(
-        not one.right and _is_full(one.got) and all(map(_same, one.got, before.got))
-        for place, one in enumerate(pairs)
-        for before in pairs[:place]
-    )
-
-
-def _is_full(pair: Any) -> bool:
-    return all(bool(one.numel() and one.isfinite().all()) for one in pair)
-
-
 MISTAKES = (
-    Mistake(
-        "gives-an-earlier-result",
-        "What came is, number by number, what an earlier call gave, whose numbers were others. Something is kept from "
-        "one call to the next, in a list, a dictionary or a default argument: compute it anew in each call.",
-        wrong_answers.kept_by_shape,
-        _gives_an_earlier_result,
-    ),
     Mistake(
         "no-last-dim",
         "A share is a number for each query, (B, H, Q), and an output has K numbers for each, (B, H, Q, K). PyTorch "

@@ -1,15 +1,18 @@
-"""The mistakes of 10.join that other numbers do not show: dtype, layout, gradients, and one buffer for all results."""
+"""The mistakes of 10.join that no single number shows: results that are kept, dtype, layout, gradients."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, equal
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_10.join import wrong_answers
 from course_lib.learn.exercises.lesson_10.join.forms import Said
 from course_lib.learn.exercises.lesson_10.join.labels import Form
 
-__all__ = ["MISTAKES"]
+__all__ = ["KEPT", "MISTAKES"]
 
 
 def _first_in(label: str, words: str = "") -> Callable[[Evidence], bool]:
@@ -32,6 +35,31 @@ def _has_other_gradients(evidence: Evidence) -> bool:
     return first.case == Form.GRADIENTS and first.error is None
 
 
+def _gives_an_earlier_result(evidence: Evidence) -> bool:
+    """Some wrong pair is, number by number, one that an earlier call gave."""
+    pairs = [one for one in evidence.outcomes if _is_full_pair(one.got)]
+    return any(
+        not one.right and all(map(equal, one.got, before.got))
+        for place, one in enumerate(pairs)
+        for before in pairs[:place]
+    )
+
+
+def _is_full_pair(got: Any) -> bool:
+    return (
+        isinstance(got, tuple | list)
+        and len(got) == 2
+        and all(isinstance(one, Tensor) and bool(one.numel() and one.isfinite().all()) for one in got)
+    )
+
+
+KEPT = Mistake(
+    "gives-an-earlier-result",
+    "What came is, number by number, what an earlier call gave, whose numbers were others. Something is kept from one "
+    "call to the next, in a list, a dictionary or a default argument: compute it anew in each call.",
+    wrong_answers.kept_by_shape,
+    _gives_an_earlier_result,
+)
 MISTAKES = (
     Mistake(
         "gives-another-dtype",
