@@ -84,6 +84,14 @@ def weights_travel_as_well(me, tokens, chosen, weights, num_experts, run):
     return tokens.new_zeros(tokens.shape).index_add_(0, order // k, back)
 
 
+def all_parts_of_one_size(me, tokens, chosen, weights, num_experts, run):
+    order = chosen.flatten().argsort(stable=True)
+    _, come = counted(chosen, num_experts)
+    rows = tokens.new_empty(int(come.sum()), tokens.size(1))
+    dist.all_to_all_single(rows, tokens[order // chosen.size(1)])
+    return tokens
+
+
 def rows_never_put_back_in_order(me, tokens, chosen, weights, num_experts, run):
     n = me.world_size
     order = chosen.flatten().argsort(stable=True)
@@ -126,6 +134,12 @@ ROWS = [
         verdict="not yet",
         words=("Each first call was right. Something is kept",),
         why="the next batch of that shape has other tokens",
+    ),
+    Row(
+        answer=all_parts_of_one_size,
+        verdict="not yet",
+        mistake="no-sizes",
+        why="without sizes all parts are equal, and choices are not",
     ),
     Row(
         answer=rows_never_put_back_in_order,

@@ -55,7 +55,7 @@ def query_by_query(first: Found, second: Found) -> Found:
         top = max(one.item() for one in sums)
         if top == -torch.inf:
             continue
-        both[place] = whole = top + sum((one - top).exp() for one in sums).log()
+        both[place] = whole = top + torch.stack(sums).sub(top).exp().sum().log()
         for one, part in zip(sums, (out, other), strict=True):
             joined[place] += (one - whole).exp() * part[place]
     return joined, both

@@ -131,6 +131,14 @@ DISPATCH = Exercise(
             mistakes.says("Split sizes doesn't match"),
         ),
         Mistake(
+            "no-sizes",
+            "`all_to_all_single` was given no lists of sizes, and an output of another size than the input: without "
+            "lists it cuts both into equal parts, one for each rank. How many rows go to a rank, and come from it, "
+            "follows from the choices: give both lists.",
+            wrong_answers.without_sizes,
+            mistakes.says("in->size == out->size"),
+        ),
+        Mistake(
             "sizes-not-agreed",
             "Sender and receiver do not agree on a size. Usual reasons: (1) How many rows come, only the others know: "
             "let the counts travel first. (2) `torch.bincount` without `minlength=num_experts` gives counts of "

@@ -128,6 +128,14 @@ def sizes_swapped(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num
     return tokens
 
 
+def without_sizes(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
+    """Neither list is given, as if all parts were of one size."""
+    _, _, coming = _sizes(me, chosen, num_experts)
+    rows = tokens.new_empty(sum(coming), tokens.size(1))
+    dist.all_to_all_single(rows, rows_of(tokens, weights, sorted_by_expert(chosen)))
+    return tokens
+
+
 def sizes_as_tensors(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Any:
     _, going, coming = _sizes(me, chosen, num_experts)
     rows, mine = tokens.new_empty(sum(coming), tokens.size(1)), tokens.new_empty(sum(going), tokens.size(1))
