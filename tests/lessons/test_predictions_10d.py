@@ -101,3 +101,10 @@ def test_what_the_quiz_counts_is_so():
     forgets = {mistake.name: mistake.example for mistake in MISTAKES}["as-it-was"]
     assert by_name["capacity"].answer() == 500 - 313
     assert 500 - forgets(1000, 8, 2, 1.25) == 343
+
+
+def test_who_guesses_more_than_came_hears_the_most_that_there_was():
+    told = ASKED["10.alone"].tell([0.51, 0.62, *[0.5] * 10], FIRST, EARLY).misreadings
+    heard = [said for holds, said in told.items() if callable(holds) and holds(100)]
+    assert len(heard) == 1
+    assert heard[0].startswith("At most it was 62%, in step 1.")

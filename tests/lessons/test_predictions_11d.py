@@ -203,3 +203,12 @@ def test_what_the_quiz_counts_is_so():
     assert 64 * 8 == 512
     assert 32 * 12 == 384
     assert 40_000 * 22 > 10 * 86_400 > 40_000 * 12
+
+
+def test_who_guesses_beyond_the_run_hears_its_numbers():
+    price = ASKED["11.price"].tell(TIMES, 3.2).misreadings
+    heard = [said for holds, said in price.items() if callable(holds) and holds(0.25)]
+    assert [f"{TIMES[4] / TIMES[1]:.2f} times as long as on one" in said for said in heard] == [True]
+    fourfold = ASKED["11.fourfold"].tell(*USUAL["11.fourfold"][0]).misreadings
+    heard = [said for holds, said in fourfold.items() if callable(holds) and holds(300)]
+    assert [f"{ZERO[1].measured_s / ZERO[0].measured_s:.0%} of the time" in said for said in heard] == [True]

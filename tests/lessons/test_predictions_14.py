@@ -105,6 +105,12 @@ class TestToldRuns(ToldRuns):
         assert told.misreadings["tp=4"].startswith("It does not fit")
         assert "pp=4 250 ms" in told.because
 
+    def test_who_bets_on_a_mesh_that_has_no_run_hears_so(self):
+        told = ASKED["14.bet"].tell({"dp_shard=4": 0.3, "pp=4": 0.25, "tp=4": None}, AXES)
+        assert "No run of it stands here" in told.misreadings["tp=4"]
+        told = ASKED["14.bet"].tell({"dp_shard=4": 0.3, "pp=4": 0.25, "tp=4": 0.4}, AXES)
+        assert "No run" not in told.misreadings["tp=4"]
+
     def test_another_order_that_was_quicker_is_called_apart(self):
         shown = reveal("14.home", HOME, made(words="dp_replicate=2 pp=2", paced_s=0.3, steps_s=(2 * 0.3,)))
         assert shown.is_apart
