@@ -10,19 +10,19 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import Case
 from course_lib.learn.exercises.lesson_10.join.cases import found
-from course_lib.learn.exercises.lesson_10.join.labels import Form
+from course_lib.learn.exercises.lesson_10.join.labels import OtherForm
 from course_lib.learn.judging.call_io import in_words, remembered
 from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.judge import by_cases
 
-__all__ = ["FORMS", "Said", "compare", "with_a_third", "with_gradients"]
+__all__ = ["FORMS", "SeenInstead", "compare", "with_a_third", "with_gradients"]
 
 Found = tuple[Tensor, Tensor]
 _NAMES = ("out", "lse")
 _GRADIENTS = tuple(f"the gradient of {side}'s {name}" for side in ("first", "second") for name in _NAMES)
 
 
-class Said(str):
+class SeenInstead(str):
     """What was seen, where there is nothing to compare."""
 
 
@@ -41,9 +41,9 @@ def _case(label: str, form: Callable[[Tensor], Tensor], num_queries: int = 3) ->
 
 
 FORMS = (
-    _case(Form.FLOAT32, Tensor.float),
-    _case(Form.BY_QUERY, lambda x: x.transpose(1, 2).contiguous().transpose(1, 2)),
-    _case(Form.NO_QUERY, Tensor.clone, num_queries=0),
+    _case(OtherForm.FLOAT32, Tensor.float),
+    _case(OtherForm.BY_QUERY, lambda x: x.transpose(1, 2).contiguous().transpose(1, 2)),
+    _case(OtherForm.NO_QUERY, Tensor.clone, num_queries=0),
 )
 
 
@@ -56,7 +56,7 @@ def _are_tensors(value: Any) -> bool:
 
 
 def compare(expected: Any, got: Any) -> str:
-    if isinstance(got, Said):
+    if isinstance(got, SeenInstead):
         return str(got)
     if not (_are_tensors(expected) and len(expected) in (2, 6)):
         return difference(expected, got)  # of two wrong answers
@@ -86,16 +86,16 @@ def _with_gradients(answer: Callable[..., Any], first: Found, second: Found) -> 
     if not (_is_pair(pair) and _are_tensors(pair)):
         return pair
     if changed := in_words(kept.changes()):
-        return Said(changed)
+        return SeenInstead(changed)
     given = (*first, *second)
     reaches = [one for one in pair if one.requires_grad]
     if not reaches:
-        return Said("the numbers are right, and no gradient can be taken of them: neither out nor lse has a graph")
+        return SeenInstead("the numbers are right, and no gradient can be taken: neither out nor lse has a graph")
     loss = torch.stack([(one * _weights(one)).sum() for one in reaches]).sum()
     gradients = torch.autograd.grad(loss, given, allow_unused=True)
     none = [name for name, gradient in zip(_GRADIENTS, gradients, strict=True) if gradient is None]
     if none:
-        return Said(f"the numbers are right, and {none[0]} is None: the loss does not reach it")
+        return SeenInstead(f"the numbers are right, and {none[0]} is None: the loss does not reach it")
     return tuple(one.detach() for one in (*pair, *gradients))
 
 
@@ -114,7 +114,9 @@ def _right_gradients(first: Found, second: Found) -> tuple[Tensor, ...]:
     return _with_gradients(joined, first, second)
 
 
-with_gradients = by_cases([Case(Form.GRADIENTS, _followed, _right_gradients)], call=_with_gradients, compare=compare)
+with_gradients = by_cases(
+    [Case(OtherForm.GRADIENTS, _followed, _right_gradients)], call=_with_gradients, compare=compare
+)
 
 
 # -- a third side -------------------------------------------------------------------------------------------------
@@ -129,9 +131,9 @@ def _with_a_third(answer: Callable[..., Any], first: Found, second: Found, third
     three = answer(both, third)
     for name, was, now in zip(_NAMES, before, both, strict=True):
         if not torch.equal(was, now):
-            return Said(f"the second call changed the {name} that the first one had given: it is the second one's now")
+            return SeenInstead(f"the second call changed the {name} that the first one had given")
     return three
 
 
 _THREE, _AT_ALL = _sides(3)
-with_a_third = by_cases([Case(Form.THIRD, tuple(_THREE), _AT_ALL)], call=_with_a_third, compare=compare)
+with_a_third = by_cases([Case(OtherForm.THIRD, tuple(_THREE), _AT_ALL)], call=_with_a_third, compare=compare)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["Form", "Label"]
+__all__ = ["Label", "OtherForm"]
 
 
 class Label:
@@ -26,7 +26,7 @@ class Label:
     USUAL = (PLAIN, UNEVEN, SINGLE, SQUARE)  # nothing is large, and nothing is missing
 
 
-class Form:
+class OtherForm:
     """The same numbers in another form, and what is made of them next."""
 
     FLOAT32 = "numbers in float32"

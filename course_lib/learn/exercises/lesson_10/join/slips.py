@@ -9,8 +9,8 @@ from torch import Tensor, equal
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_10.join import wrong_answers
-from course_lib.learn.exercises.lesson_10.join.forms import Said
-from course_lib.learn.exercises.lesson_10.join.labels import Form
+from course_lib.learn.exercises.lesson_10.join.forms import SeenInstead
+from course_lib.learn.exercises.lesson_10.join.labels import OtherForm
 
 __all__ = ["KEPT", "MISTAKES"]
 
@@ -27,12 +27,12 @@ def _first_in(label: str, words: str = "") -> Callable[[Evidence], bool]:
 
 def _is_written_over(evidence: Evidence) -> bool:
     first = evidence.wrong[0]
-    return first.case == Form.THIRD and isinstance(first.got, Said)
+    return first.case == OtherForm.THIRD and isinstance(first.got, SeenInstead)
 
 
 def _has_other_gradients(evidence: Evidence) -> bool:
     first = evidence.wrong[0]
-    return first.case == Form.GRADIENTS and first.error is None
+    return first.case == OtherForm.GRADIENTS and first.error is None
 
 
 def _gives_an_earlier_result(evidence: Evidence) -> bool:
@@ -66,14 +66,14 @@ MISTAKES = (
         "Right for float64. What came in as float32 left in another dtype: a join has to keep that of its inputs, or "
         "the next one, and all that comes after it, computes in the other one.",
         wrong_answers.always_in_float64,
-        _first_in(Form.FLOAT32, "expected the type"),
+        _first_in(OtherForm.FLOAT32, "expected the type"),
     ),
     Mistake(
         "takes-rows-for-granted",
         "Right until outputs lay in memory query by query, as attention leaves them that has moved its heads by "
         "`transpose`: `view` cannot make another shape of such a tensor. `unsqueeze` and `reshape` can.",
         wrong_answers.views,
-        _first_in(Form.BY_QUERY, "view size is not compatible"),
+        _first_in(OtherForm.BY_QUERY, "view size is not compatible"),
     ),
     Mistake(
         "leaves-the-graph",

@@ -107,21 +107,21 @@ def _right(num_ranks: int, num_tokens: int) -> dict[str, int]:
     return {"ranks": num_ranks, "tokens": num_tokens}
 
 
-class Parts(list[Any]):
+class DealtParts(list[Any]):
     """What came for each rank; ``note`` is what the answer does besides, in words."""
 
     note = ""
 
 
-def _call(answer: Any, num_ranks: int, num_tokens: int) -> Parts:
+def _call(answer: Any, num_ranks: int, num_tokens: int) -> DealtParts:
     """What the answer gives for each rank."""
     traces = Traces()
     try:
-        parts = Parts(_plain(answer(rank, num_ranks, num_tokens), num_tokens) for rank in range(num_ranks))
+        parts = DealtParts(_plain(answer(rank, num_ranks, num_tokens), num_tokens) for rank in range(num_ranks))
     except ValueError:
         if num_tokens:
             raise
-        parts = Parts([] for _ in range(num_ranks))  # who refuses a sequence without positions is as right
+        parts = DealtParts([] for _ in range(num_ranks))  # who refuses a sequence without positions is as right
     parts.note = traces.left(None)
     return parts
 
