@@ -237,6 +237,7 @@ reveal("10.astray", at_20, at_0, off(colleagues_choice).median().item(), dense_o
 def mended_choice(x, router):
     """(N, D), (E, D) -> the experts of each token, and their weights in the dtype of x, both (N, 2)."""
     ### BEGIN SOLUTION
+    ### STUB raise NotImplementedError("Your turn: take this line out, and mend the one below")
     ### STUB scores = F.linear(x, router)
     scores = F.linear(x.float(), router.float())
     ### END SOLUTION
@@ -244,9 +245,16 @@ def mended_choice(x, router):
     return experts, weights.to(x.dtype)
 
 
+# %%
+choice_verdict = check("10.choice", mended_choice)
+
+# %%
+# hint("10.choice")
+
 # %% tags=["nbval-ignore-output"]
-print(f"with other experts: {elsewhere(mended_choice, TRAINED[0]):.1%}")
-print_off(off(mended_choice))
+right_choice = mended_choice if choice_verdict.passed else colleagues_choice
+print(f"with other experts: {elsewhere(right_choice, TRAINED[0]):.1%}")
+print_off(off(right_choice))
 
 # %% [markdown]
 # When no token is far off, you have it. The router computes E numbers for a token, its experts thousands, so the digits

@@ -1,12 +1,14 @@
 """Lesson 10, long contexts and experts. Part a: the ring. Part b: balance. Part c: experts. Part d: their balance."""
 
+from course_lib.learn.exercises.lesson_10.choice import CHOICE
 from course_lib.learn.exercises.lesson_10.dispatch import DISPATCH
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_10.quiz import QUIZ
 from course_lib.learn.exercises.lesson_10.room import ROOM
+from course_lib.learn.exercises.lesson_10.stem import STEM
 from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (JOIN, ZIGZAG, DISPATCH, ROOM)
+EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM)

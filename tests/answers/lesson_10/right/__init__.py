@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from answers.lesson_10.right import dispatch, join, room, zigzag
+from answers.lesson_10.right import choices, dispatch, join, room, stems, zigzag
 
 __all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
     "10.join": join.ANSWERS,
     "10.zigzag": zigzag.ANSWERS,
+    "10.stem": stems.ANSWERS,
+    "10.choice": choices.ANSWERS,
     "10.dispatch": dispatch.ANSWERS,
     "10.room": room.ANSWERS,
 }
@@ -28,6 +30,8 @@ MEANS_NOTHING: dict[str, dict[str, str]] = {
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "10.join": join.SAME,
     "10.zigzag": zigzag.SAME,
+    "10.stem": stems.SAME,
+    "10.choice": choices.SAME,
     "10.dispatch": dispatch.SAME,
     "10.room": room.SAME,
 }
