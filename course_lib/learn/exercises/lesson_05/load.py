@@ -48,12 +48,34 @@ def _files(shapes: dict[str, tuple[int, ...]], num_saved: int) -> Files:
     ]
 
 
+def _others(files: Files) -> Files:
+    """Of the same names and shapes: other numbers, in float32, and rows that lie apart in memory."""
+    return [
+        {name: (torch.stack((shard, shard), dim=-1).float() / 2)[..., 0] for name, shard in shards.items()}
+        for shards in files
+    ]
+
+
 def _right(shapes: dict[str, tuple[int, ...]], num_ranks: int) -> list[Tensor]:
     """Cut from the whole parameters, without a look at any file."""
     return [
         torch.cat([whole.tensor_split(num_ranks)[rank].reshape(-1) for whole in _wholes(shapes).values()])
         for rank in range(num_ranks)
     ]
+
+
+_HALVED, _SAVED, _LOADED = _KINDS["a vector, matrices and more, saved on 4 ranks and loaded on 2"]
+_CASES = [
+    Case(label, (_files(shapes, num_saved), num_ranks), _right(shapes, num_ranks))
+    for label, (shapes, num_saved, num_ranks) in _KINDS.items()
+]
+_CASES.append(
+    Case(
+        "other files of the same shapes, in float32",
+        (_others(_files(_HALVED, _SAVED)), _LOADED),
+        [row.float() / 2 for row in _right(_HALVED, _LOADED)],
+    )
+)
 
 
 # -- usual wrong answers ----------------------------------------------------------------------------------------
@@ -95,12 +117,7 @@ def _mistake(name: str, message: str, example: Callable[[Files, int], Any]) -> M
 LOAD = Exercise(
     name="05.load",
     title="Files of four ranks, loaded on two",
-    judge=by_cases(
-        [
-            Case(label, (_files(shapes, num_saved), num_ranks), lambda files, num_ranks, s=shapes: _right(s, num_ranks))
-            for label, (shapes, num_saved, num_ranks) in _KINDS.items()
-        ]
-    ),
+    judge=by_cases(_CASES),
     mistakes=(
         _mistake(
             "as-it-was",

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.judge import by_cases
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.models import Transformer, TransformerConfig
 
@@ -19,8 +21,9 @@ __all__ = ["WRAPPED"]
 
 _TIED = TransformerConfig(vocab_size=16, context_length=8, num_layers=3, width=8, num_heads=2, tied=True)
 _MODELS = {  # blocks have more numbers than what stands around them, as in any large model
-    "a model of 3 blocks": _TIED,
-    "a model of 5 blocks": replace(_TIED, num_layers=5, width=16),
+    "a model of 3 blocks": (_TIED, torch.float32),
+    "a model of 5 blocks, in float64": (replace(_TIED, num_layers=5, width=16), torch.float64),
+    "another model of 3 blocks": (_TIED, torch.float32),
 }
 
 _UNTIED = "the model was changed: stem and head have a matrix each"
@@ -37,16 +40,16 @@ class Wrapped:
     problem: str = ""  # what came where units were to come
 
 
-def _right(config: TransformerConfig) -> Wrapped:
+def _right(config: TransformerConfig, dtype: torch.dtype) -> Wrapped:
     model = Transformer(config)
     total, block = (sum(p.numel() for p in one.parameters()) for one in (model, model.blocks[0]))
     blocks = block * config.num_layers
     return Wrapped(max(total - blocks, block), total, blocks=blocks)
 
 
-def _try(answer: Any, config: TransformerConfig) -> Any:
-    model = Transformer(config)
-    kept = Kept(model=model)
+def _try(answer: Any, config: TransformerConfig, dtype: torch.dtype) -> Any:
+    model = Transformer(config).to(dtype)
+    kept, traces = Kept(model=model), Traces()
     units = answer(model)
     if units is ...:
         return ...
@@ -54,6 +57,8 @@ def _try(answer: Any, config: TransformerConfig) -> Any:
         return Wrapped(problem=_UNTIED)
     if changed := kept.changes():
         return Wrapped(problem=f"the model was changed: {changed}")
+    if seeded := traces.found(None):
+        return Wrapped(problem=f"your code {seeded}")
     return _seen(model, units)
 
 
@@ -130,7 +135,7 @@ def _all(check: Any) -> Any:
 WRAPPED = Exercise(
     name="05.wrapped",
     title="One matrix, two places, one unit",
-    judge=by_cases([Case(label, (config,), _right) for label, config in _MODELS.items()], call=_try, compare=_compare),
+    judge=by_cases([Case(label, made, _right) for label, made in _MODELS.items()], call=_try, compare=_compare),
     mistakes=(
         Mistake(
             "two-homes",

@@ -11,6 +11,7 @@ from course_lib.layouts.mesh import Mesh
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.judge import by_cases
+from course_lib.learn.judging.kept_references import Traces
 
 __all__ = ["SEED"]
 
@@ -30,6 +31,7 @@ Answer = Callable[[Mesh, int, int], Any]
 def _seeds(answer: Answer, mesh: Mesh) -> Any:
     """For each of two seeds of the job those of all ranks; a text where one is none."""
     found: list[list[int]] = []
+    traces = Traces()
     for seed in _SEEDS:
         found.append([])
         for rank in range(mesh.num_ranks):
@@ -41,6 +43,8 @@ def _seeds(answer: Answer, mesh: Mesh) -> Any:
             if answer(mesh, rank, seed) != got:
                 return f"rank {rank} has another seed when it is asked again, with the same mesh and the same seed"
             found[-1].append(int(got))
+    if seeded := traces.found(None):
+        return f"a seed is to be given and not yet used, and your code {seeded}"
     return found
 
 

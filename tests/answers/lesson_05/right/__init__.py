@@ -18,6 +18,10 @@ RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
     "05.wrapped": wrapped.ANSWERS,
 }
 
+MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "05.load": load.MEANS_NOTHING,
+}
+
 _CPU = "On ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it."
 _EPSILON = "It is there to divide by no zero; a tensor divides by zero as well, and the clamp makes 1 of what comes."
 _SWITCHES_BACK = "Autograd turns gradients off for it, and puts the switch back itself."
@@ -55,6 +59,7 @@ SAME_FUNCTION: dict[str, dict[str, str]] = {
         "other makes.",
     },
     "05.order": orders.SAME,
+    "05.load": load.SAME,
     "05.clip": {
         "2: `torch.zeros((), device=me.device)` -> `torch.zeros(())`": _CPU,
         "5: `norm + 1e-06` -> `norm`": _EPSILON,

@@ -7,7 +7,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-__all__ = ["ANSWERS", "SAME"]
+__all__ = ["ANSWERS", "MEANS_NOTHING", "SAME"]
 
 Files = list[dict[str, Tensor]]
 
@@ -66,4 +66,10 @@ def parts_of_files(files: Files, num_ranks: int) -> list[Tensor]:
 
 
 ANSWERS = (by_ranges, row_by_row, flat_and_reshaped, by_numpy, parts_of_files)
-SAME: dict[str, str] = {}
+SAME = {"4: `0` -> `-1`": "Every file has the same names, in the same order."}
+MEANS_NOTHING = {
+    "kept-by-arguments": "The same files give the same numbers, and who loads copies them.",
+    "one-buffer-for-all-results": "A job loads once, and copies what came before anything else is loaded.",
+    "fails-where-nothing-is-to-do": "Sizes divide: every rank has rows of every parameter.",
+    "only-without-requires-grad": "A file holds numbers, and no parameters that learn.",
+}

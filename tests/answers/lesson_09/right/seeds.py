@@ -46,4 +46,7 @@ def by_a_sequence(mesh: Mesh, rank: int, seed: int) -> np.uint32:
 
 
 ANSWERS = (by_the_library, at_place_zero, digit_by_digit, number_of_the_group, by_a_hash, by_a_sequence)
-SAME: dict[str, str] = {}
+SAME = {
+    "3: `seed + mesh.group(rank, 'tp')[0]` -> `seed - mesh.group(rank, 'tp')[0]`": "Other numbers, as far apart.",
+    "3: `0` -> `-1`": "The last rank of a group belongs to it alone, as the first does.",
+}
