@@ -13,6 +13,7 @@ from course_lib.layouts.mesh import DATA_AXES, Mesh
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.judge import by_cases
+from course_lib.learn.judging.kept_references import Traces
 
 __all__ = ["DEAL"]
 
@@ -37,11 +38,14 @@ def _dealt(answer: Answer, mesh: Mesh) -> Any:
     found: list[Any] = []
     for rank in range(mesh.num_ranks):
         batch = _batch()
+        traces = Traces((batch,))
         got = answer(Rank(rank, mesh.num_ranks, torch.device("cpu"), "gloo"), mesh, batch)
         if got is ...:
             return ...
         if not torch.equal(batch, _batch()):
             return f"rank {rank} has changed the batch"
+        if left := traces.found(got):
+            return f"your code {left}"
         if not isinstance(got, Tensor) or got.dim() != 2 or got.size(1) != _LENGTH:
             return f"some windows of (8, {_LENGTH}) are to come, and rank {rank} gives {short(got)}"
         numbers = tuple((got[:, 0] // 10).tolist())

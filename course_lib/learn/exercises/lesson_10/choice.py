@@ -13,6 +13,8 @@ from torch import Tensor
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.judging.compare import close_to, short
 from course_lib.learn.judging.judge import by_cases
+from course_lib.learn.judging.kept_references import Traces
+from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["CHOICE"]
 
@@ -56,9 +58,14 @@ class _Seen:
 def _seen(answer: Answer, inputs: _Inputs) -> Any:
     x, router = inputs.made()
     router.requires_grad_()
+    kept, traces = Kept(x=x, router=router), Traces((x, router))
     got = answer(x, router)
     if got is ...:
         return ...
+    if changed := kept.changes():
+        return _Seen(problem=f"your code has changed what it was given: {changed}")
+    if left := traces.found(got):
+        return _Seen(problem=f"your code {left}")
     shape = (_NUM_TOKENS, 2)
     if not isinstance(got, tuple | list) or len(got) != 2 or not all(isinstance(one, Tensor) for one in got):
         return _Seen(problem=f"two tensors are to come, experts and weights, and what came is {short(got)}")

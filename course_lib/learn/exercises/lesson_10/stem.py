@@ -14,6 +14,7 @@ from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_08.tries import weighted_sum
 from course_lib.learn.judging.compare import close_to, short
 from course_lib.learn.judging.judge import by_cases
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.models import TransformerConfig
 from course_lib.models.transformer import Embedding
 
@@ -50,7 +51,7 @@ def _tokens(cut: SequenceCut) -> Tensor:
 
 
 def _seen(answer: Any, cut: SequenceCut) -> Any:
-    seen = _Seen([], [])
+    seen, traces = _Seen([], []), Traces()
     for rank in range(cut.num_ranks):
         embedding, tokens = _embedding(), _tokens(cut)
         stem = answer(Rank(rank, cut.num_ranks, torch.device("cpu"), "gloo"), embedding, cut)
@@ -66,6 +67,8 @@ def _seen(answer: Any, cut: SequenceCut) -> Any:
         table = embedding.positions.weight
         seen.outputs.append(output.detach())
         seen.gradients.append(torch.zeros_like(table) if table.grad is None else table.grad)
+    if seeded := traces.found(None):
+        return _Seen([], [], f"your code {seeded}")
     return seen
 
 
