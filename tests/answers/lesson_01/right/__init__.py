@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
+__all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 Pieces = list[tuple[Tensor, Tensor]]
 
@@ -248,6 +248,29 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any], ...]] = {
     ),
     "01.recompute": (again_by_grad, again_by_decorator, again_by_vjp, again_by_a_hook),
     "01.evaluate": (mean_in_inference_mode, mean_put_back, mean_with_nothing_to_learn, mean_by_hand),
+}
+
+_NO_EXAMPLES = "no page trains or evaluates on nothing, and a mean over nothing has no value"
+_NO_HISTORY = "the examples are data, and ask for no gradient"
+_IN_ORDER = "the examples come from the data set, in their own order in memory"
+
+MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "01.ledger": {"fails-where-nothing-is-to-do": "a model without parameters has no state to count"},
+    "01.accumulate": {
+        "fails-where-nothing-is-to-do": _NO_EXAMPLES,
+        "only-contiguous": _IN_ORDER,
+        "only-without-requires-grad": _NO_HISTORY,
+        "replaces-a-grad": "the step is over, and the next one clears `.grad` before it adds to it",
+    },
+    "01.recompute": {
+        "fails-where-nothing-is-to-do": _NO_EXAMPLES,
+        "replaces-a-grad": "autograd itself may put a new tensor there, and the text asks for the sum alone",
+    },
+    "01.evaluate": {
+        "fails-where-nothing-is-to-do": _NO_EXAMPLES,
+        "only-contiguous": _IN_ORDER,
+        "only-without-requires-grad": _NO_HISTORY,
+    },
 }
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {

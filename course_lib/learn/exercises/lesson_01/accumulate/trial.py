@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from course_lib.learn.exercises.lesson_01.small_models import Watched, batches, small_model
 from course_lib.learn.exercises.lesson_01.tries import BESIDES, first_of
 from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 
 __all__ = ["CHANGE", "GRADIENT", "KEPT", "NO_STEP", "alike", "step_difference", "step_over", "step_result"]
@@ -41,6 +42,7 @@ def step_over(
     handed = Kept(ignore=("weights", "gradients"), model=model, optimizer=optimizer)
     given = Kept(pieces=pieces, frozen=model.frozen)
     steps, answer_is_done = _gradients_at_steps(model, optimizer)
+    traces = Traces((pieces,))
     answer(model, optimizer, pieces)
     answer_is_done()
     if torch.equal(before, _weights(model)):
@@ -54,6 +56,7 @@ def step_over(
         "" if settings == _settings(optimizer) else "the settings of the optimizer are others afterwards",
         _still_held(model),
         _outputs_meanwhile(model),
+        _in_trace(traces.found(None)),
     )
     several = model.activations.most > 0 or max(model.runs, default=0) > max(sizes)
     return {
@@ -227,6 +230,10 @@ def _outputs_meanwhile(model: Watched) -> str:
         f"while the model ran, its outputs of {model.outputs.most} pieces before were still held: memory climbs from "
         "piece to piece"
     )
+
+
+def _in_trace(found: str) -> str:
+    return f"your code {found}" if found else ""
 
 
 def _in_words(change: str) -> str:

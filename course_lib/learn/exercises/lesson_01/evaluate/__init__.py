@@ -51,9 +51,10 @@ EVALUATE = Exercise(
             Case("batches of 5, 5, 5 and 2", ((5, 5, 5, 2), True), evaluated),
             Case("one batch of 1", ((1,), True), evaluated),
             Case("batches of 3 and 8, the model in evaluation mode already", ((3, 8), False), evaluated),
+            Case("batches of 6 and 2 of a model in float32", ((6, 2), True, torch.float32), evaluated),
         ],
         call=try_evaluation,
-        compare=told(close_to(1e-6)),
+        compare=told(close_to(1e-5)),
     ),
     mistakes=(
         Mistake(

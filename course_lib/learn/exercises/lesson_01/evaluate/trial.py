@@ -20,10 +20,12 @@ __all__ = ["KEPT", "MEAN", "evaluated", "try_evaluation"]
 KEPT, MEAN = "kept for backward", "the mean loss"
 
 
-def try_evaluation(answer: Callable[..., Any], sizes: Sequence[int], training: bool) -> dict[str, Any]:
+def try_evaluation(
+    answer: Callable[..., Any], sizes: Sequence[int], training: bool, dtype: torch.dtype = torch.float64
+) -> dict[str, Any]:
     """Call ``answer(model, batches)``; its number, and what it kept for a backward pass that never comes."""
-    model = _prepared(training)
-    parts = batches(sizes)
+    model, parts = _prepared(training, dtype), _batches(sizes, dtype)
+    grads = [parameter.grad for parameter in model.parameters()]
     modes = model.modes_now()
     kept = Kept(ignore=("modes", "buffers"), model=model, batches=parts)
     buffers = Kept(ignore=("modes", "flags", "weights", "gradients", "hooks"), model=model)
@@ -38,6 +40,7 @@ def try_evaluation(answer: Callable[..., Any], sizes: Sequence[int], training: b
         "" if recorded else "gradients are left switched off, for whatever runs next; a `with` block puts that back",
         _other_runs(model.runs, sizes),
         _held(model),
+        "" if _has_grads(model, grads) else "the `.grad` of a parameter is another tensor than before",
         "the model ran under autocast, which makes another mean of a model in float32" if model.autocast else "",
     )
     kept_for_backward = _amount(model, sizes)
@@ -46,17 +49,25 @@ def try_evaluation(answer: Callable[..., Any], sizes: Sequence[int], training: b
     return {KEPT: kept_for_backward, MEAN: _number(mean), BESIDES: besides}
 
 
-def evaluated(sizes: Sequence[int], training: bool) -> dict[str, Any]:
+def evaluated(sizes: Sequence[int], training: bool, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
     """What is right: the mean over all examples, with nothing kept."""
-    model = _prepared(training).eval()
-    x, y = (torch.cat(parts) for parts in zip(*batches(sizes), strict=True))
+    model = _prepared(training, dtype).eval()
+    x, y = (torch.cat(parts) for parts in zip(*_batches(sizes, dtype), strict=True))
     with torch.no_grad():
         return {KEPT: "nothing", MEAN: F.cross_entropy(model(x), y).item(), BESIDES: ""}
 
 
-def _prepared(training: bool) -> Watched:
+def _batches(sizes: Sequence[int], dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
+    return [(x.to(dtype), y) for x, y in batches(sizes)]
+
+
+def _has_grads(model: Watched, grads: Sequence[Tensor | None]) -> bool:
+    return all(parameter.grad is grad for parameter, grad in zip(model.parameters(), grads, strict=True))
+
+
+def _prepared(training: bool, dtype: torch.dtype) -> Watched:
     """As training leaves it, with the gradients of the last step; or in evaluation mode already."""
-    model = small_model().train(training)
+    model = small_model().to(dtype).train(training)
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.grad = torch.ones_like(parameter)
