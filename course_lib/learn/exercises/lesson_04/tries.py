@@ -16,6 +16,7 @@ __all__ = [
     "KEPT",
     "NOTHING",
     "all_got",
+    "alone",
     "differing",
     "fact_by_fact",
     "gradient_vector",
@@ -24,6 +25,7 @@ __all__ = [
     "only_wrong_in",
     "rank_gradients",
     "replica",
+    "reseeded",
     "same_on_all",
     "times_sent",
     "weights",
@@ -103,6 +105,11 @@ def _sent_bytes(call: Call) -> float:
     return call.size_bytes * (n - 1) / n if call.operation == "reduce_scatter" else sum(call.sent_bytes.values())
 
 
+def reseeded(seed: int) -> str:
+    """What has changed, where the process had this seed; "" where it has it still."""
+    return "" if torch.initial_seed() == seed else "the seed of everybody's random numbers (`torch.manual_seed`)"
+
+
 # -- reading what trials report ---------------------------------------------------------------------------------
 
 
@@ -140,6 +147,11 @@ def only_wrong_in(evidence: Evidence, *names: str) -> bool:
 def all_got(evidence: Evidence, name: str) -> list[Any]:
     """What came under this name, in every outcome that has it."""
     return [o.got[name] for o in evidence.outcomes if isinstance(o.got, dict) and name in o.got]
+
+
+def alone(evidence: Evidence) -> bool:
+    """Whether all is right but what was tried on one rank."""
+    return bool(evidence.wrong) and all(one.case.endswith((" of 1", " on 1 rank")) for one in evidence.wrong)
 
 
 def same_on_all(evidence: Evidence, name: str, value: Any) -> bool:

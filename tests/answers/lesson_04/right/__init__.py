@@ -7,7 +7,7 @@ from typing import Any
 
 from answers.lesson_04.right import accumulate, drift, gradients, overlap, sampler
 
-__all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
+__all__ = ["MEANS_NOTHING", "RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any] | Any, ...]] = {
     "04.gradients": gradients.ANSWERS,
@@ -20,6 +20,15 @@ RIGHT_ANSWERS: dict[str, tuple[Callable[..., Any] | Any, ...]] = {
 _EQUAL_LENGTHS = "Both always have as many items, so `strict` has nothing to find."
 _ANY_ROW = "From two ranks on: all rows are equal to one of them, or they are not, whichever one that is."
 _CPU = "On ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it."
+
+MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "04.overlap": {
+        "fails-where-nothing-is-to-do": "a model without parameters has no gradients to average",
+        "all-of-it-twice": "the copies never go through a backward pass, so nothing is sent for them",
+        "keeps-all-tensors-alive": "it is handed parameters, and its hooks on them hold them for as long",
+        "makes-a-grad": "a backward pass adds to these zeros, and what it leaves is the gradient all the same",
+    },
+}
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "04.drift": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.accumulate import mistakes
 from course_lib.learn.exercises.lesson_04.accumulate.trial import KINDS, right, trial
-from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
+from course_lib.learn.exercises.lesson_04.tries import alone, fact_by_fact
 from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["ACCUMULATE"]
@@ -14,7 +14,7 @@ ACCUMULATE = Exercise(
     name="04.accumulate",
     title="One step over several pieces, one all-reduce",
     judge=by_trial(
-        (2, 4, 3, 5),
+        (2, 4, 3, 5, 1),
         tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
         trial,
         compare=fact_by_fact(),
@@ -120,6 +120,13 @@ ACCUMULATE = Exercise(
             "of them costs a latency in every step; a loss to report can wait until several steps are over.",
             mistakes.averages_the_loss_too,
             mistakes.sends_besides,
+        ),
+        Mistake(
+            "not-alone",
+            "Right on 2, 3, 4 and 5 ranks, and not on one. DDP on one rank has nothing to send, and the same code is "
+            "to take its step there.",
+            mistakes.only_with_others,
+            alone,
         ),
         Mistake(
             "sum-of-means",

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.accumulate.graphs import Graphs
-from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING, mixed_replica, replica, times_sent
+from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING, mixed_replica, replica, reseeded, times_sent
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.meter import Call
 
@@ -96,12 +96,13 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
         parameter.grad = torch.full_like(parameter, _STALE) if parameter.requires_grad else None
     kept, found = Kept(model=ddp, ignore=("weights", "gradients", "buffers")), ""
     with Recorder(me.rank) as recorder:
+        seed = torch.initial_seed()
         for step in range(_CALLS):
             pieces = [(x.to(me.device), y.to(me.device)) for x, y in _pieces(kind, me.rank, step)]
             pieces[-1] = pieces[0] if kind == TWICE else pieces[-1]  # one tuple, and not another one that is equal
             kept_pieces = Kept(pieces=pieces)
             answer(ddp, optimizer, pieces)
-            found = found or kept_pieces.changes()
+            found = found or kept_pieces.changes() or reseeded(seed)
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     grads_bytes = sum(parameter.nbytes for parameter in learning)
     return {

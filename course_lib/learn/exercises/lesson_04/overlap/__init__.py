@@ -30,8 +30,17 @@ from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import (
     leaves_when_all_are_there,
     never_lets_go,
     never_sends,
+    only_with_others,
 )
-from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING, all_got, fact_by_fact, only_wrong_in, same_on_all
+from course_lib.learn.exercises.lesson_04.tries import (
+    KEPT,
+    NOTHING,
+    all_got,
+    alone,
+    fact_by_fact,
+    only_wrong_in,
+    same_on_all,
+)
 from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["OVERLAP"]
@@ -131,7 +140,7 @@ OVERLAP = Exercise(
     name="04.overlap",
     title="Buckets that leave while backward goes on",
     judge=by_trial(
-        (2, 4, 3, 5),
+        (2, 4, 3, 5, 1),
         tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
         trial,
         compare=compare,
@@ -224,6 +233,13 @@ OVERLAP = Exercise(
             "the call returns at once, and gives you something to wait for in `finish`.",
             hooks(asynchronous=False),
             lambda evidence: _asks_none(evidence, wait=True),
+        ),
+        Mistake(
+            "not-alone",
+            "Right on 2, 3, 4 and 5 ranks, and not on one. An all-reduce of one rank comes back at once, and the same "
+            "code is to serve there.",
+            only_with_others,
+            alone,
         ),
         Mistake(
             "sum-not-mean",

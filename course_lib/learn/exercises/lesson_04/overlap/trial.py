@@ -23,6 +23,7 @@ from course_lib.learn.exercises.lesson_04.tries import (
     gradients_by_name,
     mixed_replica,
     replica,
+    reseeded,
 )
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
@@ -140,6 +141,7 @@ def _under_the_meter(
         parameter.register_post_accumulate_grad_hook(note)  # before the learner's hooks, so that it runs first
     with Recorder(me.rank) as recorder, watched_waits() as waits:
         meters.append(recorder)
+        seed = torch.initial_seed()
         finish = answer(me, buckets)
         if not callable(finish) or inspect.isgeneratorfunction(finish):
             return {FINISH: short(finish) if not callable(finish) else _GENERATOR}, None
@@ -155,7 +157,7 @@ def _under_the_meter(
             finish()
             facts[f"the gradients of step {step + 1}"] = gradients_by_name(model)
             facts[HOOKS] = hooked.changes() or facts[HOOKS]
-            if changed := kept.changes():
+            if changed := kept.changes() or reseeded(seed):
                 return facts | {KEPT: changed}, None
     meters.clear()
     left = len(recorder.calls) - waits.num_waited
