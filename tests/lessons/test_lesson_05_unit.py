@@ -11,8 +11,8 @@ from torch.autograd import Function
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_05.unit_memory import NOT_WHOLE, left_in_memory
-from course_lib.learn.exercises.lesson_05.wrong_unit import gathered, mean_rows, unit
+from course_lib.learn.exercises.lesson_05.unit.memory import NOT_WHOLE, left_in_memory
+from course_lib.learn.exercises.lesson_05.unit.wrong_answers import gathered, mean_rows, unit
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

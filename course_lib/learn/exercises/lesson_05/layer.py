@@ -17,10 +17,10 @@ from torch.autograd import Function
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_05 import unit_signs
-from course_lib.learn.exercises.lesson_05.unit_cases import AFTER, BETWEEN, CAME, KINDS, right
-from course_lib.learn.exercises.lesson_05.unit_trial import trial
-from course_lib.learn.exercises.lesson_05.wrong_unit import ByTheLibrary, gathered, mean_rows, rows_of_sum, unit
+from course_lib.learn.exercises.lesson_05.unit import signs
+from course_lib.learn.exercises.lesson_05.unit.cases import AFTER, BETWEEN, CAME, KINDS, right
+from course_lib.learn.exercises.lesson_05.unit.trial import trial
+from course_lib.learn.exercises.lesson_05.unit.wrong_answers import ByTheLibrary, gathered, mean_rows, rows_of_sum, unit
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD
 from course_lib.learn.exercises.lesson_08.usual import differs_in
@@ -109,14 +109,14 @@ LAYER = Exercise(
             "there beside the output: no more has gone than in the colleague's layer. A product keeps its two inputs "
             "for backward, and what is handed to a tool that computes again is kept as well.",
             _as_it_was,
-            unit_signs.first_in(BETWEEN),
+            signs.first_in(BETWEEN),
         ),
         Mistake(
             "own-rows-alone",
             "Your output has as many columns as this rank has rows. y has one for each row of the whole weight, and "
             "the other rows are on the other ranks.",
             _own_rows_alone,
-            unit_signs.of_the_rows_alone,
+            signs.of_the_rows_alone,
         ),
         Mistake(
             "own-rows-repeated",
@@ -124,14 +124,14 @@ LAYER = Exercise(
             "times over. Such a layer holds little, and computes something else. Each column belongs to a row of the "
             "whole weight.",
             _own_rows_repeated,
-            unit_signs.one_part_in_all_places,
+            signs.one_part_in_all_places,
         ),
         Mistake(
             "no-gradient-for-the-rows",
             "The output is right, nothing is kept, and no gradient came for `shard`: these weights never learn. After "
             "a `.detach()`, `.data` or `torch.no_grad()` in the way nothing goes back.",
             _without_a_way_back,
-            unit_signs.never_came,
+            signs.never_came,
         ),
         Mistake(
             "fetched-once",
@@ -146,7 +146,7 @@ LAYER = Exercise(
             "The rows have the sum of all ranks' gradients. The colleague's layer gives their mean, and only the "
             "memory was to change.",
             unit(reduce=rows_of_sum).apply,
-            unit_signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
+            signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
         ),
     ),
     hints=(

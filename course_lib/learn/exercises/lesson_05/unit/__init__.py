@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Exercise
+from course_lib.learn.exercises.lesson_05.unit.cases import AFTER, BETWEEN, CAME, KINDS, right
 from course_lib.learn.exercises.lesson_05.unit.mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_05.unit_cases import AFTER, BETWEEN, CAME, KINDS, right
-from course_lib.learn.exercises.lesson_05.unit_trial import trial
-from course_lib.learn.exercises.lesson_05.wrong_unit import ByTheLibrary
+from course_lib.learn.exercises.lesson_05.unit.trial import trial
+from course_lib.learn.exercises.lesson_05.unit.wrong_answers import ByTheLibrary
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.judging.function_class import need_function_class
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from course_lib.learn.catalogue.exercise import Mistake
-from course_lib.learn.exercises.lesson_05 import unit_signs
-from course_lib.learn.exercises.lesson_05.unit_cases import AFTER, BETWEEN, CAME, ROWS
-from course_lib.learn.exercises.lesson_05.wrong_unit import (
+from course_lib.learn.exercises.lesson_05.unit import signs
+from course_lib.learn.exercises.lesson_05.unit.cases import AFTER, BETWEEN, CAME, ROWS
+from course_lib.learn.exercises.lesson_05.unit.wrong_answers import (
     BesideCtx,
     KeepsTheWeight,
     UnwrittenBackward,
@@ -40,21 +40,21 @@ MISTAKES = (
         "beside its output. In a model that is so for every layer at once, and a rank holds what it held without "
         "sharding. What holds on to them, for whom, and is there another way for that one to get what it needs?",
         KeepsTheWeight,
-        unit_signs.first_in(BETWEEN),
+        signs.first_in(BETWEEN),
     ),
     Mistake(
         "nothing-gathered",
         "Your output has as many columns as this rank has rows. y has one for each row of W, and the other rows are on "
         "the other ranks: gather them first.",
         unit(gather=lambda shard: shard),
-        unit_signs.of_the_rows_alone,
+        signs.of_the_rows_alone,
     ),
     Mistake(
         "another-order",
         "The columns of y are all there, and not in their order. Rank 0 keeps the first rows of W, rank 1 the next, "
         "and so on: put what you gathered one below the other by the number of the rank, on every rank alike.",
         unit(gather=own_first),
-        unit_signs.other_order,
+        signs.other_order,
         shows=lambda outcome: differs_in(outcome, OUTPUT),
     ),
     Mistake(
@@ -63,35 +63,35 @@ MISTAKES = (
         "tensor n times, as `[part] * n` does, and what came last stands in all places. `list(weight.chunk(n))` are n "
         "places in one tensor.",
         unit(gather=one_part_repeated),
-        unit_signs.one_part_in_all_places,
+        signs.one_part_in_all_places,
     ),
     Mistake(
         "outputs-gathered",
         "What you gathered are outputs: each rank multiplied its own batch by its own rows. Another rank's columns are "
         "then those of its batch, and yours are asked for. Gather the rows of W, and multiply your x by all of them.",
         unit(gather=lambda shard: shard, product=outputs_gathered, gather_back=gathered),
-        unit_signs.others_batches,
+        signs.others_batches,
     ),
     Mistake(
         "side-by-side",
         "What you gathered was joined along the wrong dim. The shards are *rows* of W, (out/n, in) each: one below the "
         "other, along dim 0, they are (out, in).",
         unit(gather=side_by_side),
-        unit_signs.multiplied((ROWS, 2 * _WIDE), (2 * _WIDE, ROWS)),
+        signs.multiplied((ROWS, 2 * _WIDE), (2 * _WIDE, ROWS)),
     ),
     Mistake(
         "not-transposed",
         "Your output is x W, and y is x Wᵀ: a row of W is what one output is made of. Where in and out differ, the "
         "shapes do not fit at all.",
         unit(product=lambda x, weight: x @ weight),
-        unit_signs.square_output_is(lambda x, weight: x @ weight),
+        signs.square_output_is(lambda x, weight: x @ weight),
     ),
     Mistake(
         "backward-unwritten",
         "`forward` is right. Now `backward`, which still raises its `NotImplementedError`: what does each of the two "
         "gradients need, and which of that is on this rank?",
         UnwrittenBackward,
-        unit_signs.backward_is_unwritten,
+        signs.backward_is_unwritten,
     ),
     Mistake(
         "beside-ctx",
@@ -99,28 +99,28 @@ MISTAKES = (
         "is not. Usually backward then finds what belongs to another use: what it needs has to be kept for each use on "
         "its own, in `ctx`; a variable outside, or of the class, holds what was written there last.",
         BesideCtx,
-        unit_signs.wrong_only_with_two,
+        signs.wrong_only_with_two,
     ),
     Mistake(
         "one-gradient",
         "`backward` has to give as many gradients as `forward` has inputs beside `ctx`, in the same order: one for `x` "
         "and one for `shard`.",
         unit(hand_back=lambda grad_x, rows: grad_x),
-        unit_signs.raised("incorrect number of gradients"),
+        signs.raised("incorrect number of gradients"),
     ),
     Mistake(
         "gradients-swapped",
         "Where the gradient of x is to come, one of the shape of the rows came. `backward` gives gradients in the "
         "order of the inputs of `forward`: first that of `x`, then that of `shard`.",
         unit(hand_back=lambda grad_x, rows: (rows, grad_x)),
-        unit_signs.gradient_has_another_shape,
+        signs.gradient_has_another_shape,
     ),
     Mistake(
         "whole-gradient",
         "The gradient that you give for `shard` has not its shape. This rank keeps out/n rows of W, and takes a step "
         "with the gradient of those rows alone: what `backward` gives has the shape of `shard`.",
         unit(reduce=lambda whole: whole),
-        unit_signs.invalid_gradient(1),
+        signs.invalid_gradient(1),
     ),
     Mistake(
         "shard-in-backward",
@@ -128,7 +128,7 @@ MISTAKES = (
         "gradient of x takes every row of W, each times its column of `grad`. `backward` has the rows of this rank; "
         "how did `forward` come by the others?",
         unit(gather_back=lambda shard: shard),
-        unit_signs.multiplied((ROWS, _WIDE), at="grad"),
+        signs.multiplied((ROWS, _WIDE), at="grad"),
     ),
     Mistake(
         "input-gradient-transposed",
@@ -136,7 +136,7 @@ MISTAKES = (
         "takes grad, (B, out), to (B, in), by W, (out, in), as it is. Where in and out differ, the shapes do not fit "
         "at all.",
         unit(of_x=lambda grad, weight: grad @ weight.T),
-        unit_signs.input_gradient_by_the_transpose,
+        signs.input_gradient_by_the_transpose,
     ),
     Mistake(
         "input-gradient-of-the-rows",
@@ -149,7 +149,7 @@ MISTAKES = (
         "The gradient of x was combined over ranks. W is one for all ranks, and x is this rank's own batch: nobody "
         "else has used it. Its gradient stays here as it is.",
         unit(of_x=lambda grad, weight: summed(grad @ weight)),
-        unit_signs.input_gradient_is(
+        signs.input_gradient_is(
             lambda of_all, rank: torch.stack(of_all).sum(dim=0),
             lambda of_all, rank: torch.stack(of_all).mean(dim=0),
         ),
@@ -159,21 +159,21 @@ MISTAKES = (
         "The gradient of x is divided by the number of ranks. The mean over ranks is for W, which all of them use; x "
         "is this rank's own batch, and the layer before waits for the gradient of this rank's own loss.",
         unit(of_x=lambda grad, weight: grad @ weight / len(weight) * ROWS),
-        unit_signs.input_gradient_is(lambda of_all, rank: of_all[rank] / len(of_all)),
+        signs.input_gradient_is(lambda of_all, rank: of_all[rank] / len(of_all)),
     ),
     Mistake(
         "sum-not-mean",
         "Your rows have the sum of all ranks' gradients. Their mean is asked for, as in lesson 04, where each loss is "
         "a mean over its own rank's batch: divide by the number of ranks.",
         unit(reduce=rows_of_sum),
-        unit_signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
+        signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
     ),
     Mistake(
         "own-gradient",
         "The gradient of your rows tells of this rank's own batch alone. Every rank has used these rows, each with a "
         "batch of its own: of each rank's whole gradient a part is meant for you. Add those up over ranks.",
         unit(reduce=own_rows),
-        unit_signs.rows_gradient_is(
+        signs.rows_gradient_is(
             lambda right, of_all, rank: of_all[rank].chunk(len(of_all))[rank],
             lambda right, of_all, rank: of_all[rank].chunk(len(of_all))[rank] / len(of_all),
         ),
@@ -183,7 +183,7 @@ MISTAKES = (
         "You added up xᵀ grad, (in, out), which is the transpose of W's gradient: cut into rows, it gives this rank "
         "columns. W is (out, in), and so is gradᵀ x.",
         unit(of_weight=lambda grad, x: x.T @ grad),
-        unit_signs.rows_gradient_is(
+        signs.rows_gradient_is(
             lambda right, of_all, rank: torch.stack(of_all).mean(dim=0).T.chunk(len(of_all))[rank],
         ),
     ),
@@ -192,14 +192,14 @@ MISTAKES = (
         "The output is right, and no gradient came for `shard`. It is the second of the two that `backward` hands "
         "back; and after a `.detach()`, `.data` or `torch.no_grad()` in the way, nothing goes back at all.",
         unit(reduce=lambda whole: None),
-        unit_signs.never_came,
+        signs.never_came,
     ),
     Mistake(
         "all-reduce-and-a-cut",
         "The numbers are right. But backward all-reduces: that brings every rank the whole sum, of which it keeps a "
         "part, for twice the bytes of a reduce-scatter. Each rank needs the sum for its own rows alone.",
         unit(reduce=summed_and_cut),
-        unit_signs.all_reduced_backward,
+        signs.all_reduced_backward,
     ),
     Mistake(
         "holds-the-whole-gradient",
@@ -207,13 +207,13 @@ MISTAKES = (
         "What holds them? It may be the gradient that you hand back: where that is a view, such as a part of a larger "
         "tensor, it keeps all of that tensor in memory. Hand back a tensor of its own.",
         unit(reduce=parts_of_sums),
-        unit_signs.first_in(AFTER),
+        signs.first_in(AFTER),
     ),
     Mistake(
         "overwrites-the-gradient",
         "The numbers are right, and the gradient that came to `backward` has been overwritten. Autograd may still need "
         "that tensor for another path: make a new one.",
         unit(of_weight=lambda grad, x: grad.div_(torch.distributed.get_world_size()).T @ x, reduce=rows_of_sum),
-        unit_signs.first_in(CAME),
+        signs.first_in(CAME),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.exercises.lesson_05.unit_memory import Left
+from course_lib.learn.exercises.lesson_05.unit.memory import Left
 from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS
 from course_lib.learn.exercises.lesson_08.tries import made, manners, reported, weighted_sum
 

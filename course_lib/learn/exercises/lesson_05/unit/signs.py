@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_05.unit_cases import ROW, ROWS, SQUARE, TWICE, loss_of, on_one_device, start
+from course_lib.learn.exercises.lesson_05.unit.cases import ROW, ROWS, SQUARE, TWICE, loss_of, on_one_device, start
 from course_lib.learn.exercises.lesson_08.judging import CLOSE
 from course_lib.learn.exercises.lesson_08.step import NO_GRADIENT, UNWRITTEN
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, OUTPUT, gradient_of

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_05.unit_cases import (
+from course_lib.learn.exercises.lesson_05.unit.cases import (
     BACKWARD_NEEDS,
     FORWARD_NEEDS,
     ROW,
@@ -25,7 +25,7 @@ from course_lib.learn.exercises.lesson_05.unit_cases import (
     start,
     use,
 )
-from course_lib.learn.exercises.lesson_05.unit_memory import Left, left_in_memory
+from course_lib.learn.exercises.lesson_05.unit.memory import Left, left_in_memory
 from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Several, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import CALLED, OUTPUT, in_words, leaf, manners_of, ring_bytes
 from course_lib.meter import Call
