@@ -347,7 +347,6 @@ def test_what_there_is_once():
 ONE_NAME = {
     "Attention": "the layer, and its shape in a formula, as Linear and Conv2d there",
     "Evidence": "of a claim's trial, which learners print; of an answer, for its judge",
-    **dict.fromkeys(("ByTheLibrary", "UnwrittenBackward"), "answers to exercises, as learners give"),
 }
 # Words of our own that a name of a file may not have (docs/maintaining/words.md).
 OLD_WORDS = re.compile(

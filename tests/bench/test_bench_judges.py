@@ -197,7 +197,7 @@ def test_a_room_says_which_answers_are_right_and_why_two_functions_are_the_same(
     assert kept_answers.right_answers("00.share")[0] is range
     assert {one.__name__ for one in kept_answers.right_answers("00.share")[1:]} == {"whole_division"}
     assert kept_answers.means_nothing("00.share") == {"only-float32": "it is given whole numbers"}
-    assert (kept_answers.same_function("00.mean"), kept_answers.right_answers("00.mean")) == ({}, ())
+    assert (kept_answers.same_function("00.mean"), kept_answers.means_nothing("00.mean")) == ({}, {})
 
 
 def test_without_a_clone_there_are_no_answers_and_a_sentence_says_so(monkeypatch, tmp_path):

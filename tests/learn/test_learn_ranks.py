@@ -49,7 +49,6 @@ SUM = Exercise(
     mistakes=(Mistake("own-part", "Each rank still holds its own part.", own_part),),
     hints=("a", "b", "c"),
     forbidden=("torch.distributed.all_reduce",),
-    forbidden_example=by_library,
 )
 
 

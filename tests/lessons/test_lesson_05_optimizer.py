@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_05.wrong.optimizer_values import Sharded, packed, unpack
 from torch import nn
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_05.optimizer.tries import sent_by_rings
-from course_lib.learn.exercises.lesson_05.optimizer.wrong_answers import Sharded, packed, unpack
 from course_lib.meter import Call
 
 pytestmark = pytest.mark.xdist_group("exercises")

@@ -10,11 +10,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from answers.lesson_06.right import by_a_product, in_turns
+from answers.lesson_06.wrong.backward import first_and_others
 
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_06.backward.mistakes import first_and_others
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

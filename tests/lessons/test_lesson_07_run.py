@@ -140,7 +140,7 @@ def test_a_row_with_other_micro_batches_is_turned_away_and_told_so(answer):
 
 
 def test_even_and_odd_ranks_that_alternate_hang_with_one_micro_batch_and_are_told_so():
-    from course_lib.learn.exercises.lesson_07.run.wrong_answers import even_and_odd
+    from answers.lesson_07.wrong.run import even_and_odd
 
     seen = verdict(even_and_odd)
     assert not seen.passed

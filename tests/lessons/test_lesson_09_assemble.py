@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_09.wrong.assemble_values import Assembled
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_09.assemble.wrong_answers import Assembled
 from course_lib.parallel.sharded import FullySharded
 
 pytestmark = [

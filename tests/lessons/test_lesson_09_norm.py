@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_09.wrong.norm import copied, counting, own_square
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_09.norm.cases import KINDS, MANY, mesh_of, norm_of, pieces_of
-from course_lib.learn.exercises.lesson_09.norm.wrong_answers import copied, counting, own_square
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

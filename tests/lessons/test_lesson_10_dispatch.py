@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_10.wrong.dispatch import of_this_rank_alone, on_ranks, right
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
@@ -21,14 +22,13 @@ from course_lib.learn.exercises.lesson_10.dispatch.cases import (
 from course_lib.learn.exercises.lesson_10.dispatch.slips import (
     Slip,
     given_by,
-    on_ranks,
     put_back,
     rows_of,
     served,
     sorted_by_expert,
     weighed,
 )
-from course_lib.learn.exercises.lesson_10.dispatch.wrong_answers import IN_BLOCKS, of_this_rank_alone, right
+from course_lib.learn.exercises.lesson_10.dispatch.wrong_answers import IN_BLOCKS
 
 pytestmark = pytest.mark.xdist_group("exercises")
 SIZES = (2, 3, 4)

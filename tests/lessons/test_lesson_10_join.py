@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from answers.lesson_10.right.join import ANSWERS, by_softmax
+from answers.lesson_10.wrong import join as wrong_join
 
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_10.join import JOIN, wrong_answers
@@ -78,7 +79,7 @@ def softmax_of_nothing(first, second):
 
 
 def by_the_second(first, second):
-    return wrong_answers.shifts_by_the_first(second, first)
+    return wrong_join.shifts_by_the_first(second, first)
 
 
 def by_a_quotient(first, second):
@@ -110,7 +111,7 @@ def one_top_and_mended(first, second):
 
 
 def stacked(first, second):
-    return torch.cat([wrong_answers.gives_out_alone(first, second), first[1].unsqueeze(-1)], -1)
+    return torch.cat([wrong_join.gives_out_alone(first, second), first[1].unsqueeze(-1)], -1)
 
 
 def no_dim_and_square(first, second):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from answers.lesson_10.right.zigzag import ANSWERS, by_boundaries
+from answers.lesson_10.wrong import zigzag as wrong_zigzag
 
 from course_lib.layouts.sequence_cut import SequenceCut
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG, fault_in, step_pairs, wrong_answers
+from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG, fault_in, step_pairs
 from course_lib.learn.exercises.lesson_10.zigzag.labels import SIZES
 
 
@@ -234,4 +235,4 @@ def test_what_is_no_list_of_positions_is_said(answer, said):
 
 def test_the_example_of_what_is_forbidden_is_right_otherwise():
     for num_ranks, num_tokens in [sizes for sizes in SIZES if sizes[1]]:
-        assert fault_in(dealt(wrong_answers.by_the_library, num_ranks, num_tokens), num_tokens) == ""
+        assert fault_in(dealt(wrong_zigzag.by_the_library, num_ranks, num_tokens), num_tokens) == ""

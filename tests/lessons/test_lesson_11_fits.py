@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from answers.lesson_11.wrong import fits as wrong_fits
 
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_11.fits import CASES, FITS_EXERCISE, wrong_answers
@@ -98,6 +99,6 @@ def test_what_is_no_answer_is_said(answer, said):
 
 
 def test_the_library_is_to_be_written_and_not_called():
-    verdict = judged(FITS_EXERCISE, wrong_answers.by_the_library)
+    verdict = judged(FITS_EXERCISE, wrong_fits.by_the_library)
     assert not verdict.passed
     assert "stage_bytes" in verdict.message

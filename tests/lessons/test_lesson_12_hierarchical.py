@@ -6,11 +6,11 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from answers.lesson_12.wrong.hierarchical import gathered, reduced, row_of, shaped
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_12.hierarchical.cases import KINDS, ranks_per_node, sum_of, tensor_of
-from course_lib.learn.exercises.lesson_12.hierarchical.wrong_answers import gathered, reduced, row_of, shaped
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from answers.lesson_12.right.intervals import ANSWERS
 from answers.lesson_12.right.intervals import by_bisection as right
+from answers.lesson_12.wrong.interval import by_the_library
 
 from course_lib.cost import FailingJob
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_12.interval import CASES, INTERVAL, best_of
-from course_lib.learn.exercises.lesson_12.interval.wrong_answers import MISTAKES, by_the_library
+from course_lib.learn.exercises.lesson_12.interval.wrong_answers import MISTAKES
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)

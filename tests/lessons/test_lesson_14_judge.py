@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from answers.lesson_14.right.runs import by_the_course
 from capstone_results import JOB, RESULT, cheated, made, over_memory
 
 import course_lib.capstone
@@ -14,7 +15,6 @@ from course_lib.layouts.mesh import Mesh
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_14 import EXERCISES, slips
 from course_lib.learn.exercises.lesson_14.one import ONE
-from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
 
 VALUES = RESULT.values
 SLIPS = {"kept": (4.2, 4.3), "no update": (4.2, 4.2), "part": (4.0, 3.9), "summed": (4.2, 3.5)}

@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from answers.lesson_02.right import ring_the_other_way
 from answers.lesson_04.right.gradients import by_the_modules
+from answers.lesson_08.wrong.loss import gathers_logits, largest_of_all, no_largest
 from torch.autograd import Function
 
 from course_lib.learn import exercises
@@ -15,12 +16,7 @@ from course_lib.learn.exercises.lesson_02.ring.wrong_answers import ring
 from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import filled, learning
 from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
 from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same, summed
-from course_lib.learn.exercises.lesson_08.loss.wrong_answers import (
-    gathers_logits,
-    largest_of_all,
-    no_largest,
-    split_loss,
-)
+from course_lib.learn.exercises.lesson_08.loss.wrong_answers import split_loss
 
 pytestmark = pytest.mark.xdist_group("exercises")
 

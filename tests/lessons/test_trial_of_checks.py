@@ -81,7 +81,7 @@ CUTS_OF_ANOTHER_FORM = [
 def cut_that_may_be_called():
     """06.cut without what is forbidden: these answers take their cuts from the library, in another form."""
     exercise = exercises.exercise("06.cut")
-    return replace(exercise, forbidden=(), forbidden_example=None)
+    return replace(exercise, forbidden=())
 
 
 @pytest.mark.first_cases(3)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.distributed as dist
+from answers.lesson_04.wrong.overlap import leaves_when_all_are_there
 
 from course_lib.authoring.bench.judging import kept_answers
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import filled, learning
-from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import leaves_when_all_are_there
 from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same
 
 pytestmark = pytest.mark.xdist_group("exercises")

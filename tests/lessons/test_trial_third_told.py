@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from answers.lesson_04.wrong.gradients import skips_none
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
@@ -15,7 +16,7 @@ from course_lib.authoring.bench.judging import kept_answers
 from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
-from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import learning, skips_none
+from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import learning
 from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
 from course_lib.learn.exercises.lesson_08.gates.wrong_answers import summed
 from course_lib.learn.judging.failure import shortened

@@ -183,7 +183,6 @@ class Exercise:
     mistakes: tuple[Mistake, ...]
     hints: tuple[str, str, str]
     forbidden: tuple[str, ...] = ()
-    forbidden_example: Any = None
     is_value: bool = False  # the answer is no function
     may_yield: bool = False  # the answer may be a generator: items are asked for, and a generator gives them
     time_limit_s: float = 20.0

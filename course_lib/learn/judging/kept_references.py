@@ -50,11 +50,14 @@ class Traces:
         return _HOLDS if self._more(got) else ""
 
     def _more(self, got: Any) -> bool:
-        in_result = [id(tensor) for tensor in self._tensors_in((got,))]
+        results = list(self._tensors_in((got,)))
+        in_result = [id(tensor) for tensor in results]
+        viewed = {id(tensor._base) for tensor in results}  # a view holds what it is a view of
         given = [id(tensor) for tensor in self._tensors]
         now = self._references()
         return any(
-            count > before + in_result.count(one) for one, before, count in zip(given, self._counts, now, strict=True)
+            count > before + in_result.count(one) + (one in viewed)
+            for one, before, count in zip(given, self._counts, now, strict=True)
         )
 
     def _references(self) -> list[int]:

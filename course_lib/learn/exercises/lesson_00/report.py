@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
@@ -38,44 +37,6 @@ def _case(label: str, losses: tuple[float, ...]) -> Case:
 
 
 # -- usual wrong answers -----------------------------------------------------------------------------------------------
-
-
-def _only_rank_0_calls(me: Any, loss: torch.Tensor) -> str | None:
-    if me.rank == 0:
-        dist.all_reduce(loss)
-        return f"mean loss {loss / me.world_size:.2f}"
-    return None
-
-
-def _only_with_others(me: Any, loss: torch.Tensor) -> str | None:
-    if me.world_size == 1:
-        raise ValueError("this answer is for several ranks")
-    return _right(me, loss)
-
-
-def _right(me: Any, loss: torch.Tensor) -> str | None:
-    dist.all_reduce(loss)
-    return f"mean loss {loss / me.world_size:.2f}" if me.rank == 0 else None
-
-
-def _forgets_to_divide(me: Any, loss: torch.Tensor) -> str | None:
-    dist.all_reduce(loss)
-    return f"mean loss {loss:.2f}" if me.rank == 0 else None
-
-
-def _everybody_reports(me: Any, loss: torch.Tensor) -> str:
-    dist.all_reduce(loss)
-    return f"mean loss {loss / me.world_size:.2f}"
-
-
-def _gives_the_number(me: Any, loss: torch.Tensor) -> float | None:
-    dist.all_reduce(loss)
-    return float(loss / me.world_size) if me.rank == 0 else None
-
-
-def _result_of_a_call_in_place(me: Any, loss: torch.Tensor) -> str | None:
-    mean = dist.all_reduce(loss) / me.world_size
-    return f"mean loss {mean:.2f}" if me.rank == 0 else None
 
 
 def _gives(wrong: Callable[[tuple[float, ...], int, int], Any]) -> Callable[[Evidence], bool]:
@@ -122,48 +83,43 @@ REPORT = Exercise(
             "not-alone",
             "Right on 2, 3, 4 and 5 ranks, and not on one. A job may well have one rank, whose collectives have one "
             "member and come back at once.",
-            _only_with_others,
-            alone,
+            recognise=alone,
         ),
         Mistake(
             "not-everybody-calls",
             "It still hangs: some rank never calls the collective. A collective is a meeting, and no `if me.rank` may "
             "stand around it. Let every rank call it, and keep the `if` for the report.",
-            _only_rank_0_calls,
-            _never_came,
+            recognise=_never_came,
         ),
         Mistake(
             "forgets-to-divide",
             "Rank 0 reports the sum of the losses. An all-reduce adds; divide by `me.world_size` for the mean.",
-            _forgets_to_divide,
-            _gives(lambda losses, rank, world_size: f"mean loss {sum(losses[:world_size]):.2f}" if rank == 0 else None),
+            recognise=_gives(
+                lambda losses, rank, world_size: f"mean loss {sum(losses[:world_size]):.2f}" if rank == 0 else None
+            ),
         ),
         Mistake(
             "own-loss",
             "It no longer hangs, because nobody meets any more: rank 0 reports its own loss. Keep the all-reduce, and "
             "have every rank call it.",
-            lambda me, loss: f"mean loss {loss:.2f}" if me.rank == 0 else None,
-            _reports_its_own,
+            recognise=_reports_its_own,
         ),
         Mistake(
             "everybody-reports",
             "The mean is right, but every rank reports it. Only rank 0 is to return the text; the others return None.",
-            _everybody_reports,
-            _gives(lambda losses, rank, world_size: f"mean loss {_mean(losses, world_size):.2f}"),
+            recognise=_gives(lambda losses, rank, world_size: f"mean loss {_mean(losses, world_size):.2f}"),
         ),
         Mistake(
             "number-for-text",
             "Rank 0 has the right mean, as a number. The log wants a line of text: `mean loss`, a space, and the mean "
             "with two decimals.",
-            _gives_the_number,
-            _is_the_number,
+            recognise=_is_the_number,
         ),
         Mistake(
             "keeps-what-comes-back",
             "`dist.all_reduce` works in place: `loss` holds the sum afterwards, and what the call returns is None. "
             "Your answer goes on with what it returns.",
-            _result_of_a_call_in_place,
-            keeps_what_comes_back,
+            recognise=keeps_what_comes_back,
         ),
     ),
     hints=(

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
@@ -64,21 +63,9 @@ def _right(me: Any, mine: torch.Tensor) -> torch.Tensor:
     return theirs
 
 
-def _receives_over_its_own(me: Any, mine: torch.Tensor) -> torch.Tensor:
-    mine.zero_()  # as where the other's message comes first, which is left to chance
-    return _right(me, mine)
-
-
 def _changed_its_own(evidence: Evidence) -> bool:
     both = [one for one in evidence.wrong if "; and the tensor that was handed in" in one.difference]
     return evidence.error is None and bool(both) and all(sent(evidence, "bytes by rank", 2))
-
-
-def _sends_first(me: Any, mine: torch.Tensor) -> torch.Tensor:
-    theirs = torch.empty_like(mine)
-    exchange([send(mine, (me.rank + 1) % me.world_size)])
-    exchange([recv(theirs, (me.rank - 1) % me.world_size)])
-    return theirs
 
 
 def _to_the_left(me: Any, mine: torch.Tensor) -> torch.Tensor:
@@ -87,24 +74,11 @@ def _to_the_left(me: Any, mine: torch.Tensor) -> torch.Tensor:
     return theirs
 
 
-def _asks_everybody(me: Any, mine: torch.Tensor) -> torch.Tensor:
-    everything = [torch.empty_like(mine) for _ in range(me.world_size)]
-    dist.all_gather(everything, mine)
-    return everything[me.rank - 1]
-
-
 def _ends_at_the_edge(me: Any, mine: torch.Tensor) -> torch.Tensor:
     theirs = mine.clone()
     messages = [send(mine, me.rank + 1)] if me.rank + 1 < me.world_size else []
     messages += [recv(theirs, me.rank - 1)] if me.rank else []
     exchange(messages)
-    return theirs
-
-
-def _receives_first(me: Any, mine: torch.Tensor) -> torch.Tensor:
-    theirs = torch.empty_like(mine)
-    exchange([recv(theirs, (me.rank - 1) % me.world_size)])
-    exchange([send(mine, (me.rank + 1) % me.world_size)])
     return theirs
 
 
@@ -137,24 +111,21 @@ SHIFT = Exercise(
             "What came back is not the tensor of the rank before; and `mine` was written to, or is itself what came "
             "back. `mine` is to stay as it is: receive into a tensor of its own, `torch.empty_like(mine)`. What "
             "arrives in the memory of a message that is under way may take its place before it is sent.",
-            _receives_over_its_own,
-            _changed_its_own,
+            recognise=_changed_its_own,
         ),
         Mistake(
             "still-waits",
             "It still hangs, in a deadlock: two ranks wait until their message is taken, and neither takes the "
             "other's. Usually each wants to send before it receives. Hand both halves to *one* call of `exchange`, so "
             "that they are under way together.",
-            _sends_first,
-            hangs.nobody_receives,
+            recognise=hangs.nobody_receives,
         ),
         Mistake(
             "still-waits-to-receive",
             "It still hangs, in a deadlock: two ranks wait for a message from each other, and neither has come. "
             "Usually each wants to receive before it sends. Hand both halves to *one* call of `exchange`, so that they "
             "are under way together.",
-            _receives_first,
-            hangs.nobody_sends,
+            recognise=hangs.nobody_sends,
         ),
         Mistake(
             "other-way-round",
@@ -166,8 +137,7 @@ SHIFT = Exercise(
             "asks-everybody",
             "Right, and more is sent than needed: everybody's tensor goes to everybody, to keep one. Send one message "
             "and receive one.",
-            _asks_everybody,
-            _everything_to_everybody,
+            recognise=_everything_to_everybody,
         ),
         Mistake(
             "ends-at-the-edge",

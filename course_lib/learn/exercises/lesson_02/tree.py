@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
@@ -67,37 +66,6 @@ def _words(wanted: Mapping[str, Any], got: Mapping[str, Any], size_bytes: int, n
     return ""
 
 
-def _star(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    if me.rank == 0:
-        exchange([send(tensor, rank) for rank in range(1, me.world_size)])
-    else:
-        exchange([recv(tensor, 0)])
-    return tensor
-
-
-def _chain(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    if me.rank:
-        exchange([recv(tensor, me.rank - 1)])
-    if me.rank + 1 < me.world_size:
-        exchange([send(tensor, me.rank + 1)])
-    return tensor
-
-
-def _floods(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """Whoever has it sends it to everybody behind, whether they have it or not."""
-    for source in range(me.world_size - 1):
-        if me.rank == source:
-            exchange([send(tensor, rank) for rank in range(source + 1, me.world_size)])
-        elif me.rank > source:
-            exchange([recv(tensor, source)])
-    return tensor
-
-
-def _knows_it(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    known = {torch.int64: _tensor, torch.float32: _table, torch.float64: _wide}
-    return tensor.copy_(known[tensor.dtype](0))
-
-
 def _walk(reaches: Callable[[int], list[int]], within: bool = True) -> Callable[[Any, torch.Tensor], torch.Tensor]:
     """The tree, with its rounds in another order, or without looking where the ranks end."""
 
@@ -114,28 +82,6 @@ def _walk(reaches: Callable[[int], list[int]], within: bool = True) -> Callable[
 
 def _reaches(n: int) -> list[int]:
     return [2**number for number in range((n - 1).bit_length())]
-
-
-def _two_children(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    """A binary tree: as quick as the doubling up to 6 ranks."""
-    if me.rank:
-        exchange([recv(tensor, (me.rank - 1) // 2)])
-    exchange([send(tensor, child) for child in (2 * me.rank + 1, 2 * me.rank + 2) if child < me.world_size])
-    return tensor
-
-
-def _only_the_root_sends(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    for reach in _reaches(me.world_size):
-        if me.rank == 0:
-            exchange([send(tensor, reach)])
-        elif me.rank == reach:
-            exchange([recv(tensor, 0)])
-    return tensor
-
-
-def _by_the_library(me: Any, tensor: torch.Tensor) -> torch.Tensor:
-    dist.broadcast(tensor, 0)
-    return tensor
 
 
 def _right_but(check: Callable[[Evidence], bool]) -> Callable[[Evidence], bool]:
@@ -200,29 +146,25 @@ TREE = Exercise(
             "moves-too-little",
             "Every rank has the right numbers, and too little was sent for that: each rank but the first has to "
             "receive them once.",
-            _knows_it,
-            _right_but(lambda evidence: sent(evidence, "bytes in all") < 3 * _SIZE_BYTES),
+            recognise=_right_but(lambda evidence: sent(evidence, "bytes in all") < 3 * _SIZE_BYTES),
         ),
         Mistake(
             "sent-twice",
             "Every rank has the tensor, and some have received it more than once. In a tree each rank but the root "
             "receives exactly once.",
-            _floods,
-            _right_but(_floods_some),
+            recognise=_right_but(_floods_some),
         ),
         Mistake(
             "star",
             "Right, and the root does all the sending: n - 1 messages through one port, one after the other. After the "
             "first message two ranks have the tensor. Let both of them send.",
-            _star,
-            _right_but(lambda evidence: sent(evidence, "bytes by rank", 5) == [4 * _SIZE_BYTES, 0, 0, 0, 0]),
+            recognise=_right_but(lambda evidence: sent(evidence, "bytes by rank", 5) == [4 * _SIZE_BYTES, 0, 0, 0, 0]),
         ),
         Mistake(
             "chain",
             "Right, and one rank works at a time: the last one waits for n - 1 messages, one after the other. Let "
             "every rank that has the tensor send in every round, to a rank that has not.",
-            _chain,
-            _right_but(
+            recognise=_right_but(
                 lambda evidence: (
                     sorted(sent(evidence, "bytes by rank")) == [0, *[_SIZE_BYTES] * 3] and sent(evidence, "rounds") == 3
                 )
@@ -233,8 +175,7 @@ TREE = Exercise(
             "Right, and as quick as can be up to 6 ranks. But each rank sends twice at most and is idle then, while "
             "others wait: on 7 ranks that takes 4 rounds, and 3 will do. Let every rank that has the tensor send in "
             "every round, as long as somebody has not.",
-            _two_children,
-            _right_but(
+            recognise=_right_but(
                 lambda evidence: (
                     sent(evidence, "rounds") == 2
                     and sent(evidence, "rounds", 7) == 4
@@ -246,22 +187,19 @@ TREE = Exercise(
             "wrong-order",
             "A rank passes the tensor on before it has it, so others get its old numbers. Begin with the nearest: in "
             "the first round only rank 0 has something to send.",
-            _walk(lambda n: _reaches(n)[::-1]),
-            _old_numbers_of_another,
+            recognise=_old_numbers_of_another,
         ),
         Mistake(
             "only-the-root-sends",
             "Some ranks never get the tensor: only the root sends, and not to all of them. The ranks that have "
             "received it must send too.",
-            _only_the_root_sends,
-            _only_the_root_sent,
+            recognise=_only_the_root_sent,
         ),
         Mistake(
             "past-the-last-rank",
             "Right for 2 ranks, and among 3 a rank sends past the last one. Where the ranks are no power of two, some "
             "have nobody to send to in the last round: ask whether the receiver's number is below the world size.",
-            _walk(_reaches, within=False),
-            _goes_past,
+            recognise=_goes_past,
         ),
         Mistake(
             "nothing-sent",
@@ -288,7 +226,6 @@ TREE = Exercise(
         "course_lib.parallel.collectives.all_gather",
         "course_lib.parallel.collectives.all_reduce",
     ),
-    forbidden_example=_by_the_library,
     passed="On 2, 3, 4, 5 and 7 ranks everybody has it after log2(n) rounds, rounded up, and every rank but the first "
     "received it once.",
 )

@@ -19,7 +19,6 @@ __all__ = [
     "alone",
     "differing",
     "fact_by_fact",
-    "gradient_vector",
     "gradients_by_name",
     "mixed_replica",
     "only_wrong_in",
@@ -28,7 +27,6 @@ __all__ = [
     "reseeded",
     "same_on_all",
     "times_sent",
-    "weights",
 ]
 
 _BYTES = "sent, in"  # what a ring sends depends on how tensors divide into parts, and on what pads them
@@ -75,20 +73,6 @@ def gradients_by_name(model: nn.Module) -> dict[str, Tensor | str]:
     """The gradient of each parameter that learns; a word where there is none."""
     learning = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     return {name: "there is none" if p.grad is None else p.grad.detach().cpu().clone() for name, p in learning}
-
-
-def gradient_vector(model: nn.Module) -> Tensor | str:
-    """All gradients of what learns, one after the other; a sentence where one is missing."""
-    found = gradients_by_name(model)
-    missing = [name for name, gradient in found.items() if isinstance(gradient, str)]
-    if missing:
-        return f"{missing[0]} has no gradient"
-    return torch.cat([gradient.flatten() for gradient in found.values() if isinstance(gradient, Tensor)])
-
-
-def weights(model: nn.Module) -> Tensor:
-    """All parameters, one after the other."""
-    return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
 
 
 def times_sent(calls: Sequence[Call], size_bytes: int) -> float:

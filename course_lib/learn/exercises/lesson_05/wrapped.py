@@ -105,23 +105,6 @@ def _compare(right: Any, got: Any) -> str:
 # -- usual wrong answers ----------------------------------------------------------------------------------------
 
 
-def _as_it_was(model: Transformer) -> Any:
-    return [model.stem, model.head, *model.blocks]
-
-
-def _none(model: Transformer) -> Any:
-    return []
-
-
-def _blocks_in_one(model: Transformer) -> Any:
-    return [[model.stem, model.head], list(model.blocks)]
-
-
-def _untied(model: Transformer) -> Any:
-    model.head.w_vocab.weight = nn.Parameter(model.head.w_vocab.weight.detach().clone())
-    return [model.stem, model.head, *model.blocks]
-
-
 def _all(check: Any) -> Any:
     """Whether it is so of what came for every model."""
 
@@ -141,29 +124,25 @@ WRAPPED = Exercise(
             "two-homes",
             "The tied matrix belongs to two units, for two modules of the model have it and they are in units of their "
             "own. What no unit has is a unit as well: the one around the whole model.",
-            _as_it_was,
-            _all(lambda got, right: not got.problem and got.num_homes > 1),
+            recognise=_all(lambda got, right: not got.problem and got.num_homes > 1),
         ),
         Mistake(
             "all-in-one",
             "All numbers of the model are whole together, from the first layer to the last. The tied matrix is in one "
             "unit now, and so is everything else: at the fullest moment a rank holds nearly what it holds under DDP.",
-            _none,
-            _all(lambda got, right: not got.problem and got.num_homes == 1 and got.largest == got.total),
+            recognise=_all(lambda got, right: not got.problem and got.num_homes == 1 and got.largest == got.total),
         ),
         Mistake(
             "blocks-in-one",
             "The tied matrix is in one unit, and so are all blocks. Then all blocks are whole while the first one "
             "computes. Nothing ties one block to another.",
-            _blocks_in_one,
-            _all(lambda got, right: not got.problem and got.num_homes == 1 and got.largest == right.blocks),
+            recognise=_all(lambda got, right: not got.problem and got.num_homes == 1 and got.largest == right.blocks),
         ),
         Mistake(
             "tied-no-more",
             "You have changed the model: stem and head have a matrix each, and those two go their own ways, as in the "
             "symptom. Only the units were to change.",
-            _untied,
-            _all(lambda got, right: got.problem == _UNTIED),
+            recognise=_all(lambda got, right: got.problem == _UNTIED),
         ),
     ),
     hints=(

@@ -136,10 +136,6 @@ def _not_neighbours(costs: Costs, num_parts: int) -> list[int]:
     return sizes
 
 
-def _loads_of_the_best(costs: Costs, num_parts: int) -> list[float]:
-    return _loads(costs, _best_by(max)(costs, num_parts))
-
-
 def _costs_came(evidence: Evidence) -> bool:
     """Every answer sums up to what the pieces cost, and not to their number."""
     answers = [(o.expected["costs"], o.got) for o in evidence.outcomes if o.error is None]
@@ -179,15 +175,13 @@ CUT = Exercise(
             "costs-not-counts",
             "Your numbers add up to what the pieces *cost*. Return how *many* pieces each part gets; the cuts are "
             "then known, and the costs follow from them.",
-            _loads_of_the_best,
-            _costs_came,
+            recognise=_costs_came,
         ),
         Mistake(
             "loses-pieces",
             "The numbers do not add up to the number of pieces: each number says how many pieces a part has, and "
             "each piece belongs to one part.",
-            lambda costs, num_parts: [len(costs) // num_parts] * num_parts,
-            lambda evidence: any(map(_loses_pieces, evidence.outcomes)),
+            recognise=lambda evidence: any(map(_loses_pieces, evidence.outcomes)),
             shows=_loses_pieces,
         ),
         Mistake(
@@ -251,7 +245,6 @@ CUT = Exercise(
         "num_parts - 1)]`; keep the sizes whose largest part is smallest. One part takes all: `[len(costs)]`.",
     ),
     forbidden=("course_lib.parallel.model.split_evenly",),
-    forbidden_example=lambda costs, num_parts: [len(part) for part in split_evenly(costs, num_parts)],
     may_yield=True,
     passed="No cut has a smaller largest part, in any of the rows that were tried.",
 )

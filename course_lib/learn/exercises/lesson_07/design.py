@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -14,16 +13,12 @@ from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Exercis
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.failure import NotAnAnswer
 from course_lib.schedules import (
-    Action,
     Schedule,
     from_text,
     gpipe,
     in_flight_counts,
-    one_f_one_b,
     peak_in_flight,
-    placement,
     validate,
-    zero_bubble_h1,
 )
 from course_lib.schedules.stage_times import StageTimes
 
@@ -113,28 +108,8 @@ def _holds_for_w(schedule: Schedule) -> bool:
 # -- usual wrong answers ----------------------------------------------------------------------------------------
 
 
-def _in_turn(warm_up: Callable[[int], int], *, kinds: str = "B") -> str:
-    """Some forwards, then a forward and its backward (or the halves of it) in turn."""
-    rows = []
-    for stage in range(_P):
-        first = min(warm_up(stage), _M)
-        row = [Action("F", stage, i) for i in range(first)]
-        for i in range(_M):
-            row += [Action("F", stage, first + i)] * (first + i < _M)
-            row += [Action(kind, stage, i) for kind in kinds]
-        rows.append(tuple(row))
-    return str(Schedule("of one's own", _M, placement(_P), tuple(rows)))
-
-
 def _seen(check: Callable[[_Seen], bool]) -> Callable[[Evidence], bool]:
     return lambda evidence: check(evidence.outcomes[0].got)
-
-
-def _shuffled() -> str:
-    words = str(gpipe(_P, _M)).splitlines()[1:]
-    rows = [line.split()[1:] for line in words]
-    random.Random(0).shuffle(rows[2])
-    return "\n".join(" ".join(row) for row in rows)
 
 
 DESIGN = Exercise(
@@ -145,28 +120,24 @@ DESIGN = Exercise(
         Mistake(
             "another-size",
             f"Keep to the mission's size: {_P} ranks with a stage each, and {_M} micro-batches, F0 to F{_M - 1}.",
-            str(one_f_one_b(_P, _M + 2)),
-            _seen(lambda seen: "wanted are" in seen.problem),
+            recognise=_seen(lambda seen: "wanted are" in seen.problem),
         ),
         Mistake(
             "cannot-run",
             "The table cannot run as it stands; the line below says where. The studio marks this while you type.",
-            _shuffled(),
-            _seen(lambda seen: not seen.can_run),
+            recognise=_seen(lambda seen: not seen.can_run),
         ),
         Mistake(
             "holds-everything",
             "GPipe, or close to it: on some rank all micro-batches are in flight at once. A forward beyond the third "
             "has to wait until a backward has made room.",
-            str(gpipe(_P, _M)),
-            _seen(lambda seen: seen.kinds == {"F", "B"} and max(seen.peak_in_flight) >= _M),
+            recognise=_seen(lambda seen: seen.kinds == {"F", "B"} and max(seen.peak_in_flight) >= _M),
         ),
         Mistake(
             "as-1f1b",
             "Rank 0 has four micro-batches in flight, as under 1F1B, and the others have three at most. One of these "
             "forwards has to go behind the first backward; what else could the rank do while it waits?",
-            str(one_f_one_b(_P, _M)),
-            _seen(
+            recognise=_seen(
                 lambda seen: (
                     seen.kinds == {"F", "B"}
                     and seen.peak_in_flight[0] == _MAX_IN_FLIGHT + 1
@@ -178,31 +149,27 @@ DESIGN = Exercise(
             "w-comes-too-late",
             "The backwards are in two halves, as they should be. But an activation stays until W has used it: a rank "
             "that puts its W's off holds too many. Run a W before the forward that would be the fourth.",
-            str(zero_bubble_h1(_P, _M)),
-            _seen(lambda seen: seen.too_full and seen.holds_for_w and "B" not in seen.kinds),
+            recognise=_seen(lambda seen: seen.too_full and seen.holds_for_w and "B" not in seen.kinds),
         ),
         Mistake(
             "too-many-forwards",
             f"Some rank begins a forward while {_MAX_IN_FLIGHT} micro-batches are in flight there already. It has to "
             "wait until a B, or a W, has let one go.",
-            _in_turn(lambda stage: _MAX_IN_FLIGHT, kinds="IW"),
-            _seen(lambda seen: seen.too_full),
+            recognise=_seen(lambda seen: seen.too_full),
         ),
         Mistake(
             "whole-backwards",
             "The memory is right. With whole backwards, though, a gradient takes so long on its way up that three "
             "micro-batches cannot fill the time: no order of F and B beats GPipe here. Cut the backwards: send on I, "
             "and let W wait.",
-            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1)),
-            _seen(lambda seen: seen.kinds == {"F", "B"} and not seen.too_full),
+            recognise=_seen(lambda seen: seen.kinds == {"F", "B"} and not seen.too_full),
         ),
         Mistake(
             "w-comes-at-once",
             "The memory is right and the backwards are in halves, and still too much time is idle. Look at the picture "
             "for the longest empty piece: which action ends it, and what stands in front of that action without need? "
             "Often it is a W before an I for which the stage before is waiting.",
-            _in_turn(lambda stage: min(_P - 1 - stage, _MAX_IN_FLIGHT - 1), kinds="IW"),
-            _seen(lambda seen: seen.kinds == {"F", "I", "W"} and not seen.too_full),
+            recognise=_seen(lambda seen: seen.kinds == {"F", "I", "W"} and not seen.too_full),
         ),
     ),
     hints=(

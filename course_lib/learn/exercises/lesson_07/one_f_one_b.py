@@ -156,10 +156,6 @@ def _short_of_micro_batches(evidence: Evidence) -> bool:
     return all(o.expected["micro-batches"] < o.expected["stages"] - 1 for o in evidence.wrong)
 
 
-def _by_the_library(stage: int, num_stages: int, num_micro_batches: int) -> Row:
-    return [action.short for action in one_f_one_b(num_stages, num_micro_batches).rows[stage]]
-
-
 ONE_F_ONE_B = Exercise(
     name="07.1f1b",
     may_yield=True,
@@ -214,8 +210,7 @@ ONE_F_ONE_B = Exercise(
             "few-micro-batches",
             "Right where there are enough micro-batches. With fewer of them than stages, the first stage runs forwards "
             "of micro-batches that do not exist: begin with `min(..., num_micro_batches)` of them.",
-            _order(lambda s, p, m: p - 1 - s, cap=False),
-            _short_of_micro_batches,
+            recognise=_short_of_micro_batches,
         ),
         Mistake(
             "backward-first",
@@ -247,8 +242,7 @@ ONE_F_ONE_B = Exercise(
             "holds-another-number",
             "It can run, and some stage has another number of micro-batches in flight than it would under 1F1B: as "
             "many as there are stages from its own to the last, if there are so many micro-batches.",
-            _order(lambda s, p, m: 2 * (p - 1 - s)),
-            _another_number_at_once,
+            recognise=_another_number_at_once,
         ),
     ),
     hints=(
@@ -264,7 +258,6 @@ ONE_F_ONE_B = Exercise(
         "course_lib.schedules.get_schedule",
         "course_lib.schedules.interleaved",
     ),
-    forbidden_example=_by_the_library,
     passed="The schedule runs, takes as long as GPipe, and no stage has more micro-batches in flight than there are "
     "stages from its own to the last.",
 )

@@ -75,34 +75,29 @@ BETWEEN = Exercise(
             "rows-then-columns",
             "Rows of A give partial sums, and GELU of a sum is not the sum of GELUs: they would have to be added up "
             "first, between the layers. Which cut of A gives whole numbers, if fewer of them?",
-            {"A": "S(0)", "B": "S(1)"},
-            _cut_as((_ROWS, _COLUMNS)),
+            recognise=_cut_as((_ROWS, _COLUMNS)),
         ),
         Mistake(
             "columns-twice",
             "The columns of A are right: each rank has some hidden units, complete, and may bend them. But a column "
             "of B needs *all* hidden units, so they would be gathered first. Which part of B needs only the hidden "
             "units that a rank has?",
-            {"A": "S(1)", "B": "S(1)"},
-            _cut_as((_COLUMNS, _COLUMNS)),
+            recognise=_cut_as((_COLUMNS, _COLUMNS)),
         ),
         Mistake(
             "rows-twice",
             "The rows of B are right. The rows of A give partial sums, which GELU must not see.",
-            {"A": "S(0)", "B": "S(0)"},
-            _cut_as((_ROWS, _ROWS)),
+            recognise=_cut_as((_ROWS, _ROWS)),
         ),
         Mistake(
             "not-cut",
             "Nothing travels, and nothing is saved: every rank holds both matrices and does all the work.",
-            {"A": "R", "B": "R"},
-            _cut_as((_WHOLE, _WHOLE)),
+            recognise=_cut_as((_WHOLE, _WHOLE)),
         ),
         Mistake(
             "half-cut",
             "One matrix is cut and the other is on every rank. Cut both, S(0) or S(1).",
-            {"A": "S(1)", "B": "R"},
-            _cut_as(*_HALF_CUT),
+            recognise=_cut_as(*_HALF_CUT),
         ),
     ),
     hints=(

@@ -149,8 +149,7 @@ DEAL = Exercise(
             "order-taken-for-granted",
             "Right where the axes stand in one order, and wrong where they stand in another: from a rank's number "
             "alone nobody sees where it stands along which axis. The mesh knows.",
-            _neighbours_alike,
-            lambda evidence: (
+            recognise=lambda evidence: (
                 evidence.error is None
                 and not all(o.right for o in evidence.outcomes)
                 and any(_same(evidence, example) for example in (_neighbours_alike, _number_modulo))

@@ -78,10 +78,6 @@ def _always_turned(rank: int, old: Mesh, new: Mesh) -> int:
     return rank % rows * (old.num_ranks // rows) + rank // rows
 
 
-def _place_itself(rank: int, old: Mesh, new: Mesh) -> Any:
-    return new.coordinates(rank)
-
-
 FILE = Exercise(
     name="09.file",
     title="The file of a place",
@@ -112,8 +108,9 @@ FILE = Exercise(
         Mistake(
             "a-place",
             "A place came back. The file has the number of the rank that stood there.",
-            _place_itself,
-            lambda evidence: all(isinstance(o.got, list) and isinstance(o.got[0], dict) for o in evidence.outcomes),
+            recognise=lambda evidence: all(
+                isinstance(o.got, list) and isinstance(o.got[0], dict) for o in evidence.outcomes
+            ),
         ),
     ),
     hints=(

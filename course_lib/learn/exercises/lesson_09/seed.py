@@ -73,14 +73,6 @@ def _compare(mesh: Any, got: Any) -> str:
 # -- usual wrong answers ----------------------------------------------------------------------------------------------
 
 
-def _as_it_was(mesh: Mesh, rank: int, seed: int) -> int:
-    return seed + rank
-
-
-def _one_for_all(mesh: Mesh, rank: int, seed: int) -> int:
-    return seed
-
-
 def _place_along_tp(mesh: Mesh, rank: int, seed: int) -> int:
     return seed + mesh.coordinates(rank).get("tp", 0)
 
@@ -115,15 +107,13 @@ SEED = Exercise(
             "as-it-was",
             "Every rank has a seed of its own. Ranks of one tensor group hold the same norms and positions, and go on "
             "from there with different numbers dropped.",
-            _as_it_was,
-            _all_meshes(lambda seeds: len(set(seeds)) == len(seeds)),
+            recognise=_all_meshes(lambda seeds: len(set(seeds)) == len(seeds)),
         ),
         Mistake(
             "one-for-all",
             "All ranks have the same seed. No two copies drift apart, and ranks with other samples, or other layers, "
             "drop in the same places.",
-            _one_for_all,
-            _all_meshes(lambda seeds: len(set(seeds)) == 1),
+            recognise=_all_meshes(lambda seeds: len(set(seeds)) == 1),
         ),
         Mistake(
             "place-along-tp",

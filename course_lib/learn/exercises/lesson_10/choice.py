@@ -114,30 +114,9 @@ def _compare(right: Any, got: Any) -> str:
 # -- usual wrong answers ----------------------------------------------------------------------------------------------
 
 
-def _chosen_by(scores: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    weights, experts = scores.softmax(-1).topk(2)
-    return experts, weights.to(dtype)
-
-
-def _as_it_was(x: Tensor, router: Tensor) -> Any:
-    return _chosen_by(F.linear(x, router), x.dtype)
-
-
-def _rounded_before(x: Tensor, router: Tensor) -> Any:
-    return _chosen_by(F.linear(x, router).float(), x.dtype)
-
-
-def _wide_weights(x: Tensor, router: Tensor) -> Any:
-    return _chosen_by(F.linear(x.float(), router.float()), torch.float32)
-
-
 def _among_two(x: Tensor, router: Tensor) -> Any:
     best, experts = F.linear(x.float(), router.float()).topk(2)
     return experts, best.softmax(-1).to(x.dtype)
-
-
-def _detached(x: Tensor, router: Tensor) -> Any:
-    return _chosen_by(F.linear(x.float(), router.detach().float()), x.dtype)
 
 
 def _rounds_first(evidence: Evidence) -> bool:
@@ -166,15 +145,13 @@ CHOICE = Exercise(
             "In float32 all is right. In bfloat16 some tokens still have other experts: scores, or what softmax made "
             "of them, were rounded to bfloat16 before two were chosen. What was rounded away comes back by no later "
             "change of dtype.",
-            _as_it_was,
-            _rounds_first,
+            recognise=_rounds_first,
         ),
         Mistake(
             "weights-of-another-dtype",
             "Experts and weights are right, and the weights are float32. The layer multiplies them with outputs in the "
             "dtype of x, and what comes would be float32 from there on.",
-            _wide_weights,
-            lambda evidence: all("the weights come as torch.float32" in o.difference for o in evidence.wrong),
+            recognise=lambda evidence: all("the weights come as torch.float32" in o.difference for o in evidence.wrong),
         ),
         Mistake(
             "softmax-of-two",
@@ -186,8 +163,7 @@ CHOICE = Exercise(
         Mistake(
             "router-detached",
             "Experts and weights are right, and no gradient comes to the router: it would never learn to choose.",
-            _detached,
-            lambda evidence: all(
+            recognise=lambda evidence: all(
                 isinstance(o.got, _Seen) and o.got.gradient is not None and not o.got.gradient.any()
                 for o in evidence.outcomes
             ),

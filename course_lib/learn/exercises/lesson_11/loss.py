@@ -129,24 +129,12 @@ def _right(batch: _Batch) -> _Seen:
     return _Seen(numbers.loss, numbers.gradients, memory.before + slack, memory.peak + slack)
 
 
-def _pieces_kept(model: Transformer, tokens: Tensor, length: int) -> Tensor:
-    return torch.stack(_sums(model, tokens, length, again=False)).sum() / tokens.numel()
-
-
-def _all_again_at_once(model: Transformer, tokens: Tensor, length: int) -> Any:
-    return checkpoint(lambda tokens: _whole(model, tokens, length), tokens, use_reentrant=False)
-
-
 def _mean_of_means(model: Transformer, tokens: Tensor, length: int) -> Tensor:
     return torch.stack(_sums(model, tokens, length, mean=True)).mean()
 
 
 def _one_sequence(model: Transformer, tokens: Tensor, length: int) -> Tensor:
     return torch.stack(_sums(model, tokens, length)).sum() / tokens.size(1)
-
-
-def _without_graph(model: Transformer, tokens: Tensor, length: int) -> Tensor:
-    return torch.tensor(sum(one.item() for one in _sums(model, tokens, length)) / tokens.numel())
 
 
 def _held(check: Callable[[Any, Any], bool]) -> Callable[[Evidence], bool]:
@@ -181,22 +169,19 @@ LOSS = Exercise(
             "as-it-was",
             "The loss is right, and the scores of all positions are there at the same time: as much is held as in the "
             "colleague's loss.",
-            _whole,
-            _held(lambda got, right: _held_before(got, right) and got.peak > 2 * right.peak),
+            recognise=_held(lambda got, right: _held_before(got, right) and got.peak > 2 * right.peak),
         ),
         Mistake(
             "pieces-kept",
             "The loss is right and made of pieces, and before backward what belongs to all of them is still there. "
             "Each piece's scores were kept for backward. So one has little at a time and, in the end, all of it.",
-            _pieces_kept,
-            _held(lambda got, right: _held_before(got, right) and got.peak <= 2 * right.peak),
+            recognise=_held(lambda got, right: _held_before(got, right) and got.peak <= 2 * right.peak),
         ),
         Mistake(
             "all-again-at-once",
             "Before backward nothing is kept, and in backward all scores are there at once: what is computed again is "
             "computed in one piece.",
-            _all_again_at_once,
-            _held(lambda got, right: not _held_before(got, right)),
+            recognise=_held(lambda got, right: not _held_before(got, right)),
         ),
         Mistake(
             "mean-of-means",
@@ -214,8 +199,7 @@ LOSS = Exercise(
             "no-graph",
             "The number may be right, and backward cannot begin at it: an `item()`, a `detach()` or a new tensor has "
             "no past.",
-            _without_graph,
-            lambda evidence: all("no graph" in o.difference for o in evidence.outcomes),
+            recognise=lambda evidence: all("no graph" in o.difference for o in evidence.outcomes),
         ),
     ),
     hints=(

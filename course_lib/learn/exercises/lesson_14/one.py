@@ -5,7 +5,6 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_14.attempted import ByAttempt
 from course_lib.learn.exercises.lesson_14.mistakes import mistakes_of
-from course_lib.learn.exercises.lesson_14.right_runs import by_the_course
 
 __all__ = ["ONE"]
 
@@ -28,6 +27,5 @@ ONE = Exercise(
         "course_lib.capstone.running.on_mesh.assemble_on",
         "course_lib.capstone.attempts.references.reference",
     ),
-    forbidden_example=by_the_course,
     passed="The weights of one device, within the memory, within the budget.",
 )

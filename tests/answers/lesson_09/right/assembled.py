@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from answers.lesson_09.wrong.assemble_values import Assembled
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_09.assemble.wrong_answers import Assembled
 from course_lib.models import Transformer, TransformerBlock, next_token_loss
 from course_lib.parallel.mesh import DataShare, MeshGroups
 from course_lib.parallel.model import cut, parameter_costs, split_evenly

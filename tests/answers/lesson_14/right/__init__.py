@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from answers.lesson_14.right import runs
 from answers.lesson_14.right.same_function import SAME_FUNCTION
-
-from course_lib.learn.exercises.lesson_14 import right_runs
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
-RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = dict.fromkeys(("14.one", "14.two", "14.three"), right_runs.ALL)
+RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = dict.fromkeys(("14.one", "14.two", "14.three"), runs.ALL)

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
 from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_00.mean.cases import CASES, MOST_BYTES
 from course_lib.learn.exercises.lesson_00.mean.mistakes import MISTAKES
@@ -14,17 +10,6 @@ from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["MEAN"]
-
-
-def _by_the_library(me: Any, values: torch.Tensor) -> float:
-    """By lesson 04's own: the ranks' losses, so weighted that their mean is the mean over all items."""
-    import torch.distributed as dist
-
-    from course_lib.parallel.data import global_mean
-
-    mean = global_mean(me, values.sum(), len(values)) / me.world_size
-    dist.all_reduce(mean)
-    return float(mean)
 
 
 MEAN = Exercise(
@@ -44,7 +29,6 @@ MEAN = Exercise(
         "`dist.all_reduce(totals)` every rank divides totals[0] by totals[1].",
     ),
     forbidden=("course_lib.parallel.data.global_mean",),
-    forbidden_example=_by_the_library,
     passed="The same mean on every rank, on 2, 3, 4 and 5 ranks: with uneven shares, with a rank that holds nothing, "
     "and with a few numbers sent where thousands are held.",
 )

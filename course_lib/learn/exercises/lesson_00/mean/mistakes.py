@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
-
-import torch
-import torch.distributed as dist
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_00.in_place import keeps_what_comes_back
@@ -15,95 +11,6 @@ from course_lib.learn.exercises.lesson_00.mean.cases import AGAIN, FEW, NONE_ON_
 from course_lib.learn.exercises.lesson_00.tried import alone, place_of, value_of, with_label
 
 __all__ = ["MISTAKES"]
-
-
-# -- examples ----------------------------------------------------------------------------------------------------------
-
-
-def _guarded_mean_of_means(me: Any, values: torch.Tensor) -> float:
-    mean = values.mean() if len(values) else torch.zeros((), dtype=values.dtype)
-    dist.all_reduce(mean)
-    return float(mean / me.world_size)
-
-
-def _sums_unlike_shapes(me: Any, values: torch.Tensor) -> float:
-    dist.all_reduce(values)
-    return float(values.mean())
-
-
-def _totals(values: torch.Tensor) -> torch.Tensor:
-    return torch.stack([values.sum(), torch.tensor(float(len(values)), dtype=values.dtype)])
-
-
-def _leaves_when_empty(me: Any, values: torch.Tensor) -> float:
-    if len(values) == 0:
-        return 0.0
-    totals = _totals(values)
-    dist.all_reduce(totals)
-    return float(totals[0] / totals[1])
-
-
-def _one_rank_alone(me: Any, values: torch.Tensor) -> float:
-    totals = _totals(values)
-    if me.rank == 0:
-        dist.all_reduce(totals)
-    return float(totals[0] / totals[1])
-
-
-def _divides_by_own_count(me: Any, values: torch.Tensor) -> float:
-    total = values.sum()
-    dist.all_reduce(total)
-    return float(total) / max(len(values), 1)
-
-
-def _takes_shares_for_equal(me: Any, values: torch.Tensor) -> float:
-    total = values.sum()
-    dist.all_reduce(total)
-    return float(total) / max(len(values) * me.world_size, 1)
-
-
-def _in_whole_numbers(me: Any, values: torch.Tensor) -> float:
-    totals = torch.tensor([int(values.sum()), len(values)], device=me.device)
-    dist.all_reduce(totals)
-    return float(totals[0] / totals[1])
-
-
-def _divides_by_world_size(me: Any, values: torch.Tensor) -> float:
-    total = values.sum()
-    dist.all_reduce(total)
-    return float(total) / me.world_size
-
-
-def _gives_the_sum(me: Any, values: torch.Tensor) -> float:
-    total = values.sum()
-    dist.all_reduce(total)
-    return float(total)
-
-
-def _only_rank_0(me: Any, values: torch.Tensor) -> float | None:
-    totals = _totals(values)
-    dist.reduce(totals, dst=0)
-    return float(totals[0] / totals[1]) if me.rank == 0 else None
-
-
-def _result_of_a_call_in_place(me: Any, values: torch.Tensor) -> float:
-    total = values.sum()
-    total = dist.all_reduce(total)
-    return float(total)
-
-
-def _leaves_out_nans(me: Any, values: torch.Tensor) -> float:
-    totals = _totals(values.nan_to_num(0.0))
-    dist.all_reduce(totals)
-    return float(totals[0] / totals[1])
-
-
-def _only_with_others(me: Any, values: torch.Tensor) -> float:
-    if me.world_size == 1:
-        raise ValueError("this answer is for several ranks")
-    totals = _totals(values)
-    dist.all_reduce(totals)
-    return float(totals[0] / totals[1])
 
 
 # -- what they are known by --------------------------------------------------------------------------------------------
@@ -185,57 +92,49 @@ MISTAKES = (
         "Right for numbers. One rank holds a NaN, and your mean is a number all the same: the NaN was left out or "
         "replaced on the way. A mean with a NaN in it is NaN, and whoever reads it is to see that something has gone "
         "wrong.",
-        _leaves_out_nans,
-        _hides_a_nan,
+        recognise=_hides_a_nan,
     ),
     Mistake(
         "not-alone",
         "Right on 2, 3, 4 and 5 ranks, and not on one. A job may well have one rank, whose collectives have one member "
         "and come back at once.",
-        _only_with_others,
-        alone,
+        recognise=alone,
     ),
     Mistake(
         "mean-of-means",
         "You averaged the means of the ranks. That counts a rank with one number as much as a rank with a hundred, "
         "and is wrong as soon as shares are uneven. Add up the sums and the counts; divide once, at the end.",
-        _guarded_mean_of_means,
-        _gives(_mean_of_rank_means),
+        recognise=_gives(_mean_of_rank_means),
     ),
     Mistake(
         "own-mean",
         "Each rank gives the mean of its own numbers; nothing was sent. A rank learns what others hold only "
         "through a collective.",
-        lambda me, values: float(values.mean()),
-        _gives(lambda rank, world_size: float(numbers(rank).mean()), sent=False),
+        recognise=_gives(lambda rank, world_size: float(numbers(rank).mean()), sent=False),
     ),
     Mistake(
         "divides-by-own-count",
         "The sum is over all ranks, but you divide it by the count of this rank alone. The count has to be added "
         "up over the ranks as well.",
-        _divides_by_own_count,
-        _gives(lambda rank, world_size: _sum_of_all(world_size) / (rank + 1)),
+        recognise=_gives(lambda rank, world_size: _sum_of_all(world_size) / (rank + 1)),
     ),
     Mistake(
         "takes-shares-for-equal",
         "The sum is right, and you divide it by this rank's count times the number of ranks. That is the number of all "
         "values only where every rank holds equally many. The count has to be added up over the ranks as well.",
-        _takes_shares_for_equal,
-        _gives(lambda rank, world_size: _sum_of_all(world_size) / ((rank + 1) * world_size)),
+        recognise=_gives(lambda rank, world_size: _sum_of_all(world_size) / ((rank + 1) * world_size)),
     ),
     Mistake(
         "in-whole-numbers",
         "The sums were cut to whole numbers before they travelled: `int()`, and a tensor of integers, hold no "
         "fraction. Put sum and count into a tensor of floating-point numbers.",
-        _in_whole_numbers,
-        _gives(_of_whole_sums),
+        recognise=_gives(_of_whole_sums),
     ),
     Mistake(
         "divides-by-world-size",
         "The sum is over all numbers, but you divide by the number of ranks. Divide by how many numbers there are "
         "on all ranks together.",
-        _divides_by_world_size,
-        lambda seen: (
+        recognise=lambda seen: (
             _gives(lambda rank, world_size: _sum_of_all(world_size) / world_size)(seen) and _again_by_ranks(seen)
         ),
     ),
@@ -243,43 +142,37 @@ MISTAKES = (
         "sum-for-mean",
         "This is the sum of all numbers. A mean needs one thing more that no rank knows alone: how many numbers "
         "there are on all ranks together.",
-        _gives_the_sum,
-        _gives(lambda rank, world_size: _sum_of_all(world_size)),
+        recognise=_gives(lambda rank, world_size: _sum_of_all(world_size)),
     ),
     Mistake(
         "only-rank-0",
         "Rank 0 gives the right mean and the others do not. A reduce tells one rank alone; after an all-reduce every "
         "rank holds the sum, and every rank is to give the mean.",
-        _only_rank_0,
-        _right_on_rank_0_alone,
+        recognise=_right_on_rank_0_alone,
     ),
     Mistake(
         "keeps-what-comes-back",
         "`dist.all_reduce` works in place: the tensor that you give it holds the sum afterwards, and what the call "
         "returns is None. Your answer goes on with what it returns.",
-        _result_of_a_call_in_place,
-        keeps_what_comes_back,
+        recognise=keeps_what_comes_back,
     ),
     Mistake(
         "sums-unlike-shapes",
         "The all-reduce was given a tensor as long as this rank's values, and each rank holds another number of them. "
         "It adds element to element, so the tensor must have the same shape on every rank. Sum your own values first.",
-        _sums_unlike_shapes,
-        _gave_its_values,
+        recognise=_gave_its_values,
     ),
     Mistake(
         "empty-rank-stays-away",
         "A rank that holds no number never calls the collective, and the others wait for it. Every rank must come, "
         "a rank that holds nothing too: it has something to tell, and it needs the mean as well.",
-        _leaves_when_empty,
-        _never_came(NONE_ON_RANK_0),
+        recognise=_never_came(NONE_ON_RANK_0),
     ),
     Mistake(
         "not-everybody-comes",
         "The ranks do not call the collective equally often, and some wait for one that never calls it again. Every "
         "rank must make the same calls: no `if` that is true on some ranks only may stand around the call, and no "
         "loop over values, of which each rank holds another number.",
-        _one_rank_alone,
-        _never_came(FEW),
+        recognise=_never_came(FEW),
     ),
 )

@@ -78,22 +78,12 @@ def _rank_for_world_size(num_items: int, rank: int, world_size: int) -> range:
     return range(rank * size, (rank + 1) * size)
 
 
-def _extras_in_the_middle(num_items: int, rank: int, world_size: int) -> range:
-    return range(rank * num_items // world_size, (rank + 1) * num_items // world_size)
-
-
 def _in_turn(num_items: int, rank: int, world_size: int) -> range:
     return range(rank, num_items, world_size)
 
 
 def _everything(num_items: int, rank: int, world_size: int) -> range:
     return range(num_items)
-
-
-def _in_a_list(num_items: int, rank: int, world_size: int) -> list[int]:
-    base, extra = divmod(num_items, world_size)
-    start = rank * base + min(rank, extra)
-    return [start + i for i in range(base + (rank < extra))]
 
 
 # -- what they are known by --------------------------------------------------------------------------------------------
@@ -167,8 +157,7 @@ MISTAKES = (
         "extras-elsewhere",
         "A fair deal: no item is lost, and no share is too long. But your extra items fall to other ranks; here the "
         "first ranks take them, as in the picture.",
-        _extras_in_the_middle,
-        _a_fair_deal,
+        recognise=_a_fair_deal,
     ),
     _mistake(
         "overlaps",
@@ -220,7 +209,6 @@ MISTAKES = (
         "list-for-range",
         "The items are right, and they do not come as a `range`. A `range` holds two numbers however long the share "
         "is, and the cells below ask it for its `start` and its `stop`.",
-        _in_a_list,
-        _right_but_no_range,
+        recognise=_right_but_no_range,
     ),
 )

@@ -73,13 +73,6 @@ def _as_long_as_the_first(model: nn.Module, optimizer: torch.optim.Optimizer, pi
     _stepper(weight=lambda size, _, count: size / total)(model, optimizer, pieces)
 
 
-def _clears_before_the_step(model: nn.Module, optimizer: torch.optim.Optimizer, pieces: list) -> None:
-    for x, y in pieces:
-        F.cross_entropy(model(x), y).backward()
-    optimizer.zero_grad()
-    optimizer.step()
-
-
 def _steps_on_nothing(seen: Evidence) -> bool:
     got = [one.got for one in seen.outcomes]
     return seen.error is None and all(
@@ -117,7 +110,6 @@ ACCUMULATE: Exercise = Exercise(
             "equal pieces "
             "that is four times the gradient, as if the learning rate had been raised. Each piece counts by its share "
             "of the examples.",
-            _stepper(weight=_whole),
             recognise=_accumulates_like(_stepper(weight=_whole), _stepper(weight=_whole, zero_before=False)),
         ),
         Mistake(
@@ -125,7 +117,6 @@ ACCUMULATE: Exercise = Exercise(
             "Right for equal pieces and wrong for a short last one: you divided by the number of pieces, so the "
             "examples "
             "of the short piece count for more than the others. Weigh each piece by its share of the examples.",
-            _stepper(weight=_even),
             recognise=_accumulates_like(_stepper(weight=_even), _stepper(weight=_even, zero_before=False)),
         ),
         Mistake(
@@ -149,7 +140,6 @@ ACCUMULATE: Exercise = Exercise(
         Mistake(
             "no-step",
             "No step was taken: `optimizer.step()` was never called. The gradients alone change no weight.",
-            lambda model, optimizer, pieces: optimizer.zero_grad(),
             recognise=lambda seen: (
                 seen.error is None
                 and all(o.got[CHANGE] == "none" and isinstance(o.got[GRADIENT], str) for o in seen.outcomes)
@@ -160,7 +150,6 @@ ACCUMULATE: Exercise = Exercise(
             "`optimizer.step()` was called, and the weights are as they were: the model had no gradients then. "
             "One of these is so: they were cleared before the step, the step came before the backward passes, there "
             "was no backward pass, or it went through another model.",
-            _clears_before_the_step,
             recognise=_steps_on_nothing,
         ),
         Mistake(
@@ -174,14 +163,12 @@ ACCUMULATE: Exercise = Exercise(
             "Only your last piece counts: `zero_grad()` inside the loop throws away what the pieces before it "
             "added to "
             "`.grad`. Clear once, before the loop.",
-            _stepper(zero_inside=True),
             recognise=_accumulates_like(*_any_scale(zero_inside=True)),
         ),
         Mistake(
             "steps-inside",
             "You took a step after each piece. The second piece then meets other weights than the first: that is "
             "training with a smaller batch. Step once, after the loop.",
-            _stepper(step_inside=True),
             recognise=_accumulates_like(*_any_scale(step_inside=True), *_any_scale(step_inside=True, zero_inside=True)),
         ),
         Mistake(

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from course_lib.cost.single_device.model_state import model_state
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_01.ledger.cases import (
     of_three_kinds,
@@ -71,10 +70,6 @@ def _bytes_difference(expected: dict[str, int], got: Any) -> str:
     return ""
 
 
-def _with_fractions(parameters: list) -> dict[str, float]:
-    return {name: float(size) for name, size in _counting()(parameters).items()}
-
-
 def _counts_what_learns(parameters: list) -> dict[str, int]:
     return _counting()([p for p in parameters if p.requires_grad])
 
@@ -106,14 +101,6 @@ def _counts_by(identity: Callable[[Any], Any]) -> Callable[[list], dict[str, int
 
 def _leaves_out_the_empty(parameters: list) -> dict[str, int]:
     return _counting()([p for p in parameters if p.numel()])
-
-
-def _counts_by_value(parameters: list) -> dict[str, int]:
-    different: list = []
-    for parameter in parameters:
-        if parameter not in different:
-            different.append(parameter)
-    return _counting()(different)
 
 
 LEDGER: Exercise = Exercise(
@@ -148,7 +135,6 @@ LEDGER: Exercise = Exercise(
             "numbers-for-bytes",
             "You counted numbers, and a number takes several bytes: 4 in float32, 2 in bfloat16. "
             "`p.nbytes` is the size of a tensor in bytes.",
-            _counting(size=lambda p: p.numel()),
             recognise=lambda seen: int(seen.got(_PLAIN)["parameter"]) == 22,  # 3 x 5 and 7 numbers
         ),
         Mistake(
@@ -161,28 +147,24 @@ LEDGER: Exercise = Exercise(
             "one-moment",
             "You gave AdamW one tensor for each parameter. It keeps two: a running mean of the gradient and one of "
             "its square.",
-            _counting(copies=1),
             recognise=_plain_state(88, 96),
         ),
         Mistake(
             "no-optimizer",
             "Your optimizer state is empty or nearly so. AdamW remembers a running mean of each gradient and one of "
             "its square: two tensors as large as the parameter. This is what learners forget most.",
-            _counting(copies=0),
             recognise=_plain_state(0, 8),
         ),
         Mistake(
             "no-step-count",
             "Nearly to the byte: AdamW also counts its steps, for each tensor that learns in a tensor of one "
             "float32 number.",
-            _counting(step_bytes=0),
             recognise=_plain_state(176),
         ),
         Mistake(
             "steps-counted-once",
             "You gave AdamW one count of its steps for the whole model. It keeps one for each tensor that learns, 4 "
             "bytes each.",
-            _with_steps(lambda parameters: 1),
             recognise=_plain_state(180),
         ),
         Mistake(
@@ -201,7 +183,6 @@ LEDGER: Exercise = Exercise(
             "no-gradient-yet",
             "Your gradients take 0 bytes. Before the first backward pass `.grad` is None everywhere, and you are to "
             "count what the training *will* hold: `requires_grad` says whether a tensor will have a gradient.",
-            lambda parameters: {**_counting()(parameters), "gradient": 0, "optimizer state": 0},
             recognise=lambda seen: seen.got(_PLAIN)["parameter"] == 88 and seen.got(_PLAIN)["gradient"] == 0,
         ),
         Mistake(
@@ -239,14 +220,12 @@ LEDGER: Exercise = Exercise(
             "fractions-of-bytes",
             "The counts are right, and they are not whole numbers. Nothing holds a part of a byte, and beyond 9 PB a "
             "float no longer tells one byte from the next: stay with `int`, and divide by `//`.",
-            _with_fractions,
             recognise=lambda seen: all("is a whole number" in one.difference or one.right for one in seen.outcomes),
         ),
         Mistake(
             "compared-by-value",
             "`in` and `==` compare tensors by their numbers, element by element, and cannot say yes or no. You want to "
             "know whether two names mean the same tensor: compare `id(p)`, or keep them in a `dict` or a `set`.",
-            _counts_by_value,
             recognise=_compared_tensors,
         ),
     ),
@@ -264,18 +243,5 @@ LEDGER: Exercise = Exercise(
         "course_lib.meter.MemoryLedger",
         "torch.optim.AdamW",
     ),
-    forbidden_example=lambda parameters: _by_the_library(parameters),
     passed="To the byte what torch's own AdamW holds, for bfloat16, frozen and shared tensors too.",
 )
-
-
-def _by_the_library(parameters: list) -> dict[str, int]:
-    unique = list({id(p): p for p in parameters}.values())
-    trainable = [p for p in unique if p.requires_grad]
-    state = model_state(
-        sum(p.numel() for p in unique),
-        dtype=str(unique[0].dtype).removeprefix("torch."),
-        num_trainable=sum(p.numel() for p in trainable),
-        num_tensors=len(trainable),
-    )
-    return {"parameter": state.parameters, "gradient": state.gradients, "optimizer state": state.optimizer}

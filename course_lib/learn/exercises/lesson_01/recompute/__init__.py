@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_01.recompute.trial import (
@@ -53,48 +52,6 @@ def _with_ones(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -
     return _again()(block, x, torch.ones_like(grad_y), rng_state)
 
 
-def _keeps_its_gradient(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> None:
-    _again()(block, x, grad_y, rng_state)
-
-
-def _from_a_sum_unrecorded(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
-    x = x.detach().requires_grad_()
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.set_rng_state(rng_state)
-        y = block(x)
-    y.sum().backward()
-    return x.grad
-
-
-def _from_y_alone(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
-    x = x.detach().requires_grad_()
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.set_rng_state(rng_state)
-        block(x).backward()
-    return x.grad
-
-
-def _clears_before(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
-    block.zero_grad()
-    return _again()(block, x, grad_y, rng_state)
-
-
-def _leaves_recording_on(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
-    torch.set_grad_enabled(True)
-    return _again()(block, x, grad_y, rng_state)
-
-
-def _asks_for_each(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
-    x = x.detach().requires_grad_()
-    learning = [p for p in block.parameters() if p.requires_grad]
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.set_rng_state(rng_state)
-        grad_x, *grads = torch.autograd.grad(block(x), [x, *learning], grad_y)
-    for parameter, grad in zip(learning, grads, strict=True):
-        parameter.grad = grad if parameter.grad is None else parameter.grad + grad
-    return grad_x
-
-
 def _asked_for_what_is_not_there(seen: Evidence) -> bool:
     error = seen.error
     return error is not None and "appears to not have been used" in error.message and seen.wrong[0].case == _UNUSED
@@ -131,14 +88,6 @@ def _does_not_require_grad(*, recorded: bool) -> Callable[[Evidence], bool]:
     )
 
 
-def _by_checkpoint(block: nn.Module, x: Tensor, grad_y: Tensor, rng_state: Tensor) -> Tensor | None:
-    x = x.detach().requires_grad_()
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.set_rng_state(rng_state)
-        checkpoint(block, x, use_reentrant=False).backward(grad_y)
-    return x.grad
-
-
 RECOMPUTE: Exercise = Exercise(
     name="01.recompute",
     title="The backward pass of a block that kept nothing but its input",
@@ -168,7 +117,6 @@ RECOMPUTE: Exercise = Exercise(
             "not-recorded",
             "The second run of the block was not recorded, so nothing can flow back through it: autograd calls a "
             "backward with recording switched off. Switch it on for that run, with `torch.enable_grad()`.",
-            _again(record=False),
             recognise=_does_not_require_grad(recorded=False),
         ),
         Mistake(
@@ -176,14 +124,12 @@ RECOMPUTE: Exercise = Exercise(
             "The block ran recorded, and what you compute from `y` after it does not: recording was off again, since "
             "autograd calls a backward that way. Nothing has to be computed from `y`: a backward pass can begin at "
             "`y` itself when it is told the gradient there.",
-            _from_a_sum_unrecorded,
             recognise=_does_not_require_grad(recorded=True),
         ),
         Mistake(
             "not-cut-off",
             "Your backward pass ran on past `x` into the layers before the block, whose turn comes later. Cut `x` off "
             "first: `detach()` gives a tensor of the same numbers and without a history.",
-            _again(cut=False),
             recognise=lambda seen: any(
                 isinstance(one.got, dict) and one.got[SOURCE] == "changed" for one in seen.outcomes
             ),
@@ -193,21 +139,18 @@ RECOMPUTE: Exercise = Exercise(
             "The block's parameters have their gradients, and for `x` nothing came back. Either nothing is returned, "
             "or the `.grad` that you return was None: a detached tensor gets a gradient only if you ask for it, with "
             "`requires_grad_()`.",
-            _keeps_its_gradient,
             recognise=_no_gradient_came_back,
         ),
         Mistake(
             "grad-y-unused",
             "Your gradients are those of the sum of `y`. The layers after the block have said how the loss changes "
             "with `y`, and that is `grad_y`: the backward pass has to begin with it.",
-            _with_ones,
             recognise=lambda seen: behaves_like(RECOMPUTE, seen, _with_ones),
         ),
         Mistake(
             "no-grad-y",
             "PyTorch can begin a backward pass by itself at a single number only, such as a loss, and `y` has many. "
             "It has to be told the gradient there: that is `grad_y`.",
-            _from_y_alone,
             recognise=lambda seen: seen.error is not None and "only for scalar outputs" in seen.error.message,
         ),
         Mistake(
@@ -222,7 +165,6 @@ RECOMPUTE: Exercise = Exercise(
             "The block of one case has a layer that its forward pass does not use, and autograd was asked for a "
             "gradient of it by name: there is none. A backward pass that begins at `y` and names no parameters reaches "
             "those that were used; `torch.autograd.grad` gives None for the others with `allow_unused=True`.",
-            _asks_for_each,
             recognise=_asked_for_what_is_not_there,
         ),
         Mistake(
@@ -230,14 +172,12 @@ RECOMPUTE: Exercise = Exercise(
             "The block's parameters have the gradients of this pass, and what was in their `.grad` before is lost: it "
             "was cleared or replaced. A block may be used twice in a step, or by several micro-batches, so a backward "
             "pass adds to `.grad`.",
-            _clears_before,
             recognise=_lost_the_gradients_before,
         ),
         Mistake(
             "other-dropout",
             "Right without dropout and wrong with it: the second run drew other random numbers, so other values were "
             "dropped than in the forward pass. Set the generator to `rng_state` before the block runs.",
-            _again(dropout="drawn anew"),
             recognise=_wrong_with_dropout_alone,
         ),
         Mistake(
@@ -250,7 +190,6 @@ RECOMPUTE: Exercise = Exercise(
             "recording-left-on",
             "The gradients are right, and recording is left switched on. Autograd called you with recording off; "
             "whatever runs next is recorded now, and kept. A `with` block puts the switch back.",
-            _leaves_recording_on,
             recognise=lambda seen: (
                 seen.error is None and all(str(o.got[BESIDES]).startswith("recording is left") for o in seen.outcomes)
             ),
@@ -268,7 +207,6 @@ RECOMPUTE: Exercise = Exercise(
         "state, `y = block(x)` and `torch.autograd.backward(y, grad_y)`; the answer is `x.grad`.",
     ),
     forbidden=("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"),
-    forbidden_example=_by_checkpoint,
     passed="The same gradients as a recorded forward pass, dropout, frozen and tied weights included, from the input "
     "alone; and all else is as it was.",
 )

@@ -12,14 +12,7 @@ from course_lib.learn.exercises.lesson_02.costs import cost_label, sent
 from course_lib.learn.exercises.lesson_02.ring import cost as ring_cost
 from course_lib.learn.exercises.lesson_02.ring.cost import SIZE_BYTES, right_but
 from course_lib.learn.exercises.lesson_02.ring.numbers import numbers, ranks_within
-from course_lib.learn.exercises.lesson_02.ring.wrong_answers import (
-    knows_the_inputs,
-    ring,
-    straight_to_owners,
-    sums_in_new_tensors,
-    through_one_rank,
-    whole_tensors_around,
-)
+from course_lib.learn.exercises.lesson_02.ring.wrong_answers import ring
 
 __all__ = ["EVEN", "FEWER", "MISTAKES", "UNEVEN"]
 
@@ -88,40 +81,35 @@ MISTAKES = (
         "half-and-half",
         "It hangs in a deadlock: two ranks wait until their message is taken, and neither takes the other's. Usually "
         "each wants to send before it receives. Start both halves of a step *together*, in one list of messages.",
-        ring(together=False),
-        hangs.nobody_receives,
+        recognise=hangs.nobody_receives,
     ),
     Mistake(
         "through-one-rank",
         "The sum is right, and it all goes through one rank: rank 0 sends the whole tensor to everybody, which is "
         "`n - 1` times the tensor, while the others wait for it. In a ring every rank sends the same, "
         "2 (n - 1)/n of the tensor.",
-        through_one_rank,
-        right_but(ring_cost.through_rank_0),
+        recognise=right_but(ring_cost.through_rank_0),
     ),
     Mistake(
         "gathers-everything",
         "The sum is right, and too much is sent: whole tensors travel, so every rank sends `n - 1` times the "
         "tensor. That grows with every rank you add. Send one part in each step, and pass on *sums*: what has "
         "been added need not travel again.",
-        whole_tensors_around,
-        right_but(ring_cost.sends_everything),
+        recognise=right_but(ring_cost.sends_everything),
     ),
     Mistake(
         "moves-too-little",
         "The values agree here, but less was sent than any all-reduce can do with: each rank has to send at least "
         "2 (n - 1)/n of the tensor. Either numbers were cut short on the way, or this answer knows what the others "
         "hold without being told.",
-        knows_the_inputs,
-        right_but(lambda evidence: sum(sent(evidence, "bytes by rank")) < 6 * SIZE_BYTES),
+        recognise=right_but(lambda evidence: sum(sent(evidence, "bytes by rank")) < 6 * SIZE_BYTES),
     ),
     Mistake(
         "no-ring",
         "The sum is right and the bytes are as few as they can be, but your ranks send to everybody. That is a "
         "fine algorithm, and it needs a link from each rank to each other; a ring needs one neighbour. Send to "
         "`(me.rank + 1) % n` alone.",
-        straight_to_owners,
-        right_but(
+        recognise=right_but(
             lambda evidence: (
                 sent(evidence, "bytes by rank") == [6 * SIZE_BYTES // 4] * 4
                 and all(len(to) == 3 for to in sent(evidence, "receivers"))
@@ -132,8 +120,7 @@ MISTAKES = (
         "too-many-messages",
         "Values and bytes are right, in more messages than needed; each message costs a latency. Send a part in "
         "one piece: 2 (n - 1) messages by each rank.",
-        ring(split_messages=True),
-        right_but(
+        recognise=right_but(
             lambda evidence: (
                 sent(evidence, "bytes by rank") == [6 * SIZE_BYTES // 4] * 4
                 and min(sent(evidence, "messages by rank")) > 6
@@ -145,16 +132,14 @@ MISTAKES = (
         "one-lap",
         "Half-way: after n - 1 steps every rank has *one* part of the sum complete. The complete parts have to go "
         "round once more, n - 1 steps, this time without adding.",
-        ring(second_lap=False),
-        _after_one_lap,
+        recognise=_after_one_lap,
     ),
     Mistake(
         "sums-in-new-tensors",
         "All messages went round, and the tensor holds what it held before, but for one part at most: the sums are in "
         "new tensors. `part = part + arrived` makes a new tensor and leaves the old one as it was, and so does putting "
         "`arrived` into your list of parts. `part += arrived` and `part.copy_(arrived)` write into the tensor.",
-        sums_in_new_tensors,
-        lambda evidence: (
+        recognise=lambda evidence: (
             sent(evidence, "messages by rank") == [6] * 4 and _each_rank(evidence, _one_part_written_at_most)
         ),
     ),
@@ -165,8 +150,7 @@ MISTAKES = (
         "into a new tensor and not into the part, or before the message is there; it is a step short; or the second "
         "lap begins with a part that is not complete. (If rank r began with part r, the one that it has complete after "
         "n - 1 steps is `(r + 1) % n`.)",
-        ring(adds=False),
-        lambda evidence: _each_rank(evidence, _one_rank_alone),
+        recognise=lambda evidence: _each_rank(evidence, _one_rank_alone),
     ),
     Mistake(
         "adds-in-the-second-lap",
@@ -184,23 +168,20 @@ MISTAKES = (
         "backwards",
         "Right on 2 ranks, and with more your ring runs the other way: rank r sends to rank r - 1. That is allowed, if "
         "the parts turn with it: what arrives is then the part *after* the one that you send, not the one before.",
-        ring(backwards=True),
-        _backwards,
+        recognise=_backwards,
     ),
     Mistake(
         "assumes-that-n-divides",
         "With a tensor that the ranks divide it went well; with 11 numbers, which they do not, it did not. "
         "`tensor.tensor_split(n)` cuts any tensor; its parts differ by one number at most, so a buffer for one part is "
         "not always right for the next.",
-        ring(cut=lambda tensor, n: tensor.view(n, -1)),
-        _breaks_where_uneven,
+        recognise=_breaks_where_uneven,
     ),
     Mistake(
         "too-few-parts",
         "An index went past the end of a list, where there are fewer numbers than ranks. `tensor.chunk(n)` gives fewer "
         "than n parts there; `tensor.tensor_split(n)` always gives n, some of them empty.",
-        ring(cut=lambda tensor, n: tensor.chunk(n)),
-        _too_few_parts,
+        recognise=_too_few_parts,
     ),
     Mistake(
         "own-numbers",

@@ -44,24 +44,12 @@ def _loading(
     return load
 
 
-def _into_a_wrapper(model: nn.Module, saved: State) -> None:
-    nn.DataParallel(model).load_state_dict(saved)
-
-
 def _names_in(answer: Any) -> tuple[str, ...]:
     """What the code of an answer mentions."""
     code = getattr(answer, "__code__", answer)
     if not isinstance(code, CodeType):
         return ()
     return code.co_names + tuple(name for part in code.co_consts for name in _names_in(part))  # comprehensions
-
-
-def _lstrip(model: nn.Module, saved: State) -> None:
-    model.load_state_dict({name.lstrip("module."): tensor for name, tensor in saved.items()})
-
-
-def _replace(model: nn.Module, saved: State) -> None:
-    model.load_state_dict({name.replace("module.", ""): tensor for name, tensor in saved.items()})
 
 
 def _not_strict(model: nn.Module, saved: State) -> None:
@@ -83,15 +71,6 @@ def _says_nothing(seen: Evidence) -> bool:
     """What does not fit is left alone, and no error tells of it."""
     told = [got.get(LOADS) == LEFT_ALONE for got in (seen.got(_OTHER), seen.got(_OTHER_BARE))]
     return all(told) and _told_by((_OTHER, _OTHER_BARE), (_PLAIN, _BARE, _NAMES, _PART, _ONLY_PART))(seen)
-
-
-def _only_if_it_fits(model: nn.Module, saved: State) -> bool:
-    bare = {name.removeprefix("module."): tensor for name, tensor in saved.items()}
-    for state in (saved, bare):
-        if state.keys() == model.state_dict().keys():
-            model.load_state_dict(state)
-            return True
-    return False
 
 
 def _takes_anything(seen: Evidence) -> bool:
@@ -144,7 +123,6 @@ LOAD = Exercise(
             "wrapped-again",
             "Loading into a wrapper works for names with the prefix, and now those without it fail. Whether a model is "
             "wrapped should not matter to a file: bring the names to the bare model's.",
-            _into_a_wrapper,
             recognise=_told_by((_BARE,), (_PLAIN, _NAMES, _PART), "DataParallel"),
         ),
         Mistake(
@@ -157,7 +135,6 @@ LOAD = Exercise(
             "mended-and-not-strict",
             "The names are mended. But weights of another model go through: what does not fit has to be an error that "
             "reaches whoever called. `load_state_dict` raises one when it is strict and nobody catches it.",
-            _loading(lambda name: name.removeprefix("module."), strict=False),
             recognise=_takes_anything,
         ),
         Mistake(
@@ -165,7 +142,6 @@ LOAD = Exercise(
             "Weights of another model are left alone, and no error says so: whoever called goes on with the weights "
             "that the model had. Refuse with an error: `load_state_dict` raises one when it is strict, if nobody "
             "catches it.",
-            _only_if_it_fits,
             recognise=_says_nothing,
         ),
         Mistake(
@@ -177,14 +153,12 @@ LOAD = Exercise(
             "lstrip",
             "`lstrip('module.')` takes off every leading letter out of m, o, d, u, l, e and the dot, so `module.model` "
             "lost its own name too. `removeprefix('module.')` takes off the word, once.",
-            _lstrip,
             recognise=_told_by((_NAMES,), (_PLAIN,), "lstrip"),
         ),
         Mistake(
             "replaced-everywhere",
             "You took `module.` out wherever it stands, and `encoder.module.weight` is such a name by its own right. "
             "Only the prefix is the wrapper's: `removeprefix`.",
-            _replace,
             recognise=_told_by((_PART,), (_PLAIN, _BARE, _NAMES), "replace"),
         ),
         Mistake(
@@ -197,7 +171,6 @@ LOAD = Exercise(
             "never-asked",
             "One model has a part called `module` and was saved bare; you took its own name away. When the names fit "
             "as they are, load them as they are: compare `saved.keys()` with `model.state_dict().keys()` first.",
-            _loading(lambda name: name.removeprefix("module."), only_if_needed=False),
             recognise=lambda seen: {outcome.case for outcome in seen.wrong} == {_ONLY_PART, _BOTH_BARE},
         ),
     ),

@@ -77,42 +77,36 @@ REPLICAS = Exercise(
             "Here are copies that know nothing of the module: no gradient comes back from them. `detach`, `.data`, "
             "`copy.deepcopy` and `torch.no_grad` cut a tensor off. `clone()` alone is an operation like any other, "
             "and autograd knows its way back.",
-            _giving(weight=lambda p: p.detach().clone()),
             recognise=_says(WEIGHTS, "cut off"),
         ),
         Mistake(
             "nothing-copied",
             "The replicas use the module's own tensors. In one memory that works; another device cannot reach them. "
             "Copy each parameter for each replica.",
-            _giving(weight=lambda p: p.view_as(p)),
             recognise=_shares("with the module", ("weight", "bias")),
         ),
         Mistake(
             "new-parameters",
             "You made parameters of their own: they collect gradients, and the module's parameters, which the "
             "optimizer holds, never see them. A replica's weights are *results* of a copy: `p.clone()` and no more.",
-            _giving(weight=lambda p: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad)),
             recognise=_says(WEIGHTS, "parameters of its own"),
         ),
         Mistake(
             "one-copy-for-all",
             "You made one copy, and gave it to several replicas. Each sits on a device of its own and needs its own "
             "tensors: copy inside the loop.",
-            _giving(same=True),
             recognise=_shares("with replica", ("weight", "bias")),
         ),
         Mistake(
             "buffers-left-out",
             "Buffers are missing: a device that has no running mean cannot keep a BatchNorm's statistics. "
             "`named_buffers()` lists them.",
-            _giving(buffers=False),
             recognise=lambda seen: any(_says(NAMES, "has no", name)(seen) for name in _BUFFERS),
         ),
         Mistake(
             "buffers-shared",
             "A replica other than the first writes into the module's own buffers, at the same time as replica 0 once "
             "they run in threads. Only replica 0 gets the module's; the others get copies.",
-            _giving(own_buffers=lambda replica: False),
             recognise=_shares("with the module", _BUFFERS),
         ),
         Mistake(

@@ -116,12 +116,6 @@ def _out_of_order(seen: Evidence) -> bool:
     return outputs != expected and isinstance(outputs, list) and sorted(map(str, outputs)) == expected
 
 
-def _by_the_course(replicas: list[Any], parts: list[Any]) -> list[Any]:
-    from course_lib.parallel.data import parallel_apply
-
-    return parallel_apply(replicas, parts)
-
-
 THREADS = Exercise(
     name="03.threads",
     title="A thread for each replica",
@@ -148,21 +142,18 @@ THREADS = Exercise(
             "last-for-all",
             "Every thread ran the last replica. A function made in a loop looks its variable up when it *runs*, and by "
             "then the loop is over. Hand the number over when the thread is made.",
-            _applying(late=True),
             recognise=lambda seen: _facts(seen).get(CALLS) == [0, 0, 0, 4],
         ),
         Mistake(
             "one-after-another",
             "The replicas ran one after another: each waited for the others to be there, in vain. Start all threads in "
             "one loop, and wait for them in a second one.",
-            _applying(wait="at once"),
             recognise=lambda seen: _facts(seen).get(MET) == "one after another",
         ),
         Mistake(
             "not-waited",
             "You returned before the threads were done: outputs are missing. `thread.join()` waits for one; join all "
             "of them before you look at the outputs.",
-            _applying(wait="never"),
             recognise=_not_waited,
         ),
         Mistake(
@@ -170,21 +161,18 @@ THREADS = Exercise(
             "You waited for a time, and not for the threads: a replica may take longer, as here, where each sleep and "
             "each short time limit of the caller's was over at once. `thread.join()` without a limit ends when the "
             "thread does.",
-            _applying(limit_s=0.2),
             recognise=_waits_for_a_time,
         ),
         Mistake(
             "order-of-arrival",
             "The outputs stand in the order in which the threads were done, which is chance. Give each replica a "
             "place: `results = [None] * len(modules)`, and in the thread `results[r] = ...`.",
-            _applying(by_append=True),
             recognise=_out_of_order,
         ),
         Mistake(
             "records-all-the-same",
             "Under `torch.no_grad()` the outputs were recorded all the same. That setting belongs to a thread, and a "
             "new thread begins with recording on. Ask `torch.is_grad_enabled()` before, and set it in the thread.",
-            _applying(modes=False),
             recognise=_recorded_anyway,
         ),
         Mistake(
@@ -197,28 +185,24 @@ THREADS = Exercise(
             "nobody-named",
             "An exception arrives, and no number in it says which replica failed. With eight devices one would like "
             "to know: raise a new one that tells the number, and keep the old one with it.",
-            _applying(tell="as it is"),
             recognise=_told("that some replica failed"),
         ),
         Mistake(
             "another-number",
             "The exception has a number, and not that of the replica that failed. The replicas count from 0, as "
             "`modules[r]` does.",
-            _applying(tell="from 1"),
             recognise=_told("no number of a replica that failed"),
         ),
         Mistake(
             "another's-error",
             "Two replicas failed, and the exception names one of them with the error of the other. Who reads it looks "
             "in the wrong place. Keep the number and the error together.",
-            _applying(tell="another's"),
             recognise=_told("with the error of replica"),
         ),
         Mistake(
             "error-lost",
             "The exception tells which replica failed, and what went wrong there is lost: neither the error nor its "
             "words are in it. `raise NewError(...) from error` keeps the old one with the new.",
-            _applying(tell="by name alone"),
             recognise=_told("and not of what"),
         ),
     ),
@@ -236,6 +220,5 @@ THREADS = Exercise(
         "course_lib.parallel.data.DataParallel",
         "torch.nn.DataParallel",
     ),
-    forbidden_example=_by_the_course,
     passed="All at the same time, in order, with the caller's recording, and a failure has a name.",
 )

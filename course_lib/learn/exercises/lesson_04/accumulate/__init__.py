@@ -24,22 +24,19 @@ ACCUMULATE = Exercise(
             "never-averaged",
             "Nothing was sent: every piece ran without synchronisation, the last one too, and the replicas have gone "
             "different ways. The last piece must run with it, forward and backward.",
-            mistakes.step(syncs=lambda index, count: False),
-            mistakes.never_averaged,
+            recognise=mistakes.never_averaged,
         ),
         Mistake(
             "calls-the-bare-model",
             "Nothing was sent: `ddp.module` is the bare model, and DDP never heard of these passes. Call `ddp(x)`.",
-            mistakes.bare_model,
-            mistakes.only_the_bare_model,
+            recognise=mistakes.only_the_bare_model,
         ),
         Mistake(
             "flag-too-late",
             "Nothing was sent, and no error told you: the replicas differ. DDP reads the flag in its *forward* pass, "
             "where it prepares the hooks; the last piece's forward pass had run before you set it. Decide before the "
             "forward pass, or put both passes under `no_sync()`.",
-            mistakes.flag_too_late,
-            mistakes.was_too_late,
+            recognise=mistakes.was_too_late,
         ),
         Mistake(
             "averages-the-first-piece",
@@ -50,8 +47,7 @@ ACCUMULATE = Exercise(
         Mistake(
             "steps-inside",
             "You took a step after each piece. Clear once, add up all pieces, step once.",
-            mistakes.step(steps_inside=True),
-            mistakes.steps_for_each_piece,
+            recognise=mistakes.steps_for_each_piece,
         ),
         Mistake(
             "never-clears",
@@ -75,65 +71,56 @@ ACCUMULATE = Exercise(
             "all-at-once",
             "The step is right, and all pieces went through the model together: with all their activations in memory "
             "at a time. Take them one by one; that is what the pieces are for.",
-            mistakes.all_at_once,
-            mistakes.together,
+            recognise=mistakes.together,
         ),
         Mistake(
             "keeps-every-graph",
             "The step is right, and the activations of several pieces lay in memory together, so the pieces save "
             "nothing. Let each piece go backward, and let go of what it kept, before the next one goes forward.",
-            mistakes.all_forwards_first,
-            mistakes.graphs_of_all,
+            recognise=mistakes.graphs_of_all,
         ),
         Mistake(
             "forward-again",
             "The step is right, and the model went forward more often than there are pieces: each needs one pass.",
-            mistakes.step(times=2),
-            mistakes.forwards_again,
+            recognise=mistakes.forwards_again,
         ),
         Mistake(
             "leaves-the-flag-down",
             "The step is right, and the next backward pass of this DDP is not averaged: it was left without "
             "synchronisation. `with ddp.no_sync():` puts it back; a flag that you set yourself you put back yourself.",
-            mistakes.step(syncs=lambda index, count: index == count - 1, restores=False),
-            mistakes.left_the_flag,
+            recognise=mistakes.left_the_flag,
         ),
         Mistake(
             "averages-every-piece",
             "The step is right, and every piece was averaged: with four pieces, four times the bytes. All pieces but "
             "the last belong under `with ddp.no_sync():`, and their *forward* pass too, since that is where DDP reads "
             "the flag.",
-            mistakes.no_sync_around_backward,
-            mistakes.every_piece_was_averaged,
+            recognise=mistakes.every_piece_was_averaged,
         ),
         Mistake(
             "last-by-identity",
             "Right as long as no piece stands in the list twice. Where the last piece is the first one again, more "
             "than the last was averaged. Which piece is the last, its place in the list tells; `piece is pieces[-1]` "
             "is true in both places.",
-            mistakes.last_by_identity,
-            mistakes.averages_one_piece_twice,
+            recognise=mistakes.averages_one_piece_twice,
         ),
         Mistake(
             "calls-besides",
             "The step is right, and your code makes calls for all ranks beside the one that the gradients need. Each "
             "of them costs a latency in every step; a loss to report can wait until several steps are over.",
-            mistakes.averages_the_loss_too,
-            mistakes.sends_besides,
+            recognise=mistakes.sends_besides,
         ),
         Mistake(
             "not-alone",
             "Right on 2, 3, 4 and 5 ranks, and not on one. DDP on one rank has nothing to send, and the same code is "
             "to take its step there.",
-            mistakes.only_with_others,
-            alone,
+            recognise=alone,
         ),
         Mistake(
             "sum-of-means",
             "Your gradient is too long, by the number of pieces: their means were added. Divide each piece's loss by "
             "that number, as in lesson 01.",
-            mistakes.step(divide=False),
-            mistakes.adds_means,
+            recognise=mistakes.adds_means,
         ),
     ),
     hints=(

@@ -20,94 +20,81 @@ DRIFT = Exercise(
             "You found a drift where there is none. Python's own `hash` of bytes or text is salted, with another "
             "number in each process that starts by itself, so equal bits give unequal hashes. Take one that is the "
             "same everywhere: `zlib.crc32`.",
-            mistakes.python_hash,
-            mistakes.takes_pythons_hash,
+            recognise=mistakes.takes_pythons_hash,
         ),
         Mistake(
             "ranks-disagree",
             "The ranks come to different lists: some of them learn less than others. All ranks need all hashes "
             "(`dist.all_gather`), not those of rank 0 or of a neighbour alone; then every rank can say the same.",
-            mistakes.only_the_others_know,
-            mistakes.ranks_disagree,
+            recognise=mistakes.ranks_disagree,
         ),
         Mistake(
             "sends-all-weights",
             "To find the names, every rank sent as many bytes as its weights have, or more. Send a *hash* of each "
             "parameter, a few bytes that change when any bit changes.",
-            mistakes.gathers_weights,
-            mistakes.sends_weights,
+            recognise=mistakes.sends_weights,
         ),
         Mistake(
             "names-buffers",
             "Your list names buffers. The statistics of BatchNorm follow each rank's own images and differ without "
             "anything being wrong; the parameters alone are asked for: `named_parameters()`.",
-            mistakes.with_buffers,
-            mistakes.names_buffers,
+            recognise=mistakes.names_buffers,
         ),
         Mistake(
             "finds-nothing",
             "You found no drift anywhere, and no rank has told another anything. A rank cannot see by itself that "
             "others hold something else.",
-            mistakes.looks_alone,
-            mistakes.finds_nothing,
+            recognise=mistakes.finds_nothing,
         ),
         Mistake(
             "compares-sums",
             "Two numbers changed places on one rank, and you did not see it: a sum is the same in any order, and a "
             "norm or a mean likewise. Take a hash of the bytes, in which each has its place.",
-            mistakes.sums,
-            mistakes.takes_sums,
+            recognise=mistakes.takes_sums,
         ),
         Mistake(
             "not-a-number",
             "You found a drift where there is none: all ranks hold the same bits, and one number is NaN, which is not "
             "equal even to itself. Compare bits, not numbers.",
-            mistakes.hash_and_largest,
-            mistakes.takes_numbers,
+            recognise=mistakes.takes_numbers,
         ),
         Mistake(
             "minus-zero",
             "One rank holds -0.0 where the others hold 0.0, and you did not see it. As numbers they are equal; their "
             "bits differ, and so does what becomes of them. Compare bits, not numbers.",
-            mistakes.no_minus_zero,
-            mistakes.takes_minus_zero_for_zero,
+            recognise=mistakes.takes_minus_zero_for_zero,
         ),
         Mistake(
             "a-tolerance",
             "A difference in the last bit was not seen. Replicas that apply the same update to the same numbers agree "
             "to the bit, so the first bit is the first sign. A tolerance, rounding and the few digits of a printed "
             "tensor all see the drift when it is large.",
-            mistakes.with_tolerance,
-            mistakes.has_a_tolerance,
+            recognise=mistakes.has_a_tolerance,
         ),
         Mistake(
             "a-part-of-the-tensor",
             "A change in the last number of a tensor was not seen, though it is a large one. All numbers of the "
             "parameter have to go into its hash.",
-            mistakes.first_eight,
-            mistakes.misses_the_end,
+            recognise=mistakes.misses_the_end,
         ),
         Mistake(
             "few-bits",
             "Some changes escaped you, and they were chosen so that a part of a hash stays as it was. A change may "
             "escape once in billions of times: that takes all 32 bits of the hash, on all of its way. (A tensor of "
             "float32 keeps 24 of them.)",
-            mistakes.eight_bits,
-            mistakes.has_few_bits,
+            recognise=mistakes.has_few_bits,
         ),
         Mistake(
             "another-order",
             "The right names, in another order than the model's. A sorted list has `10.weight` before `2.weight`.",
-            mistakes.sorted_names,
-            mistakes.in_another_order,
+            recognise=mistakes.in_another_order,
         ),
         Mistake(
             "frozen-left-out",
             "A parameter that does not learn was off, and your list leaves it out. Nothing should change it, so a rank "
             "that holds another value has drifted as well: look at all parameters, whatever their "
             "`requires_grad`.",
-            mistakes.leaves_out_frozen,
-            mistakes.overlooks_frozen,
+            recognise=mistakes.overlooks_frozen,
         ),
         Mistake(
             "only-the-first",
@@ -134,7 +121,6 @@ DRIFT = Exercise(
         "course_lib.parallel.data.DivergenceDetector",
         "course_lib.parallel.data.fingerprints",
     ),
-    forbidden_example=mistakes.by_the_library,
     passed="Every rank gives the same names, bit for bit, on 2, 3, 4 and 5 ranks, and what was sent is a few bytes for "
     "each parameter.",
 )

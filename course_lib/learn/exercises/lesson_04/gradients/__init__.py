@@ -25,16 +25,14 @@ GRADIENTS = Exercise(
             "averages-a-loss",
             "Every rank keeps its own gradients, and next to nothing was sent. All-reduce each `parameter.grad`. (A "
             "loss that is averaged looks well in a log, and no gradient comes out of it: `backward()` is over.)",
-            wrong_answers.averages_a_loss,
-            mistakes.kept_own_and_sent(0.0, 0.3),
+            recognise=mistakes.kept_own_and_sent(0.0, 0.3),
         ),
         Mistake(
             "averages-the-weights",
             "Something was sent, and every rank still has its own gradients. Did you all-reduce the weights? They are "
             "equal anyway. Or a new tensor, such as `parameter.grad / n`? Then the result is in that tensor, and the "
             "optimizer reads `parameter.grad`.",
-            wrong_answers.averages_weights,
-            mistakes.kept_own_and_sent(0.4, 9.0),
+            recognise=mistakes.kept_own_and_sent(0.4, 9.0),
         ),
         Mistake(
             "sum-not-mean",
@@ -48,53 +46,46 @@ GRADIENTS = Exercise(
             "still has none. So neither the mean nor the zeros came to `parameter.grad`. Usually a name such as `grad` "
             "holds them: `grad = grad / n` makes a new tensor. Divide in place (`/=`), and assign zeros to "
             "`parameter.grad`.",
-            wrong_answers.divides_a_name,
-            mistakes.sums_what_was_there,
+            recognise=mistakes.sums_what_was_there,
         ),
         Mistake(
             "zeros-of-another-type",
             "A gradient has the dtype of its parameter, and you assigned one of another. `torch.zeros(shape)` makes "
             "float32, whatever the model is in; `torch.zeros_like(parameter)` takes shape, dtype and device from the "
             "parameter.",
-            wrong_answers.zeros_of_the_default_type,
-            mistakes.assigns_another_type,
+            recognise=mistakes.assigns_another_type,
         ),
         Mistake(
             "sends-another-type",
             "A rank that did not use a layer made the call with a tensor of fewer bytes than the others: of another "
             "type, or of another shape. `torch.zeros(shape)` makes float32, whatever the model is in; "
             "`torch.zeros_like(parameter)` takes shape, dtype and device from the parameter.",
-            wrong_answers.sends_zeros_of_the_default_type,
-            mistakes.sends_another_type,
+            recognise=mistakes.sends_another_type,
         ),
         Mistake(
             "not-in-place",
             "The mean is right, and it is in a new tensor: `parameter.grad` is another one than before. Who holds the "
             "old one, as a flat buffer of gradients does, keeps this rank's own numbers. Change it in place: `/=`, "
             "`div_` or `copy_`.",
-            wrong_answers.assigns_the_mean,
-            mistakes.makes_new_tensors,
+            recognise=mistakes.makes_new_tensors,
         ),
         Mistake(
             "divides-by-a-constant",
             "You divide by the same number whether there are two ranks, three, four or five. Each time the mean takes "
             "another one: `me.world_size`.",
-            wrong_answers.divides_by_four,
-            mistakes.divides_alike,
+            recognise=mistakes.divides_alike,
         ),
         Mistake(
             "mean-over-users",
             "A layer that not every rank used is divided by the ranks that did use it. The mean is over *all* ranks, "
             "and a rank that did not use the layer counts with zeros: its examples are in the batch too.",
-            wrong_answers.mean_over_users,
-            mistakes.counts_users,
+            recognise=mistakes.counts_users,
         ),
         Mistake(
             "shorter-numbers",
             "The values are right to a few digits, and fewer bytes travelled than these gradients have: they went in a "
             "shorter type on the way. Send and add them in the type that they are in.",
-            wrong_answers.in_shorter_numbers,
-            mistakes.nearly_right_and_shorter,
+            recognise=mistakes.nearly_right_and_shorter,
         ),
         Mistake(
             "from-rank-0",
@@ -118,56 +109,49 @@ GRADIENTS = Exercise(
             "trips-over-none",
             "A frozen parameter has no gradient: its `.grad` is None. Leave out parameters whose `requires_grad` is "
             "False.",
-            wrong_answers.trips_over_none,
-            mistakes.asks_none_where_frozen,
+            recognise=mistakes.asks_none_where_frozen,
         ),
         Mistake(
             "loses-gradients",
             "In at least one case a parameter that learns has no gradient afterwards: its `.grad` is None. That is "
             "so when what `dist.all_reduce` returns is assigned (it works in place and returns None), when zeros that "
             "stand in for None never become `parameter.grad`, or when a parameter was left out or cleared.",
-            wrong_answers.keeps_what_is_returned,
-            mistakes.loses_gradients,
+            recognise=mistakes.loses_gradients,
         ),
         Mistake(
             "sends-frozen",
             "The values are right, and more was sent than the gradients of what learns. There are two usual reasons: "
             "zeros for a frozen parameter, which has a gradient on no rank (ask for `requires_grad` first), or a "
             "parameter that two layers share and that was sent twice.",
-            wrong_answers.sends_frozen,
-            mistakes.sends_for_frozen,
+            recognise=mistakes.sends_for_frozen,
         ),
         Mistake(
             "another-order",
             "Every rank makes as many calls, and a rank that did not use a layer makes them in another order. Calls "
             "have no names: the third of one rank is added to the third of the others, whichever layer that is. Go "
             "through the parameters in the model's order, whether their `.grad` is None or not.",
-            wrong_answers.those_without_last,
-            mistakes.in_another_order,
+            recognise=mistakes.in_another_order,
         ),
         Mistake(
             "shorter-flat-tensor",
             "Your gradients travel together, and on a rank that did not use a layer the flat tensor is shorter: it "
             "leaves out what is None. The tensors of one call have to be of one shape on all ranks. Ask for "
             "`requires_grad`, and put zeros in place of None.",
-            wrong_answers.flat_without_none,
-            mistakes.sends_flat_tensors_of_other_sizes,
+            recognise=mistakes.sends_flat_tensors_of_other_sizes,
         ),
         Mistake(
             "skips-none",
             "One rank did not use a layer, so its gradient is None there and it does not make a call that the others "
             "make. Calls have no names: its next one meets the wrong partner, or nobody. Whether a rank calls must not "
             "depend on what only that rank knows. Ask for `requires_grad`, and put zeros in place of None.",
-            wrong_answers.skips_none,
-            mistakes.stops_where_unused,
+            recognise=mistakes.stops_where_unused,
         ),
         Mistake(
             "gathers-everything",
             "The values are right, and on four ranks you sent twice what is needed, or more. So much goes out when "
             "every gradient goes to every rank to be added up there, or when something is all-reduced twice. "
             "`dist.all_reduce` adds on the way, and once is enough.",
-            wrong_answers.gathers,
-            mistakes.everything_to_everybody,
+            recognise=mistakes.everything_to_everybody,
         ),
     ),
     hints=(
@@ -184,7 +168,6 @@ GRADIENTS = Exercise(
         "course_lib.parallel.data.DistributedDataParallel",
         "torch.nn.parallel.DistributedDataParallel",
     ),
-    forbidden_example=wrong_answers.by_the_library,
     passed="The mean on 2, 3, 4 and 5 ranks, with frozen, tied and unused layers, and each rank sent 2 (n - 1)/n of "
     "the gradients: what a ring needs, and no more.",
 )

@@ -23,15 +23,7 @@ from course_lib.learn.exercises.lesson_04.overlap.trial import (
     right,
     trial,
 )
-from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import (
-    by_the_library,
-    holds_back,
-    hooks,
-    leaves_when_all_are_there,
-    never_lets_go,
-    never_sends,
-    only_with_others,
-)
+from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
 from course_lib.learn.exercises.lesson_04.tries import (
     KEPT,
     NOTHING,
@@ -151,95 +143,82 @@ OVERLAP = Exercise(
             "one-call-a-gradient",
             "Each gradient travels alone, in a call of its own: the buckets are not used. Wait until all gradients of "
             "a bucket are there, `torch.cat` them to one flat tensor, and all-reduce that.",
-            hooks(flat=False),
-            _one_call_each,
+            recognise=_one_call_each,
         ),
         Mistake(
             "never-sends",
             "No all-reduce was made, so every rank keeps its own gradients. Does `on_gradient` count each gradient "
             "that comes? It starts the call when the count is the length of its bucket.",
-            never_sends,
-            lambda evidence: same_on_all(evidence, CALLS, 0) and same_on_all(evidence, OTHERS, []),
+            recognise=lambda evidence: same_on_all(evidence, CALLS, 0) and same_on_all(evidence, OTHERS, []),
         ),
         Mistake(
             "after-backward",
             "The means are right, and nothing was under way when the last gradient came: all calls are made after "
             "backward, and none of their time is hidden. Start a bucket's all-reduce in the hook of its last gradient.",
-            hooks(early=False),
-            _no_early,
+            recognise=_no_early,
         ),
         Mistake(
             "leaves-late",
             "The means are right, and some buckets leave later than they could: all of their gradients were there, and "
             "their all-reduce had not begun. Start it in the hook of the bucket's own last gradient, whatever the "
             "other buckets do.",
-            holds_back,
-            _late,
+            recognise=_late,
         ),
         Mistake(
             "waits-in-the-hook",
             "Your hook waits until its all-reduce is done, and backward waits with it. With `async_op=True` "
             "the call returns at once; keep what it returns, and wait in `finish`.",
-            hooks(wait_in_hook=True),
-            _fact(WAITS, lambda steps: sum(steps) > 0),
+            recognise=_fact(WAITS, lambda steps: sum(steps) > 0),
         ),
         Mistake(
             "reads-before-it-is-there",
             "No all-reduce was waited for, so nobody knows what is there when `finish` is over. Call `work.wait()` "
             "first, for every bucket.",
-            hooks(wait_at_end=False),
-            lambda evidence: same_on_all(evidence, WAITED, False),
+            recognise=lambda evidence: same_on_all(evidence, WAITED, False),
         ),
         Mistake(
             "keeps-what-is-done",
             "In the second step you waited once more for the calls of the first, whose results are old by then. What "
             "`finish` has dealt with it must forget, or each step takes longer than the one before and no flat tensor "
             "is ever given back: `under_way.clear()`.",
-            hooks(clear=False),
-            lambda evidence: same_on_all(evidence, AGAIN, True) and only_wrong_in(evidence, AGAIN, GROWTH),
+            recognise=lambda evidence: same_on_all(evidence, AGAIN, True) and only_wrong_in(evidence, AGAIN, GROWTH),
         ),
         Mistake(
             "never-lets-go",
             "The means are right, and after each step more numbers lie in memory than after the one before: what you "
             "keep of a bucket is kept for good. What `finish` has dealt with it must forget.",
-            never_lets_go,
-            lambda evidence: only_wrong_in(evidence, GROWTH),
+            recognise=lambda evidence: only_wrong_in(evidence, GROWTH),
         ),
         Mistake(
             "works-once",
             "The first step is right and the second is not: the buckets do not begin afresh. Set your counts back when "
             "a bucket leaves.",
-            hooks(reset=False),
-            _works_once,
+            recognise=_works_once,
         ),
         Mistake(
             "trusts-what-is-there",
             "Steps whose gradients begin as None are right. Before the third step they were set to zero "
             "(`zero_grad(set_to_none=False)`), and there a bucket left before its gradients had come: a `.grad` that "
             "is there may be an old one. Count the gradients of a bucket as they come.",
-            leaves_when_all_are_there,
-            _trusts_what_is_there,
+            recognise=_trusts_what_is_there,
         ),
         Mistake(
             "leaves-too-soon",
             "A bucket left before all of its gradients were there. Count the gradients of a bucket as they come, start "
             "when the count is its length, `len(buckets[number])`, and set the count back for the next step.",
-            hooks(starts_at=lambda size: 1),
-            lambda evidence: _asks_none(evidence, wait=False) or _too_soon(evidence),
+            recognise=lambda evidence: _asks_none(evidence, wait=False) or _too_soon(evidence),
         ),
         Mistake(
             "without-async-op",
             "Without `async_op=True` an all-reduce waits on the spot and returns None, which has no `wait()`. With it, "
             "the call returns at once, and gives you something to wait for in `finish`.",
-            hooks(asynchronous=False),
-            lambda evidence: _asks_none(evidence, wait=True),
+            recognise=lambda evidence: _asks_none(evidence, wait=True),
         ),
         Mistake(
             "not-alone",
             "Right on 2, 3, 4 and 5 ranks, and not on one. An all-reduce of one rank comes back at once, and the same "
             "code is to serve there.",
-            only_with_others,
-            alone,
+            recognise=alone,
         ),
         Mistake(
             "sum-not-mean",
@@ -269,7 +248,6 @@ OVERLAP = Exercise(
         "course_lib.parallel.data.all_reduce_gradients",
         "course_lib.parallel.data.Bucket",
     ),
-    forbidden_example=by_the_library,
     passed="One call a bucket, begun as soon as its last gradient was there, on 2, 3, 4 and 5 ranks; no wait inside "
     "backward, and nothing kept from step to step.",
 )

@@ -46,11 +46,6 @@ def _sampler(
     return indices
 
 
-def _seeds_everything(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:
-    torch.manual_seed(seed + epoch)
-    return _sampler(own_generator=False)(num_items, rank, world_size, epoch, seed)  # type: ignore[return-value]
-
-
 def _multiplies(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> Any:
     order = torch.randperm(num_items, generator=torch.Generator().manual_seed(seed + epoch))
     return (order * world_size)[: -(-num_items // world_size) * world_size][rank::world_size]
@@ -94,14 +89,6 @@ _IN_ORDER = _sampler(shuffle=False)
 _BLOCKS, _FULL_BLOCKS = _sampler(blocks=True), _sampler(blocks=True, round_down=True)
 
 
-def _by_the_library(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:
-    from torch.utils.data.distributed import DistributedSampler
-
-    sampler: Any = DistributedSampler(range(num_items), world_size, rank, seed=seed)  # type: ignore[arg-type]
-    sampler.set_epoch(epoch)
-    return list(sampler)
-
-
 SAMPLER = Exercise(
     name="04.sampler",
     may_yield=True,
@@ -117,16 +104,14 @@ SAMPLER = Exercise(
             "Asked twice, your sampler gives two answers: it draws from the global generator, whose state is another "
             "one in each process. Every rank must draw the *same* order: use a generator of your own, "
             "`torch.Generator().manual_seed(...)`.",
-            _sampler(own_generator=False),
-            _draws_globally,
+            recognise=_draws_globally,
         ),
         Mistake(
             "seeds-everything",
             "The indices are right, and on the way the global generator was seeded or drawn from. Dropout draws from "
             "it too: once seeded, alike on every rank, and again in every epoch. Use a generator of your own, "
             "`torch.Generator().manual_seed(...)`, for the shuffle alone.",
-            _seeds_everything,
-            _only_the_generator,
+            recognise=_only_the_generator,
         ),
         Mistake(
             "multiplies-the-indices",
@@ -139,21 +124,18 @@ SAMPLER = Exercise(
             "Each rank shuffles with a seed of its own, so each deals from another pack: some examples go to several "
             "ranks and some to none. All ranks shuffle alike; what differs is which places of the order each one "
             "takes.",
-            _RANKS_SEED,
-            _where_the_gap_is_small(_RANKS_SEED),
+            recognise=_where_the_gap_is_small(_RANKS_SEED),
         ),
         Mistake(
             "the-same-in-every-epoch",
             "Epoch 0 is right and every other epoch repeats its order: the epoch does not reach the generator.",
-            _NO_EPOCH,
-            _where_the_gap_is_small(_NO_EPOCH),
+            recognise=_where_the_gap_is_small(_NO_EPOCH),
         ),
         Mistake(
             "not-shuffled",
             "The examples come in the order of the data set. Deal them from `torch.randperm(num_items, "
             "generator=...)`.",
-            _IN_ORDER,
-            _where_the_gap_is_small(_IN_ORDER),
+            recognise=_where_the_gap_is_small(_IN_ORDER),
         ),
         Mistake(
             "drops-the-rest",
@@ -172,8 +154,7 @@ SAMPLER = Exercise(
             "Each rank takes a block of neighbours, and that is not the order that was asked for: rank r takes every "
             "`world_size`-th place from r on. That way, what all ranks read in a step lies together in the order, and "
             "a run can go on with another number of ranks.",
-            _BLOCKS,
-            _where_the_gap_is_small(_BLOCKS, _FULL_BLOCKS),
+            recognise=_where_the_gap_is_small(_BLOCKS, _FULL_BLOCKS),
         ),
         Mistake(
             "repeats-the-last",
@@ -201,7 +182,6 @@ SAMPLER = Exercise(
         "course_lib.parallel.data.DistributedSampler",
         "course_lib.parallel.data.GlobalBatches",
     ),
-    forbidden_example=_by_the_library,
     passed="The same indices as PyTorch's sampler for every rank, epoch and seed that was tried, also where the "
     "examples do not divide; nobody else's random numbers were touched.",
 )

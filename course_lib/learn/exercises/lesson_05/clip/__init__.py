@@ -26,37 +26,32 @@ CLIP = Exercise(
             "A collective was begun with `async_op=True`, and nobody waited for it. It goes on while your code does, "
             "so what stands in its tensor at that moment is chance. Call `wait()` on what `dist` returns, and read "
             "the tensor then.",
-            wrong_answers.not_waited_for,
-            is_not_waited_for,
+            recognise=is_not_waited_for,
         ),
         Mistake(
             "local-norm",
             "Each rank clips by the norm of its own rows. So each scales by a factor of its own, and the whole "
             "gradient changes its direction; no error tells of that. The norm has to be one number for all ranks, made "
             "of all their rows.",
-            wrong_answers.local_norm,
-            mistakes.clips_by(lambda one: one.own),
+            recognise=mistakes.clips_by(lambda one: one.own),
         ),
         Mistake(
             "adds-norms",
             "You go by a sum of norms, of ranks or of shards. Norms do not add up: 3 and 4 at right angles make 5. "
             "What adds up are squares, so add those, and take the root of the sum.",
-            wrong_answers.adds_norms,
-            mistakes.clips_by(lambda one: sum(one.norms), lambda one: sum(one.norms_of_shards)),
+            recognise=mistakes.clips_by(lambda one: sum(one.norms), lambda one: sum(one.norms_of_shards)),
         ),
         Mistake(
             "largest-norm",
             "You go by the largest of the ranks' norms, and the norm of all rows together is larger than that. Add up "
             "the squares over ranks, and take the root of the sum.",
-            wrong_answers.largest_norm,
-            mistakes.clips_by(lambda one: max(one.norms)),
+            recognise=mistakes.clips_by(lambda one: max(one.norms)),
         ),
         Mistake(
             "averages",
             "You take a mean over ranks. Each rank has other rows here, all parts of one gradient: the squares are "
             "summands of one sum, and nothing is divided by the number of ranks.",
-            wrong_answers.averages,
-            mistakes.clips_by(
+            recognise=mistakes.clips_by(
                 lambda one: mistakes.of_all(one) / len(one.norms) ** 0.5,
                 lambda one: sum(one.norms) / len(one.norms),
             ),
@@ -64,101 +59,87 @@ CLIP = Exercise(
         Mistake(
             "no-root",
             "You go by the sum of the squares. The norm is the root of that sum, taken after the sum over ranks.",
-            wrong_answers.forgets_the_root,
-            mistakes.clips_by(lambda one: mistakes.of_all(one) ** 2),
+            recognise=mistakes.clips_by(lambda one: mistakes.of_all(one) ** 2),
         ),
         Mistake(
             "scales-up",
             "You scale by max_norm / norm in every case. Where the norm is below max_norm that makes gradients "
             "*longer*: clipping leaves them as they are. The factor is 1 at most.",
-            wrong_answers.scales_always,
-            mistakes.scales(lambda one: one.max_norm / mistakes.of_all(one)),
+            recognise=mistakes.scales(lambda one: one.max_norm / mistakes.of_all(one)),
         ),
         Mistake(
             "returns-early",
             "One rank has no gradient in this case, and did not make a call that the others wait in. Its sum of "
             "squares is 0, and they need to hear that. Whether a rank calls, and how often, must not depend on what "
             "only that rank knows.",
-            wrong_answers.returns_early,
-            mistakes.hangs_in(FEW),
+            recognise=mistakes.hangs_in(FEW),
         ),
         Mistake(
             "stays-away-when-short",
             "In this case one rank's own norm is above max_norm and the others' own norms are below it, and not all "
             "ranks made the same calls. Only after the sum over ranks does anybody know whether there is something to "
             "clip: call first, ask then.",
-            wrong_answers.stays_away_when_short,
-            mistakes.hangs_in(ONE_LARGE),
+            recognise=mistakes.hangs_in(ONE_LARGE),
         ),
         Mistake(
             "begins-with-nothing",
             "All went well until a rank had no gradient at all; there your code raised what stands below. A sum of no "
             "squares is 0, but it has to be a tensor to travel: begin with `torch.zeros((), device=me.device)`.",
-            wrong_answers.begins_with_nothing,
-            mistakes.begins_with_no_gradient,
+            recognise=mistakes.begins_with_no_gradient,
         ),
         Mistake(
             "divides-by-zero",
             "Where all gradients are zero their norm is 0, and Python divides no number by it. A tensor does "
             "(`max_norm / norm` is infinite then, and `.clamp(max=1.0)` makes 1 of it), or add 1e-6 to the norm "
             "first, as `torch.nn.utils.clip_grad_norm_` does.",
-            wrong_answers.divides_by_zero,
-            mistakes.divides_by_zero,
+            recognise=mistakes.divides_by_zero,
         ),
         Mistake(
             "trips-over-none",
             "Some shards have no gradient: their `.grad` is None, and your code asked it for numbers. Leave those "
             "shards out: nothing of them is in the norm, and there is nothing to scale.",
-            wrong_answers.asks_none,
-            mistakes.asks_none_for_its_numbers,
+            recognise=mistakes.asks_none_for_its_numbers,
         ),
         Mistake(
             "fills-none",
             "Norm and gradients are right, but where `.grad` was None it holds zeros now. To an optimizer these "
             "differ: it leaves out what has None, and with zeros AdamW still decays the weight. Leave None as it is.",
-            wrong_answers.fills_none,
-            mistakes.fills_what_is_none,
+            recognise=mistakes.fills_what_is_none,
         ),
         Mistake(
             "returns-its-own",
             "The gradients are right. What you return is the norm of this rank's own rows, another number on every "
             "rank; return the norm by which you clipped.",
-            wrong_answers.returns_its_own,
-            mistakes.gave(lambda one: one.own),
+            recognise=mistakes.gave(lambda one: one.own),
         ),
         Mistake(
             "returns-what-is-left",
             "The gradients are right. What you return is the norm *after* clipping, which is never above max_norm, so "
             "no log would show that gradients explode. Return what it was before.",
-            wrong_answers.returns_what_is_left,
-            mistakes.gave(lambda one: min(mistakes.of_all(one), one.max_norm)),
+            recognise=mistakes.gave(lambda one: min(mistakes.of_all(one), one.max_norm)),
         ),
         Mistake(
             "returns-the-square",
             "The gradients are right. What you return is the sum of the squares; the norm is its root.",
-            wrong_answers.returns_the_square,
-            mistakes.gave(lambda one: mistakes.of_all(one) ** 2),
+            recognise=mistakes.gave(lambda one: mistakes.of_all(one) ** 2),
         ),
         Mistake(
             "returns-nothing",
             "The gradients are right, and no norm came back. `return` it: a rise of the norm is the first sign that "
             "training goes wrong.",
-            wrong_answers.returns_nothing,
-            mistakes.gives_no_norm,
+            recognise=mistakes.gives_no_norm,
         ),
         Mistake(
             "scales-a-name",
             "The norm is right, and every gradient is as long as it was. The usual reason is a line such as "
             "`gradient = gradient * factor`: it makes a new tensor of that name, and the old one stays in `.grad`, "
             "where the optimizer reads it. Scale in place: `gradient *= factor`.",
-            wrong_answers.scales_a_name,
-            mistakes.leaves_all_as_it_was,
+            recognise=mistakes.leaves_all_as_it_was,
         ),
         Mistake(
             "scales-the-weights",
             "The norm is right, and it is the shards that were scaled: the weights. Scale their `.grad`.",
-            wrong_answers.scales_the_weights,
-            mistakes.scaled_weights,
+            recognise=mistakes.scaled_weights,
         ),
         Mistake(
             "each-tensor-by-itself",
@@ -176,29 +157,25 @@ CLIP = Exercise(
             "right-on-rank-0-alone",
             "Rank 0 has the norm, and the others have something else: `dist.reduce` brings a sum to one rank. Every "
             "rank scales its own rows, so every rank needs it: `all_reduce`.",
-            wrong_answers.sums_to_rank_0,
-            mistakes.is_right_on_rank_0_alone,
+            recognise=mistakes.is_right_on_rank_0_alone,
         ),
         Mistake(
             "by-rank-0",
             "All ranks go by the norm of rank 0's rows. They agree now, on a number that the other ranks' rows have no "
             "part in.",
-            wrong_answers.by_rank_0,
-            mistakes.clips_by(lambda one: one.norms[0]),
+            recognise=mistakes.clips_by(lambda one: one.norms[0]),
         ),
         Mistake(
             "in-new-tensors",
             "The numbers are right, and they stand in new tensors: for a moment there were two of a gradient, and "
             "whoever holds the old one (a bucket, a view) sees nothing of it. Scale in place: `shard.grad *= factor`.",
-            wrong_answers.into_new_tensors,
-            only_wrong("in_place"),
+            recognise=only_wrong("in_place"),
         ),
         Mistake(
             "sends-gradients",
             "The numbers are right, and gradients were sent for them, or as much as gradients are. Each rank can add "
             "up the squares of its own rows: one number from each is all that the others need.",
-            wrong_answers.gathers_gradients,
-            only_wrong("sent"),
+            recognise=only_wrong("sent"),
         ),
     ),
     hints=(
@@ -214,7 +191,6 @@ CLIP = Exercise(
         "course_lib.parallel.sharded.clip_gradients",
         "course_lib.parallel.sharded.clip_shards",
     ),
-    forbidden_example=wrong_answers.by_the_library,
     passed="One norm and one factor on 2, 3, 4 and 5 ranks, where some have fewer rows, and one no gradient at all; "
     "short gradients stayed as they were, and a few numbers were sent.",
 )

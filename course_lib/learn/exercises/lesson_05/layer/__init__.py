@@ -9,18 +9,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import torch
-import torch.distributed as dist
-import torch.nn.functional as F
-from torch import Tensor
-from torch.autograd import Function
-
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_05.unit import signs
 from course_lib.learn.exercises.lesson_05.unit.cases import AFTER, BETWEEN, CAME, KINDS, right
 from course_lib.learn.exercises.lesson_05.unit.trial import trial
-from course_lib.learn.exercises.lesson_05.unit.wrong_answers import ByTheLibrary, gathered, mean_rows, rows_of_sum, unit
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD
 from course_lib.learn.exercises.lesson_08.usual import differs_in
@@ -46,50 +39,6 @@ _JUDGE = by_steps(
 # -- usual wrong answers ----------------------------------------------------------------------------------------
 
 
-class _Gather(Function):
-    """The clinic's: the whole weight, and backward the mean of this rank's rows."""
-
-    @staticmethod
-    def forward(ctx: Any, shard: Tensor) -> Tensor:
-        return gathered(shard)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        return mean_rows(grads[0])
-
-
-def _as_it_was(x: Tensor, shard: Tensor) -> Tensor:
-    return F.linear(x, _Gather.apply(shard))
-
-
-def _own_rows_alone(x: Tensor, shard: Tensor) -> Tensor:
-    return F.linear(x, shard)
-
-
-def _own_rows_repeated(x: Tensor, shard: Tensor) -> Tensor:
-    return torch.cat([F.linear(x, shard)] * dist.get_world_size(), dim=1)
-
-
-def _without_a_way_back(x: Tensor, shard: Tensor) -> Tensor:
-    with torch.no_grad():
-        whole = gathered(shard)
-    return F.linear(x, whole)
-
-
-class _KeptOutOfSight(Function):
-    """Where no tensor is, the look at memory sees nothing. But nothing is fetched again either."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, shard: Tensor) -> Tensor:
-        whole = gathered(shard)
-        ctx.x, ctx.whole, ctx.device = x, whole.cpu().numpy().copy(), x.device
-        return x @ whole.T
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        return grads[0] @ torch.from_numpy(ctx.whole).to(ctx.device), mean_rows(grads[0].T @ ctx.x)
-
-
 def _fetched_once(evidence: Evidence) -> bool:
     """Right numbers, and no rows came to any rank in a backward that needs them."""
     return evidence.error is None and all(
@@ -108,45 +57,39 @@ LAYER = Exercise(
             "Every number is right, and when forward is over, about as many bytes as a whole weight has are still "
             "there beside the output: no more has gone than in the colleague's layer. A product keeps its two inputs "
             "for backward, and what is handed to a tool that computes again is kept as well.",
-            _as_it_was,
-            signs.first_in(BETWEEN),
+            recognise=signs.first_in(BETWEEN),
         ),
         Mistake(
             "own-rows-alone",
             "Your output has as many columns as this rank has rows. y has one for each row of the whole weight, and "
             "the other rows are on the other ranks.",
-            _own_rows_alone,
-            signs.of_the_rows_alone,
+            recognise=signs.of_the_rows_alone,
         ),
         Mistake(
             "own-rows-repeated",
             "Your output has the right shape, and all of its parts are the same: the columns of one rank's rows, n "
             "times over. Such a layer holds little, and computes something else. Each column belongs to a row of the "
             "whole weight.",
-            _own_rows_repeated,
-            signs.one_part_in_all_places,
+            recognise=signs.one_part_in_all_places,
         ),
         Mistake(
             "no-gradient-for-the-rows",
             "The output is right, nothing is kept, and no gradient came for `shard`: these weights never learn. After "
             "a `.detach()`, `.data` or `torch.no_grad()` in the way nothing goes back.",
-            _without_a_way_back,
-            signs.never_came,
+            recognise=signs.never_came,
         ),
         Mistake(
             "fetched-once",
             "The numbers are right, and going back no rows were fetched, though the gradient of x takes the whole "
             "weight. So it is still on this rank, where the ledger does not see it: in an array or in a file. That "
             "is memory too.",
-            _KeptOutOfSight.apply,
-            _fetched_once,
+            recognise=_fetched_once,
         ),
         Mistake(
             "sum-not-mean",
             "The rows have the sum of all ranks' gradients. The colleague's layer gives their mean, and only the "
             "memory was to change.",
-            unit(reduce=rows_of_sum).apply,
-            signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
+            recognise=signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
         ),
     ),
     hints=(
@@ -161,7 +104,6 @@ LAYER = Exercise(
         "course_lib.parallel.tensor.autograd_collectives.all_gather_reduce_scatter",
         "course_lib.parallel.sharded.fully_sharded.FullySharded",
     ),
-    forbidden_example=ByTheLibrary.apply,
     passed="Outputs and gradients are those of one device on 2 and 3 ranks, and between forward and backward no "
     "tensor keeps the whole weight.",
 )

@@ -9,7 +9,6 @@ from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise
 from course_lib.learn.exercises.lesson_05.optimizer.cases import KINDS, compare, right
 from course_lib.learn.exercises.lesson_05.optimizer.mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_05.optimizer.trial import trial
-from course_lib.learn.exercises.lesson_05.optimizer.wrong_costs import ByTheLibrary
 from course_lib.learn.judging.failure import NotAnAnswer
 from course_lib.learn.judging.judge import RankJudge
 
@@ -50,7 +49,6 @@ OPTIMIZER = Exercise(
         "`dist.all_gather(list(weights.chunk(n)), self.own.detach())`; `unpack(weights, self.parameters)`.",
     ),
     forbidden=("course_lib.parallel.sharded.zero.sharded_optimizer.ShardedOptimizer",),
-    forbidden_example=ByTheLibrary,
     passed="The weights of one device, on 2, 3, 4 and 5 ranks, also where sizes do not divide, and with a second "
     "object for another model. Beside the model no rank keeps more numbers than five of its parts have, whatever "
     "their type, and none sends more bytes than a reduce-scatter and an all-gather do.",

@@ -8,7 +8,6 @@ from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_05.unit.cases import AFTER, BETWEEN, CAME, KINDS, right
 from course_lib.learn.exercises.lesson_05.unit.mistakes import MISTAKES
 from course_lib.learn.exercises.lesson_05.unit.trial import trial
-from course_lib.learn.exercises.lesson_05.unit.wrong_answers import ByTheLibrary
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.judging.function_class import need_function_class
 
@@ -49,7 +48,6 @@ UNIT = Exercise(
         "course_lib.parallel.tensor.autograd_collectives.all_gather_reduce_scatter",
         "course_lib.parallel.sharded.fully_sharded.FullySharded",
     ),
-    forbidden_example=ByTheLibrary,
     passed="Outputs and gradients are those of one device on 2, 3, 4 and 5 ranks, with a batch of its own on each. No "
     "rank sent more than by an all-gather forward, and backward by an all-gather and a reduce-scatter, in bytes as "
     "rings send them; and nothing as large as the whole weight was found that stays between the two.",

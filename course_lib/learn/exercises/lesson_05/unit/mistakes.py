@@ -8,21 +8,9 @@ from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_05.unit import signs
 from course_lib.learn.exercises.lesson_05.unit.cases import AFTER, BETWEEN, CAME, ROWS
 from course_lib.learn.exercises.lesson_05.unit.wrong_answers import (
-    BesideCtx,
-    KeepsTheWeight,
-    UnwrittenBackward,
     gathered,
     not_waited_for,
-    one_part_repeated,
-    outputs_gathered,
     own_columns,
-    own_first,
-    own_rows,
-    parts_of_sums,
-    rows_of_sum,
-    side_by_side,
-    summed,
-    summed_and_cut,
     unit,
 )
 from course_lib.learn.exercises.lesson_08.tries import OUTPUT
@@ -39,22 +27,19 @@ MISTAKES = (
         "Every number is right, and when forward is over, about as many bytes as a whole weight has are still there "
         "beside its output. In a model that is so for every layer at once, and a rank holds what it held without "
         "sharding. What holds on to them, for whom, and is there another way for that one to get what it needs?",
-        KeepsTheWeight,
-        signs.first_in(BETWEEN),
+        recognise=signs.first_in(BETWEEN),
     ),
     Mistake(
         "nothing-gathered",
         "Your output has as many columns as this rank has rows. y has one for each row of W, and the other rows are on "
         "the other ranks: gather them first.",
-        unit(gather=lambda shard: shard),
-        signs.of_the_rows_alone,
+        recognise=signs.of_the_rows_alone,
     ),
     Mistake(
         "another-order",
         "The columns of y are all there, and not in their order. Rank 0 keeps the first rows of W, rank 1 the next, "
         "and so on: put what you gathered one below the other by the number of the rank, on every rank alike.",
-        unit(gather=own_first),
-        signs.other_order,
+        recognise=signs.other_order,
         shows=lambda outcome: differs_in(outcome, OUTPUT),
     ),
     Mistake(
@@ -62,81 +47,70 @@ MISTAKES = (
         "All parts of your output are the same, those of one rank. Usually the list for the all-gather names one "
         "tensor n times, as `[part] * n` does, and what came last stands in all places. `list(weight.chunk(n))` are n "
         "places in one tensor.",
-        unit(gather=one_part_repeated),
-        signs.one_part_in_all_places,
+        recognise=signs.one_part_in_all_places,
     ),
     Mistake(
         "outputs-gathered",
         "What you gathered are outputs: each rank multiplied its own batch by its own rows. Another rank's columns are "
         "then those of its batch, and yours are asked for. Gather the rows of W, and multiply your x by all of them.",
-        unit(gather=lambda shard: shard, product=outputs_gathered, gather_back=gathered),
-        signs.others_batches,
+        recognise=signs.others_batches,
     ),
     Mistake(
         "side-by-side",
         "What you gathered was joined along the wrong dim. The shards are *rows* of W, (out/n, in) each: one below the "
         "other, along dim 0, they are (out, in).",
-        unit(gather=side_by_side),
-        signs.multiplied((ROWS, 2 * _WIDE), (2 * _WIDE, ROWS)),
+        recognise=signs.multiplied((ROWS, 2 * _WIDE), (2 * _WIDE, ROWS)),
     ),
     Mistake(
         "not-transposed",
         "Your output is x W, and y is x Wᵀ: a row of W is what one output is made of. Where in and out differ, the "
         "shapes do not fit at all.",
-        unit(product=lambda x, weight: x @ weight),
-        signs.square_output_is(lambda x, weight: x @ weight),
+        recognise=signs.square_output_is(lambda x, weight: x @ weight),
     ),
     Mistake(
         "backward-unwritten",
         "`forward` is right. Now `backward`, which still raises its `NotImplementedError`: what does each of the two "
         "gradients need, and which of that is on this rank?",
-        UnwrittenBackward,
-        signs.backward_is_unwritten,
+        recognise=signs.backward_is_unwritten,
     ),
     Mistake(
         "beside-ctx",
         "A layer that is used once is right. With two layers, or one that is used twice, forward is right and backward "
         "is not. Usually backward then finds what belongs to another use: what it needs has to be kept for each use on "
         "its own, in `ctx`; a variable outside, or of the class, holds what was written there last.",
-        BesideCtx,
-        signs.wrong_only_with_two,
+        recognise=signs.wrong_only_with_two,
     ),
     Mistake(
         "one-gradient",
         "`backward` has to give as many gradients as `forward` has inputs beside `ctx`, in the same order: one for `x` "
         "and one for `shard`.",
-        unit(hand_back=lambda grad_x, rows: grad_x),
-        signs.raised("incorrect number of gradients"),
+        recognise=signs.raised("incorrect number of gradients"),
     ),
     Mistake(
         "gradients-swapped",
         "Where the gradient of x is to come, one of the shape of the rows came. `backward` gives gradients in the "
         "order of the inputs of `forward`: first that of `x`, then that of `shard`.",
-        unit(hand_back=lambda grad_x, rows: (rows, grad_x)),
-        signs.gradient_has_another_shape,
+        recognise=signs.gradient_has_another_shape,
     ),
     Mistake(
         "whole-gradient",
         "The gradient that you give for `shard` has not its shape. This rank keeps out/n rows of W, and takes a step "
         "with the gradient of those rows alone: what `backward` gives has the shape of `shard`.",
-        unit(reduce=lambda whole: whole),
-        signs.invalid_gradient(1),
+        recognise=signs.invalid_gradient(1),
     ),
     Mistake(
         "shard-in-backward",
         "The shapes in `backward` do not fit, since this rank's rows stand where the whole weight is needed: the "
         "gradient of x takes every row of W, each times its column of `grad`. `backward` has the rows of this rank; "
         "how did `forward` come by the others?",
-        unit(gather_back=lambda shard: shard),
-        signs.multiplied((ROWS, _WIDE), at="grad"),
+        recognise=signs.multiplied((ROWS, _WIDE), at="grad"),
     ),
     Mistake(
         "input-gradient-transposed",
         "You gave grad Wᵀ as the gradient of x, and it is grad W. y = x Wᵀ takes x, (B, in), to (B, out); the way back "
         "takes grad, (B, out), to (B, in), by W, (out, in), as it is. Where in and out differ, the shapes do not fit "
         "at all.",
-        unit(of_x=lambda grad, weight: grad @ weight.T),
-        signs.input_gradient_by_the_transpose,
+        recognise=signs.input_gradient_by_the_transpose,
     ),
     Mistake(
         "input-gradient-of-the-rows",
@@ -148,8 +122,7 @@ MISTAKES = (
         "input-gradient-reduced",
         "The gradient of x was combined over ranks. W is one for all ranks, and x is this rank's own batch: nobody "
         "else has used it. Its gradient stays here as it is.",
-        unit(of_x=lambda grad, weight: summed(grad @ weight)),
-        signs.input_gradient_is(
+        recognise=signs.input_gradient_is(
             lambda of_all, rank: torch.stack(of_all).sum(dim=0),
             lambda of_all, rank: torch.stack(of_all).mean(dim=0),
         ),
@@ -158,22 +131,19 @@ MISTAKES = (
         "input-gradient-divided",
         "The gradient of x is divided by the number of ranks. The mean over ranks is for W, which all of them use; x "
         "is this rank's own batch, and the layer before waits for the gradient of this rank's own loss.",
-        unit(of_x=lambda grad, weight: grad @ weight / len(weight) * ROWS),
-        signs.input_gradient_is(lambda of_all, rank: of_all[rank] / len(of_all)),
+        recognise=signs.input_gradient_is(lambda of_all, rank: of_all[rank] / len(of_all)),
     ),
     Mistake(
         "sum-not-mean",
         "Your rows have the sum of all ranks' gradients. Their mean is asked for, as in lesson 04, where each loss is "
         "a mean over its own rank's batch: divide by the number of ranks.",
-        unit(reduce=rows_of_sum),
-        signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
+        recognise=signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
     ),
     Mistake(
         "own-gradient",
         "The gradient of your rows tells of this rank's own batch alone. Every rank has used these rows, each with a "
         "batch of its own: of each rank's whole gradient a part is meant for you. Add those up over ranks.",
-        unit(reduce=own_rows),
-        signs.rows_gradient_is(
+        recognise=signs.rows_gradient_is(
             lambda right, of_all, rank: of_all[rank].chunk(len(of_all))[rank],
             lambda right, of_all, rank: of_all[rank].chunk(len(of_all))[rank] / len(of_all),
         ),
@@ -182,8 +152,7 @@ MISTAKES = (
         "gradient-transposed",
         "You added up xᵀ grad, (in, out), which is the transpose of W's gradient: cut into rows, it gives this rank "
         "columns. W is (out, in), and so is gradᵀ x.",
-        unit(of_weight=lambda grad, x: x.T @ grad),
-        signs.rows_gradient_is(
+        recognise=signs.rows_gradient_is(
             lambda right, of_all, rank: torch.stack(of_all).mean(dim=0).T.chunk(len(of_all))[rank],
         ),
     ),
@@ -191,29 +160,25 @@ MISTAKES = (
         "no-gradient-for-the-rows",
         "The output is right, and no gradient came for `shard`. It is the second of the two that `backward` hands "
         "back; and after a `.detach()`, `.data` or `torch.no_grad()` in the way, nothing goes back at all.",
-        unit(reduce=lambda whole: None),
-        signs.never_came,
+        recognise=signs.never_came,
     ),
     Mistake(
         "all-reduce-and-a-cut",
         "The numbers are right. But backward all-reduces: that brings every rank the whole sum, of which it keeps a "
         "part, for twice the bytes of a reduce-scatter. Each rank needs the sum for its own rows alone.",
-        unit(reduce=summed_and_cut),
-        signs.all_reduced_backward,
+        recognise=signs.all_reduced_backward,
     ),
     Mistake(
         "holds-the-whole-gradient",
         "The numbers are right, and when backward is over, about as many bytes as a whole weight has are still there. "
         "What holds them? It may be the gradient that you hand back: where that is a view, such as a part of a larger "
         "tensor, it keeps all of that tensor in memory. Hand back a tensor of its own.",
-        unit(reduce=parts_of_sums),
-        signs.first_in(AFTER),
+        recognise=signs.first_in(AFTER),
     ),
     Mistake(
         "overwrites-the-gradient",
         "The numbers are right, and the gradient that came to `backward` has been overwritten. Autograd may still need "
         "that tensor for another path: make a new one.",
-        unit(of_weight=lambda grad, x: grad.div_(torch.distributed.get_world_size()).T @ x, reduce=rows_of_sum),
-        signs.first_in(CAME),
+        recognise=signs.first_in(CAME),
     ),
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
 from course_lib.learn.exercises.lesson_06.backward import mistakes
@@ -28,60 +26,52 @@ BACKWARD = Exercise(
             "Only the last rank learns: no rank before it has a gradient. The activations crossed the cut as plain "
             "numbers, and `loss.backward()` stops where they came in. What does the other side of the cut need, to "
             "go on from there?",
-            mistakes.step(sends_back=False, waits=False),
-            mistakes.nothing_before_the_end,
+            recognise=mistakes.nothing_before_the_end,
         ),
         Mistake(
             "waits-for-ever",
             "It hangs: a rank waits for a message that does not come. Count on both sides of a cut: one activation "
             "goes to the right, one gradient comes back. Most often the rank on the right never sends "
             "`entering.grad`, or a rank calls `recv` for its gradient before it has sent its activation.",
-            mistakes.step(sends_back=False),
-            mistakes.waits_for_ever,
+            recognise=mistakes.waits_for_ever,
         ),
         Mistake(
             "no-target-in-the-middle",
             "A rank asks for the loss and has no target: `target` is None on every rank but the last. With two ranks "
             "each is the first or the last; with more there are ranks in the middle, which pass an activation on and "
             "wait for its gradient. Ask for `is_last` before you ask for a loss.",
-            mistakes.first_and_others,
-            mistakes.loss_without_a_target,
+            recognise=mistakes.loss_without_a_target,
         ),
         Mistake(
             "no-leaf",
             "There is no gradient to send: `entering.grad` is None. What arrives in a message is a tensor like any "
             "other, and autograd keeps the gradient of a tensor you made only if you ask: "
             "`entering.requires_grad_()`, before the part sees it.",
-            mistakes.step(leaf=False),
-            mistakes.sends_what_is_none,
+            recognise=mistakes.sends_what_is_none,
         ),
         Mistake(
             "backward-twice",
             "`backward()` went through the same part twice. The first time uses up what the forward pass kept. On the "
             "last rank `loss.backward()` is all there is to do; on the others `leaving.backward(gradient)`, once.",
-            mistakes.step(after_loss=lambda loss, leaving: leaving.backward(torch.ones_like(leaving))),
-            mistakes.backward_again,
+            recognise=mistakes.backward_again,
         ),
         Mistake(
             "sends-twice",
             "The gradients are right, and more was sent than needed. An activation crosses each cut once, its "
             "gradient once in the other direction, and nothing else has to travel.",
-            mistakes.step(extra=True),
-            mistakes.sends_more,
+            recognise=mistakes.sends_more,
         ),
         Mistake(
             "forward-again",
             "The gradients are right, and a part went forward more often than there were batches. Keep what came out "
             "of the one forward pass: it is what goes on to the next rank, and where backward begins.",
-            mistakes.step(twice=True),
-            mistakes.forward_again,
+            recognise=mistakes.forward_again,
         ),
         Mistake(
             "holds-the-graph",
             "The gradients are right, and after the step the graph still holds its activations, as `retain_graph=True` "
             "makes it, or a list of outputs. Memory grows with every batch; let backward free them.",
-            mistakes.step(keeps_graph=True),
-            mistakes.holds_graphs,
+            recognise=mistakes.holds_graphs,
         ),
         Mistake(
             "activation-comes-back",
@@ -114,15 +104,13 @@ BACKWARD = Exercise(
             "All gradients are too small by the number of ranks. That average belongs to data parallelism, where "
             "every rank has a batch of its own. Here all ranks work on one batch and there is one loss: nothing is "
             "to be divided.",
-            mistakes.step(scale=lambda n: 1.0 / n),
-            mistakes.is_averaged,
+            recognise=mistakes.is_averaged,
         ),
         Mistake(
             "loss-on-every-rank",
             "A rank before the last returns something. Its activations are half-way through the model, and no target "
             "fits them. The loss exists on the last rank alone, the others return None.",
-            mistakes.step(loss_everywhere=True, waits=False, sends_back=False),
-            mistakes.returns_something_early,
+            recognise=mistakes.returns_something_early,
         ),
     ),
     hints=(
@@ -142,6 +130,5 @@ BACKWARD = Exercise(
         "torch.distributed.pipelining.PipelineStage",
         "torch.distributed.pipelining.ScheduleGPipe",
     ),
-    forbidden_example=mistakes.by_the_library,
     passed="Gradients on 2, 3, 4 and 5 ranks are those of the uncut model, and each cut was crossed once each way.",
 )

@@ -62,41 +62,6 @@ def step(
     return answer
 
 
-def first_and_others(me: Any, part: nn.Module, x: Any, target: Any, loss_of: Any, room: Tensor) -> Any:
-    """As if there were two ranks: whoever is not the first is the last."""
-    if me.rank == 0:
-        leaving = part(x)
-        exchange([send(leaving.detach(), 1)])
-        gradient = torch.empty_like(leaving)
-        exchange([recv(gradient, 1)])
-        return leaving.backward(gradient)
-    exchange([recv(room, me.rank - 1)])
-    loss = loss_of(part(room.requires_grad_()), target)
-    loss.backward()
-    exchange([send(room.grad, me.rank - 1)])  # type: ignore[arg-type]
-    return loss
-
-
-def by_the_library(me: Any, part: nn.Module, x: Any, target: Any, loss_of: Any, room: Tensor) -> Any:
-    from course_lib.parallel.model import Passing
-
-    passing = Passing(me)
-    entering, loss = x, None
-    if me.rank:
-        exchange([recv(room, me.rank - 1)])
-        entering = room.requires_grad_()
-    leaving = part(entering)
-    if target is not None:
-        loss = loss_of(leaving, target)
-        loss.backward()
-    else:
-        passing.send_activation(leaving)
-        leaving.backward(passing.recv_gradient(leaving.shape, leaving.dtype))
-    if me.rank:
-        passing.send_gradient(entering.grad)
-    return loss
-
-
 # -- what they leave behind -------------------------------------------------------------------------------------
 
 

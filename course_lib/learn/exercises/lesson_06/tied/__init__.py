@@ -25,36 +25,31 @@ TIED = Exercise(
             "A message was begun, and its tensor used or changed before your code had waited for it. It goes on while "
             "your code does, so what was added, or what the other rank got, is chance: another number in each run, and "
             "now and then the right one. First the `wait()` of what `isend` and `irecv` give back, then the sum.",
-            mistakes.adds_before_it_came,
-            mistakes.touches_in_flight,
+            recognise=mistakes.touches_in_flight,
         ),
         Mistake(
             "both-send-first",
             "Both ranks `send` first and `recv` second, which is a deadlock: neither message is taken before the other "
             "rank has got rid of its own. Put both halves in one list: `exchange([send(...), recv(...)])`.",
-            mistakes.polite,
-            mistakes.both_wait_in("send"),
+            recognise=mistakes.both_wait_in("send"),
         ),
         Mistake(
             "both-receive-first",
             "Both ranks `recv` first, which is a deadlock: each waits for a message that the other sends only "
             "afterwards. Put both halves in one list: `exchange([send(...), recv(...)])`.",
-            mistakes.shy,
-            mistakes.both_wait_in("receive"),
+            recognise=mistakes.both_wait_in("receive"),
         ),
         Mistake(
             "one-comes-alone",
             "One of the two ranks waits, and the other has returned and left it there. A message has two ends: what "
             "one rank sends, the other receives. Here both ranks do both.",
-            mistakes.rank_0_stays_away,
-            mistakes.one_waits_alone,
+            recognise=mistakes.one_waits_alone,
         ),
         Mistake(
             "asks-everybody",
             "With two ranks this works. With more it hangs: a collective needs every rank of its group, and the ranks "
             "in the middle hold no copy and do not call. Exchange with the one other rank.",
-            mistakes.everybody,
-            mistakes.waits_for_the_middle,
+            recognise=mistakes.waits_for_the_middle,
         ),
         Mistake(
             "one-way",
@@ -66,8 +61,7 @@ TIED = Exercise(
             "averages",
             "You take the mean. In the uncut model the matrix is used in two places, and its gradient is the *sum* of "
             "what both places say; nothing is divided.",
-            mistakes.with_theirs(mistakes.average),
-            mistakes.is_scaled(0.5),
+            recognise=mistakes.is_scaled(0.5),
         ),
         Mistake(
             "swaps",
@@ -79,16 +73,14 @@ TIED = Exercise(
             "On one rank or more the other's gradient lies where the rank's own was: received into `weight.grad`, or "
             "copied there, it wipes out what it was to be added to. Receive into new room, "
             "`torch.empty_like(weight.grad)`, and add that.",
-            mistakes.wipes_out,
-            mistakes.holds_the_others,
+            recognise=mistakes.holds_the_others,
         ),
         Mistake(
             "own-gradient",
             "Each copy still has the gradient of its own place alone: nothing was added to it. (To average the "
             "*weights* hides that: the optimizers' memories differ all the same.) What is to be equal on both is the "
             "sum of both gradients.",
-            mistakes.with_theirs(mistakes.average_weights, of="weight"),
-            mistakes.keeps_its_own,
+            recognise=mistakes.keeps_its_own,
         ),
         Mistake(
             "adds-to-the-weight",
@@ -100,14 +92,12 @@ TIED = Exercise(
             "shorter-numbers",
             "The sums are right to a few digits, and fewer bytes travelled than a gradient of this type has: it went "
             "in a shorter type. Send it in the type that it is in, or the copies are not what the uncut matrix is.",
-            mistakes.in_shorter_numbers,
-            mistakes.nearly_right_and_shorter,
+            recognise=mistakes.nearly_right_and_shorter,
         ),
         Mistake(
             "sends-more",
             "Both copies are right, and more was sent than needed: the gradient goes once each way.",
-            mistakes.three_times,
-            mistakes.only_sends_more,
+            recognise=mistakes.only_sends_more,
         ),
     ),
     hints=(
@@ -122,7 +112,6 @@ TIED = Exercise(
         "course_lib.parallel.model.TiedParameters.sum_gradients",
         "course_lib.parallel.model.ModelParallel.sum_tied_gradients",
     ),
-    forbidden_example=mistakes.by_the_library,
     passed="Both copies have the sum of both gradients, step after step, on 2, 3, 4 and 5 ranks. No more bytes "
     "went each way than one gradient has, and the ranks in between were not called.",
 )

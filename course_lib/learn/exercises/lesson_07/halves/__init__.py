@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
@@ -85,22 +84,9 @@ def _replace(weight: Tensor, made: Tensor) -> None:
     weight.grad = made
 
 
-def _change_weight(weight: Tensor, made: Tensor) -> None:
-    weight += made
-
-
-def _forget(weight: Tensor, made: Tensor) -> None:
-    """Made, and kept by nobody."""
-
-
 def _at_once(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
     _add(weight, gradient.T @ x)
     return gradient @ weight, lambda: None
-
-
-def _called_already(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
-    back, later = _halves()(x, gradient, weight)
-    return back, later()
 
 
 def _mean(x: Tensor, gradient: Tensor, weight: Tensor) -> Tensor:
@@ -123,13 +109,6 @@ def _error_says(words: str) -> Callable[[Evidence], bool]:
     return lambda evidence: evidence.error is not None and words in evidence.error.message
 
 
-def _by_autograd(x: Tensor, gradient: Tensor, weight: Tensor) -> Any:
-    weight.requires_grad_()
-    entering = x.clone().requires_grad_()
-    torch.autograd.backward(torch.nn.functional.linear(entering, weight), gradient)
-    return entering.grad, lambda: None
-
-
 HALVES = Exercise(
     name="07.halves",
     title="A backward in two halves",
@@ -143,8 +122,7 @@ HALVES = Exercise(
             "no-function",
             "Return two things: the gradient of the inputs, and a *function* that takes no arguments and does the rest "
             "when it is called. If you wrote `later()`, leave the brackets away.",
-            _called_already,
-            _shows(lambda seen: seen.no_pair),
+            recognise=_shows(lambda seen: seen.no_pair),
         ),
         Mistake(
             "all-at-once",
@@ -156,8 +134,7 @@ HALVES = Exercise(
             "computed-too-early",
             "The values are right, but the first half computes the gradient of the weight and `later()` only puts it "
             "in its place: nothing was put off. Compute inside `later()`.",
-            _halves(early=True),
-            _right_but_early,
+            recognise=_right_but_early,
         ),
         Mistake(
             "replaces",
@@ -168,23 +145,20 @@ HALVES = Exercise(
         Mistake(
             "changes-the-weight",
             "`later()` adds to the weight itself. What is to grow is `weight.grad`; the optimizer changes the weight.",
-            _halves(put=_change_weight),
-            _shows(lambda seen: seen.weight_grew and seen.stays),
+            recognise=_shows(lambda seen: seen.weight_grew and seen.stays),
         ),
         Mistake(
             "kept-by-nobody",
             "`later()` multiplies, and `weight.grad` is as it was before: nobody keeps the product. What `later()` "
             "returns, or gives a name of its own, is thrown away. Add it to `weight.grad`, in place.",
-            _halves(put=_forget),
-            _shows(lambda seen: seen.stays and seen.later_multiplies and UNTOUCHED in seen.notes[:1]),
+            recognise=_shows(lambda seen: seen.stays and seen.later_multiplies and UNTOUCHED in seen.notes[:1]),
         ),
         Mistake(
             "product-does-not-fit",
             "Two sides of a product do not fit. Write the shapes beside each: x is (samples, inputs), gradient "
             "(samples, outputs), weight (outputs, inputs). Forward it was `weight.T`; the way back goes through "
             "`weight` as it is.",
-            _halves(inputs=lambda x, g, w: g @ w.T),
-            _error_says("cannot be multiplied"),
+            recognise=_error_says("cannot be multiplied"),
         ),
         Mistake(
             "other-way-round",
@@ -221,7 +195,6 @@ HALVES = Exercise(
         "torch.func.grad",
         "course_lib.parallel.pipeline.split_backward.backward_for_inputs",
     ),
-    forbidden_example=_by_autograd,
     passed="The same gradients as autograd's. Neither half was seen to compute what belongs to the other, and the "
     "second halves were called later, and in another order.",
 )

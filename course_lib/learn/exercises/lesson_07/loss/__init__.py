@@ -61,25 +61,8 @@ def _mean_of_means(output: Tensor, target: Tensor, num_samples: int) -> Tensor:
     return F.cross_entropy(output, target) / max(1, num_samples // len(output))
 
 
-def _each_sample(output: Tensor, target: Tensor, num_samples: int) -> Tensor:
-    return F.cross_entropy(output, target, reduction="none") / num_samples
-
-
-def _number(output: Tensor, target: Tensor, num_samples: int) -> float:
-    return F.cross_entropy(output, target, reduction="sum").item() / num_samples
-
-
-def _detached(output: Tensor, target: Tensor, num_samples: int) -> Tensor:
-    return F.cross_entropy(output.detach(), target, reduction="sum") / num_samples
-
-
 def _upside_down(output: Tensor, target: Tensor, num_samples: int) -> Tensor:
     return F.cross_entropy(output, target) * (num_samples / len(target))
-
-
-def _without_maximum(output: Tensor, target: Tensor, num_samples: int) -> Tensor:
-    shares = output.exp() / output.exp().sum(dim=1, keepdim=True)
-    return -shares[range(len(target)), target].log().sum() / num_samples
 
 
 def _everywhere(check: Callable[[LossSeen], bool]) -> Callable[[Evidence], bool]:
@@ -142,29 +125,25 @@ LOSS = Exercise(
         Mistake(
             "a-number-each",
             'A loss for each sample came back (`reduction="none"`). Backward begins at one number: add them up.',
-            _each_sample,
-            _everywhere(lambda seen: seen.one_each),
+            recognise=_everywhere(lambda seen: seen.one_each),
         ),
         Mistake(
             "no-tensor",
             "A plain number has no past: backward cannot begin there. Leave `.item()` to whoever prints.",
-            _number,
-            _everywhere(lambda seen: seen.is_number),
+            recognise=_everywhere(lambda seen: seen.is_number),
         ),
         Mistake(
             "detached",
             "The value is right and has no graph: nothing will learn from it. Compute it from `output` itself, without "
             "`detach`.",
-            _detached,
-            _right_but_detached,
+            recognise=_right_but_detached,
         ),
         Mistake(
             "overflows",
             "Right for outputs of everyday size. Where they are about a thousand, inf or nan comes back: an `exp` "
             "on the way is too large for a number, or so small that it is 0. A function such as `log_softmax` keeps "
             "clear of both.",
-            _without_maximum,
-            _wrong_where_large,
+            recognise=_wrong_where_large,
         ),
     ),
     hints=(

@@ -8,7 +8,6 @@ from typing import Any
 
 from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_07.run import wrong_answers
 from course_lib.learn.exercises.lesson_07.run.trial import LAYOUTS, RightRun, RunSeen, right_run, try_run
 from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
 from course_lib.learn.judging.compare import close_to
@@ -163,66 +162,57 @@ RUN = Exercise(
             "GPipe is right. Under 1F1B two neighbours send at the same moment, one down and one up, and each waits in "
             "its send until the other takes what it has. Hold back what an action has made, and start it together with "
             "what the next action waits for.",
-            wrong_answers.in_turn,
-            _crosses,
+            recognise=_crosses,
         ),
         Mistake(
             "all-forwards-first",
             "Your loop runs all forwards and then all backwards, whatever the row says. Under 1F1B the row says "
             "otherwise: go through it as it stands.",
-            wrong_answers.forwards_first,
-            _somewhere(_all_forwards_first),
+            recognise=_somewhere(_all_forwards_first),
         ),
         Mistake(
             "other-numbers",
             "Forwards and backwards come as in the row, and some have another number than the row says. The "
             "micro-batch is all that stands behind the letter, `int(action[1:])`: the row need not count "
             "up from 0, and a number may have two digits.",
-            wrong_answers.counts_up,
-            _other_micro_batches,
+            recognise=_other_micro_batches,
         ),
         Mistake(
             "receive-before-send",
             "Ranks wait in a receive, each for the other, and what a neighbour waits for has not been sent: it stands "
             "behind that receive. Whether this hangs depends on the row. Start both in one `exchange`.",
-            wrong_answers.even_and_odd,
-            _receives_first,
+            recognise=_receives_first,
         ),
         Mistake(
             "one-room",
             "What arrives is written into a tensor that still holds the input of an earlier micro-batch. The stage "
             "needs that until its backward: make a new `stage.room()` for each message.",
-            wrong_answers.one_room,
-            _somewhere(lambda right, got: bool(got.overwritten)),
+            recognise=_somewhere(lambda right, got: bool(got.overwritten)),
         ),
         Mistake(
             "held-back",
             "The gradients are right. But what an action had made was still in hand when the next one ran, so the "
             "neighbour waits for something that is ready. What an "
             "action has made sets out before the next action runs, whether that receives something or not.",
-            wrong_answers.until_the_next_receive,
-            _holds_back,
+            recognise=_holds_back,
             shows=_is_held_back,
         ),
         Mistake(
             "nothing-travels",
             "Every action was run, and no rank has sent anything: what the stages were given came from nobody.",
-            wrong_answers.without_messages,
-            _somewhere(lambda right, got: got.ran == right.row and right.num_messages > 0 and got.sent == 0),
+            recognise=_somewhere(lambda right, got: got.ran == right.row and right.num_messages > 0 and got.sent == 0),
         ),
         Mistake(
             "nobody-waited",
             "You start messages and never wait for them. Until a message is over, its tensor must not go away; what "
             "`isend` gives back has a `wait()`.",
-            wrong_answers.never_waits,
-            _never_waits,
+            recognise=_never_waits,
         ),
         Mistake(
             "the-last-message",
             "One rank has returned, and another waits for a message that never sets out. What the *last* action of a "
             "row makes has to be sent as well, when the loop is over.",
-            wrong_answers.forgets_the_last,
-            _is_never_taken,
+            recognise=_is_never_taken,
         ),
     ),
     hints=(
@@ -236,7 +226,6 @@ RUN = Exercise(
         "[send(made, after)] where there is a neighbour to send to, else []. At the end: exchange(going)",
     ),
     forbidden=("course_lib.parallel.pipeline.Pipeline", "course_lib.parallel.pipeline.batch_run.BatchRun"),
-    forbidden_example=wrong_answers.by_the_course,
     passed="The loop executes GPipe, 1F1B and a row that runs its backwards from the last to the first; the gradients "
     "are those of the uncut model, and each message travelled once.",
 )

@@ -9,7 +9,6 @@ import torch
 
 from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_07.sync import wrong_answers
 from course_lib.learn.exercises.lesson_07.sync.trial import LAYOUTS, RightSync, SyncSeen, right_step, try_step
 from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
 from course_lib.learn.judging.compare import close_to
@@ -154,44 +153,40 @@ SYNC = Exercise(
             "no-step",
             "Nobody took the step. Call `step()` once, with its brackets, before you ask for gradients: it runs all "
             "micro-batches there and back.",
-            wrong_answers.no_step,
-            _somewhere(lambda right, got: 0 in got.steps),
+            recognise=_somewhere(lambda right, got: 0 in got.steps),
         ),
         Mistake(
             "several-steps",
             "`step()` was called more than once, so the batch was learned more than once. One call runs all of its "
             "micro-batches.",
-            wrong_answers.several_steps,
-            _somewhere(lambda right, got: max(got.steps) > 1),
+            recognise=_somewhere(lambda right, got: max(got.steps) > 1),
         ),
         Mistake(
             "nobody-waited",
             "The averaging was begun, and nobody waited for it: when your function returned, its result was not there "
             "yet, and the optimizer would read whatever stands in the gradients by then. What `async_op=True` gives "
             "back has a `wait()`.",
-            wrong_answers.never_waits,
-            _somewhere(lambda right, got: got.unfinished > 0),
+            recognise=_somewhere(lambda right, got: got.unfinished > 0),
         ),
         Mistake(
             "for-each-micro-batch",
             "The gradients are right, and they travel once for every micro-batch: four micro-batches, four times the "
             "bytes. Let them add up on their own rank, and average when `step()` has returned.",
-            wrong_answers.as_they_come,
-            _everywhere(_one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches)),
+            recognise=_everywhere(_one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches)),
         ),
         Mistake(
             "both",
             "The gradients are right, and they travel once for every micro-batch and once more after the step. The "
             "last of these is enough.",
-            wrong_answers.twice,
-            _everywhere(_one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches + 1)),
+            recognise=_everywhere(
+                _one_step, _are("gradients"), _sent(lambda right: right.layout.num_micro_batches + 1)
+            ),
         ),
         Mistake(
             "in-longer-numbers",
             "The gradients are right. In a model of float64 as many bytes travel as its gradients have, and in one of "
             "float32 twice as many: there they travel in a longer type than their own.",
-            wrong_answers.in_float64,
-            _everywhere(
+            recognise=_everywhere(
                 _one_step, _are("gradients"), _sent(lambda right: 2.0 if right.layout.dtype == torch.float32 else 1.0)
             ),
         ),
@@ -199,51 +194,44 @@ SYNC = Exercise(
             "too-early",
             "You average before `step()`. There is nothing in the gradients yet; each pipeline then keeps those of its "
             "own part of the batch.",
-            wrong_answers.too_early,
-            _everywhere(_one_step, _are("own"), _all_early),
+            recognise=_everywhere(_one_step, _are("own"), _all_early),
         ),
         Mistake(
             "sums",
             "You have the *sum* over the pipelines: with two of them, twice what it should be. Each pipeline's loss is "
             "the mean over *its* part of the batch; the mean over the batch is the mean of these: `dist.ReduceOp.AVG`.",
-            wrong_answers.sums,
-            _everywhere(_one_step, _are("gradients", lambda right: right.layout.num_pipelines)),
+            recognise=_everywhere(_one_step, _are("gradients", lambda right: right.layout.num_pipelines)),
         ),
         Mistake(
             "divided-by-all-ranks",
             "Where a pipeline has two stages the gradients are half of what they should be: a sum over *two* ranks, "
             "divided by four. Only the ranks of `group` hold this stage; `dist.ReduceOp.AVG` counts them for you.",
-            wrong_answers.by_all_ranks,
-            _everywhere(_one_step, _are("gradients", lambda right: 1 / right.layout.num_stages)),
+            recognise=_everywhere(_one_step, _are("gradients", lambda right: 1 / right.layout.num_stages)),
         ),
         Mistake(
             "divided-by-a-number",
             "A sum over the group, divided by the same number everywhere. How many pipelines there are is another "
             "matter on another day: ask the group, or let `dist.ReduceOp.AVG` count its ranks.",
-            wrong_answers.by_two,
-            _over_a_number,
+            recognise=_over_a_number,
         ),
         Mistake(
             "with-everybody",
             "You average over all four ranks, and ranks 0 and 1 hold *different* stages. A rank averages with the one "
             "that holds the same stage: `group=group`.",
-            wrong_answers.with_everybody,
-            _everywhere(_one_step, _are("everybody")),
+            recognise=_everywhere(_one_step, _are("everybody")),
         ),
         Mistake(
             "something-else",
             "As many bytes travel as should, and every gradient is still that of its own pipeline's part of the batch. "
             "So something else was averaged: the weights, which are equal already, or a copy of the gradients that "
             "nobody wrote back.",
-            wrong_answers.averages_weights,
-            _everywhere(_one_step, _are("own"), _sent(lambda right: 1.0)),
+            recognise=_everywhere(_one_step, _are("own"), _sent(lambda right: 1.0)),
         ),
         Mistake(
             "not-at-all",
             "Cheap, and wrong: nothing travels between the pipelines, so each learns from its part of the batch and "
             "they drift apart.",
-            wrong_answers.not_at_all,
-            _everywhere(_one_step, _are("own"), _sent(lambda right: 0.0)),
+            recognise=_everywhere(_one_step, _are("own"), _sent(lambda right: 0.0)),
         ),
     ),
     hints=(
@@ -260,7 +248,6 @@ SYNC = Exercise(
         "course_lib.parallel.data.DistributedDataParallel",
         "torch.nn.parallel.DistributedDataParallel",
     ),
-    forbidden_example=wrong_answers.by_the_library,
     passed="The gradients of the whole batch on every rank, in float64 and in float32. For them no rank sent much more "
     "than if each had handed its own to every other rank of its group once, whether there was one micro-batch or four.",
 )

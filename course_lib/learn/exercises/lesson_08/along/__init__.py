@@ -5,7 +5,6 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_08.along.cases import KINDS, right, trial
 from course_lib.learn.exercises.lesson_08.along.mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_08.along.wrong_answers import AlongByTheLibrary
 from course_lib.learn.exercises.lesson_08.gates import need_gate
 from course_lib.learn.exercises.lesson_08.gates.cases import KEPT_BACK
 from course_lib.learn.exercises.lesson_08.judging import by_steps
@@ -34,7 +33,6 @@ ALONG = Exercise(
         "course_lib.parallel.tensor.autograd_collectives.all_gather_reduce_scatter",
         "course_lib.parallel.tensor.autograd_collectives.reduce_scatter_all_gather",
     ),
-    forbidden_example=AlongByTheLibrary,
     passed="An all-gather in, a reduce-scatter out, and backward each is the other: half of an all-reduce at each "
     "gate, both ways.",
 )

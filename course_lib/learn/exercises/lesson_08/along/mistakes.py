@@ -8,7 +8,6 @@ from collections.abc import Callable
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.along.cases import BOTH, ENTER, LEAVE
 from course_lib.learn.exercises.lesson_08.along.wrong_answers import (
-    LastFlag,
     along,
     features_shared_out,
     joined,
@@ -20,9 +19,6 @@ from course_lib.learn.exercises.lesson_08.along.wrong_answers import (
     own_rows,
     same,
     shared_out,
-    shared_out_of_zeroed,
-    summed_among_zeros,
-    summed_and_cut,
 )
 from course_lib.learn.exercises.lesson_08.gates.cases import KEPT_BACK
 from course_lib.learn.exercises.lesson_08.gates.mistakes import (
@@ -31,13 +27,10 @@ from course_lib.learn.exercises.lesson_08.gates.mistakes import (
     raised_about_gradients,
     raised_about_the_flag,
 )
-from course_lib.learn.exercises.lesson_08.gates.wrong_answers import lost_flag, one_gradient
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
 
 __all__ = ["MISTAKES"]
-
-_WAYS = (joined, shared_out), (shared_out, joined)  # of a right gate: forward and backward, entrance and exit
 
 
 def _gradient_of_another_shape(evidence: Evidence) -> bool:
@@ -105,8 +98,7 @@ MISTAKES = (
         "backward-as-forward",
         "A gradient has the shape of what it is a gradient of, and here another shape came. What is long forward is "
         "short backward: where `forward` gathers, `backward` shares out, and the other way round.",
-        along(enter=(joined, joined), leave=(shared_out, shared_out)),
-        _gradient_of_another_shape,
+        recognise=_gradient_of_another_shape,
     ),
     Mistake(
         "nothing-gathered",
@@ -137,32 +129,28 @@ MISTAKES = (
         "The numbers are right. But you had everything added up on all ranks and kept a part: twice the bytes of a "
         "reduce-scatter, and the whole sum in memory for a moment. Each rank needs the sum for its own positions "
         "alone.",
-        along(enter=(joined, summed_and_cut), leave=(summed_and_cut, joined)),
-        _all_reduces((ENTER, BACKWARD), (LEAVE, FORWARD)),
+        recognise=_all_reduces((ENTER, BACKWARD), (LEAVE, FORWARD)),
     ),
     Mistake(
         "gathers-by-all-reduce",
         "The numbers are right. But where every rank needs the parts of all, you all-reduce, which sends twice the "
         "bytes: the parts stand side by side, and there is nothing to add up. An all-gather brings each to all ranks.",
-        along(enter=(summed_among_zeros, shared_out), leave=(shared_out, summed_among_zeros)),
-        _all_reduces((ENTER, FORWARD), (LEAVE, BACKWARD)),
+        recognise=_all_reduces((ENTER, FORWARD), (LEAVE, BACKWARD)),
     ),
     Mistake(
         "overwrites-the-gradient",
         "The numbers are right, and the gradient that came to `backward` has been overwritten. Autograd may still need "
         "that tensor for another path, such as that of a residual: work on a copy of it.",
-        along(enter=(joined, shared_out_of_zeroed)),
-        lambda evidence: all(differs_in(outcome, KEPT_BACK) for outcome in evidence.wrong),
+        recognise=lambda evidence: all(differs_in(outcome, KEPT_BACK) for outcome in evidence.wrong),
     ),
     Mistake(
         "flag-beside-ctx",
         "Each gate is right by itself, and of two in a row one gives back a gradient of another shape. Usually "
         "`backward` of one then takes itself for the other. Which gate it is has to be kept for each use on its own, "
         "and `ctx` is that place; a variable outside, or of the class, holds what was written there last.",
-        LastFlag,
-        _only_with_two_gates,
+        recognise=_only_with_two_gates,
     ),
-    Mistake("flag-not-kept", FLAG_NOT_KEPT, lost_flag(*_WAYS), raised_about_the_flag),
-    Mistake("one-gradient-short", ONE_GRADIENT_SHORT, one_gradient(*_WAYS), raised_about_gradients),
+    Mistake("flag-not-kept", FLAG_NOT_KEPT, recognise=raised_about_the_flag),
+    Mistake("one-gradient-short", ONE_GRADIENT_SHORT, recognise=raised_about_gradients),
     no_way_back(along(enter=(joined, lost), leave=(shared_out, lost)), "output", gradient_of("x")),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_08.embedding.cases import CASES, LIBRARY, trial
 from course_lib.learn.exercises.lesson_08.embedding.mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_08.embedding.wrong_answers import by_the_library
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 
 __all__ = ["EMBEDDING"]
@@ -24,7 +23,6 @@ EMBEDDING = Exercise(
         "`F.embedding(place.clamp(0, len(table) - 1), table)`; `torch.where(is_here[..., None], vectors, 0.0)`.",
     ),
     forbidden=(LIBRARY,),
-    forbidden_example=by_the_library,
     passed="Every token has its vector on all ranks, and every row its gradient where it lives: one all-reduce "
     "forward, nothing backward.",
 )

@@ -11,11 +11,8 @@ from course_lib.learn.exercises.lesson_08.embedding.wrong_answers import (
     by_remainder,
     by_token_number,
     everybody,
-    gathered_and_summed,
-    gathers_the_table,
     keep,
     largest_of_all,
-    looks_outside,
     not_waited_for,
     split_embedding,
 )
@@ -79,8 +76,7 @@ MISTAKES = (
         "looks-outside",
         "A lookup asked for a row that is not there. The place of a token is its number less `me.rank * len(table)`, "
         "and only 0 to `len(table) - 1` are here: clamp the others, look up, and put zeros in their stead.",
-        looks_outside,
-        _is_out_of_bounds,
+        recognise=_is_out_of_bounds,
     ),
     Mistake(
         "own-part-only",
@@ -120,15 +116,13 @@ MISTAKES = (
         "gathers-the-table",
         "The vectors are right, and for them the table travelled: with 50,000 tokens that is the largest matrix of "
         "the model, on every rank. Look up first; then only the vectors of these tokens travel.",
-        gathers_the_table,
-        _gathers(0),
+        recognise=_gathers(0),
     ),
     Mistake(
         "gathers-the-vectors",
         "The vectors are right, and for them each rank handed its own to all others. But of a token one rank has a "
         "vector, and the others zeros: an all-reduce adds them up on the way, for fewer bytes.",
-        split_embedding(leave=gathered_and_summed),
-        _gathers(1),
+        recognise=_gathers(1),
     ),
     no_way_back(split_embedding(leave=lambda me, y: all_reduce_identity(me, y).detach()), "output", gradient_of(TABLE)),
 )

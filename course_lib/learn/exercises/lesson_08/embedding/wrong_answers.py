@@ -7,22 +7,18 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.parallel.tensor import VocabParallelEmbedding, all_gather_split, all_reduce_identity
+from course_lib.parallel.tensor import all_reduce_identity
 
 __all__ = [
     "by_place",
     "by_remainder",
-    "by_the_library",
     "by_token_number",
     "everybody",
-    "gathered_and_summed",
-    "gathers_the_table",
     "keep",
     "largest_of_all",
-    "looks_outside",
     "not_waited_for",
     "split_embedding",
 ]
@@ -69,13 +65,6 @@ def largest_of_all(me: Rank, y: Tensor) -> Tensor:
     return y + (top - y).detach()
 
 
-def gathered_and_summed(me: Rank, y: Tensor) -> Tensor:
-    """Right, by the vectors of all ranks, most of which are zeros."""
-    parts = [torch.empty_like(y) for _ in range(me.world_size)]
-    dist.all_gather(parts, y.detach())
-    return y + (torch.stack(parts).sum(dim=0) - y).detach()
-
-
 def split_embedding(
     *,
     find: Callable[[Rank, Tensor, int], Found] | None = None,
@@ -91,19 +80,3 @@ def split_embedding(
         return leave(me, torch.where(is_here[..., None], vectors, 0.0))
 
     return answer
-
-
-def looks_outside(me: Rank, tokens: Tensor, table: Tensor) -> Tensor:
-    """Right about the place, wrong about it being there."""
-    return all_reduce_identity(me, F.embedding(tokens - me.rank * len(table), table))
-
-
-def gathers_the_table(me: Rank, tokens: Tensor, table: Tensor) -> Tensor:
-    """Right, by the whole table on every rank."""
-    return F.embedding(tokens, all_gather_split(me, table))
-
-
-def by_the_library(me: Rank, tokens: Tensor, table: Tensor) -> Tensor:
-    """The course's own layer, with the table that was given put in."""
-    layer = VocabParallelEmbedding(me, nn.Embedding(me.world_size * table.size(0), table.size(1)))
-    return torch.func.functional_call(layer, {"weight": table}, (tokens,))

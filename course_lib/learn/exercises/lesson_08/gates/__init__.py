@@ -23,7 +23,6 @@ from course_lib.learn.exercises.lesson_08.gates.cases import (
     start,
 )
 from course_lib.learn.exercises.lesson_08.gates.mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_08.gates.wrong_answers import ByTheLibrary
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.step import AS_IT_WAS, Several, StepSeen, seen_again, take_step
 from course_lib.learn.exercises.lesson_08.tries import leaf, seen_report, weighted_sum
@@ -114,7 +113,6 @@ GATES = Exercise(
         "course_lib.parallel.tensor.autograd_collectives.identity_all_reduce",
         "course_lib.parallel.tensor.autograd_collectives.all_reduce_identity",
     ),
-    forbidden_example=ByTheLibrary,
     passed="At the entrance nothing is sent on the way there and a sum on the way back; at the exit a sum on the way "
     "there, and nothing on the way back.",
 )

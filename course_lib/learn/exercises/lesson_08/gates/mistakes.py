@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.gates.cases import BOTH, CROSSED, ENTER, KEPT_BACK, LEAVE
-from course_lib.learn.exercises.lesson_08.gates.wrong_answers import (
-    StackOfFlags,
-    UnwrittenBackward,
-    gate,
-    in_place,
-    lost_flag,
-    mean,
-    not_waited_for,
-    one_gradient,
-    same,
-    summed,
-    what_all_reduce_returns,
-)
+from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, mean, not_waited_for, same, summed
 from course_lib.learn.exercises.lesson_08.step import NOT_A_TENSOR, UNWRITTEN
 from course_lib.learn.exercises.lesson_08.tries import HANDED, OUTPUT, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, not_waited
 
-__all__ = [
-    "FLAG_NOT_KEPT",
-    "MISTAKES",
-    "ONE_GRADIENT_SHORT",
-    "raised_about_gradients",
-    "raised_about_the_flag",
-]
+__all__ = ["FLAG_NOT_KEPT", "MISTAKES", "ONE_GRADIENT_SHORT", "raised_about_gradients", "raised_about_the_flag"]
 
 _GRADIENTS = (gradient_of("x"), gradient_of("partial"))
 
@@ -151,22 +133,19 @@ MISTAKES = (
         "overwrites-its-input",
         "The numbers are right, and the tensor that came in has been overwritten: `dist.all_reduce` works in "
         "place. Whoever kept that tensor for its own backward pass has another one now. Sum a copy.",
-        gate(leave=(in_place, same)),
-        lambda evidence: all(differs_in(outcome, HANDED) for outcome in evidence.wrong),
+        recognise=lambda evidence: all(differs_in(outcome, HANDED) for outcome in evidence.wrong),
     ),
     Mistake(
         "overwrites-the-gradient",
         "The numbers are right, and the gradient that came in has been overwritten. Autograd may still need that "
         "tensor for another path: sum a copy of it.",
-        gate(enter=(same, in_place)),
-        lambda evidence: all(differs_in(outcome, KEPT_BACK) for outcome in evidence.wrong),
+        recognise=lambda evidence: all(differs_in(outcome, KEPT_BACK) for outcome in evidence.wrong),
     ),
     Mistake(
         "all-reduce-gives-nothing",
         "Nothing came out of the exit: `forward` gave `None` there. Is its `return` missing, or is that what "
         "`dist.all_reduce` gave? It returns nothing: the sum is in the tensor that it was given.",
-        gate(enter=(same, what_all_reduce_returns), leave=(what_all_reduce_returns, same)),
-        _nothing_comes_out,
+        recognise=_nothing_comes_out,
     ),
     Mistake(
         "means-going-in",
@@ -180,26 +159,22 @@ MISTAKES = (
         "Each gate is right by itself, and where there are two, a gradient is wrong. Usually `backward` of one then "
         "takes itself for the other. Which gate it is has to be kept for each use on its own, and `ctx` is that place; "
         "a variable outside, or of the class, holds what was written there last.",
-        StackOfFlags,
-        _wrong_only_with_two,
+        recognise=_wrong_only_with_two,
     ),
     Mistake(
         "backward-unwritten",
         "`forward` is right at both gates. Now `backward`, which still raises its `NotImplementedError`: what has to "
         "happen to the gradient at each gate?",
-        UnwrittenBackward,
-        _backward_is_unwritten,
+        recognise=_backward_is_unwritten,
     ),
     Mistake(
         "flag-not-kept",
         FLAG_NOT_KEPT,
-        lost_flag(),
-        raised_about_the_flag,
+        recognise=raised_about_the_flag,
     ),
     Mistake(
         "one-gradient-short",
         ONE_GRADIENT_SHORT,
-        one_gradient(),
-        raised_about_gradients,
+        recognise=raised_about_gradients,
     ),
 )

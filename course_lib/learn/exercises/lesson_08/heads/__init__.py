@@ -5,7 +5,6 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_08.heads.cases import CASES, LIBRARY, trial
 from course_lib.learn.exercises.lesson_08.heads.mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_08.heads.wrong_answers import by_the_library
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 
 __all__ = ["HEADS"]
@@ -25,6 +24,5 @@ HEADS = Exercise(
         "F.linear(..., w_out))`.",
     ),
     forbidden=(LIBRARY,),
-    forbidden_example=by_the_library,
     passed="Output and all gradients are those of unsplit attention, for one all-reduce forward and one backward.",
 )

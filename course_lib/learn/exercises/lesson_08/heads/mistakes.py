@@ -40,8 +40,7 @@ MISTAKES = (
         "The numbers are right. But queries, keys and values each came in through an entrance of their own, so the "
         "backward pass sums three times. They read the same x: enter once, and let autograd add the three gradients "
         "up on the rank first.",
-        split_attention(enter=keep, enter_each=identity_all_reduce),
-        _several_back,
+        recognise=_several_back,
     ),
     Mistake(
         "nothing-back-at-the-entrance",

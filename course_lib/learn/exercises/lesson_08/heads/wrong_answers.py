@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.models import Attention, TransformerConfig
-from course_lib.parallel.tensor import HeadParallelAttention, all_reduce_identity, identity_all_reduce
+from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
 
 __all__ = [
-    "by_the_library",
     "heads_by_view",
     "heads_last",
     "joined_in_place",
@@ -92,11 +89,3 @@ def split_attention(
         return leave(me, F.linear(join(mixed), w_out))
 
     return answer
-
-
-def by_the_library(me: Rank, x: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, w_out: Tensor, num_heads: int) -> Tensor:
-    """The course's own layer, with the weights that were given put in."""
-    sizes = TransformerConfig(width=w_q.size(1), num_heads=num_heads, bias=False)
-    layer = HeadParallelAttention(me, Attention(sizes))
-    given = {"w_q": w_q, "w_k": w_k, "w_v": w_v, "w_out": w_out}
-    return torch.func.functional_call(layer, {f"{name}.weight": one for name, one in given.items()}, (x,))

@@ -6,7 +6,6 @@ from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.loss.cases import KINDS, right, trial
 from course_lib.learn.exercises.lesson_08.loss.mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_08.loss.wrong_answers import by_the_library
 
 __all__ = ["LOSS"]
 
@@ -24,7 +23,6 @@ LOSS = Exercise(
         "the clamped place, `torch.where(is_here, found, 0.0)`; `leave(me, torch.stack([sums, target]))`.",
     ),
     forbidden=("course_lib.parallel.tensor.vocabulary.vocab_parallel_cross_entropy",),
-    forbidden_example=by_the_library,
     passed="Loss and gradients are those of the whole vocabulary, a few numbers a position were sent forward and "
     "nothing backward, and large logits do no harm.",
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch.nn.functional as F
-
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_08.loss.cases import GRADIENT
 from course_lib.learn.exercises.lesson_08.loss.slips import (
@@ -21,16 +19,8 @@ from course_lib.learn.exercises.lesson_08.loss.slips import (
     vanishes,
 )
 from course_lib.learn.exercises.lesson_08.loss.wrong_answers import (
-    between,
-    by_remainder,
-    gathers_logits,
-    in_place_loss,
-    largest_of_all,
-    looks_outside,
-    no_largest,
     not_waited_largest,
     own_largest,
-    own_target,
     split_loss,
     with_gradient,
 )
@@ -59,80 +49,69 @@ MISTAKES = (
         "Right while logits are small. With large ones every exponential of some position is 0, and log 0 is minus "
         "infinity: something larger than that position's largest logit was subtracted. Take the largest of each "
         "*row*, and of the ranks by `dist.ReduceOp.MAX`.",
-        split_loss(largest=largest_of_all),
-        vanishes,
+        recognise=vanishes,
     ),
     Mistake(
         "not-shifted",
         "Right while logits are small; where they are large, the loss is infinite or no number. `exp(1000)` is "
         "infinite, and `exp(-1000)` is 0, whose logarithm is minus infinity. Is the position's largest logit, over all "
         "ranks, subtracted before `exp`? And is the logarithm taken of the sum, not of a probability, which may be 0?",
-        split_loss(largest=no_largest),
-        overflows,
+        recognise=overflows,
     ),
     Mistake(
         "everybody-counts-the-target",
         "A rank that does not have the target adds a logit all the same: one of its own, at the place to which "
         "you clamped. Put zeros where the target is not here; then the sum over ranks is the target's logit.",
-        split_loss(target=lambda me, shifted, targets: own_target(me, shifted, targets, masked=False)),
-        looks_like(everybody_clamps),
+        recognise=looks_like(everybody_clamps),
     ),
     Mistake(
         "token-as-place",
         "You looked the target up by its token number. Rank r's first column is token `r * V/n`: subtract that, "
         "and see whether the place is among this rank's columns.",
-        split_loss(target=lambda me, shifted, targets: own_target(me, shifted, targets, first=0)),
-        looks_like(by_token_number),
+        recognise=looks_like(by_token_number),
     ),
     Mistake(
         "place-by-remainder",
         "Every rank adds a logit for every target: `targets % v` is a column of *this* rank even where the target is a "
         "token of another. Which ranks have the target at all? The others are to add zero.",
-        split_loss(target=by_remainder),
-        looks_like(everybody_takes_the_remainder),
+        recognise=looks_like(everybody_takes_the_remainder),
     ),
     Mistake(
         "first-token-missed",
         "A target that is the *first* token of a rank is counted by nobody: its place is 0, and 0 is a column like the "
         "others.",
-        split_loss(target=between(1, 0)),
-        looks_like(miscounted(first=1)),
+        recognise=looks_like(miscounted(first=1)),
     ),
     Mistake(
         "last-token-missed",
         "A target that is the *last* token of a rank is counted by nobody. With v columns the places are 0 to v - 1, "
         "and v - 1 is one of them.",
-        split_loss(target=between(0, -1)),
-        looks_like(miscounted(last=-1)),
+        recognise=looks_like(miscounted(last=-1)),
     ),
     Mistake(
         "one-column-too-many",
         "A target that is the first token of a rank is counted twice: the rank before takes it for a column of its "
         "own. With v columns the places are 0 to v - 1; v itself is the next rank's.",
-        split_loss(target=between(0, 1)),
-        looks_like(miscounted(last=1)),
+        recognise=looks_like(miscounted(last=1)),
     ),
     Mistake(
         "own-part-only",
         "That is a loss of this rank's own tokens: the sum of exponentials and the target's logit both come from its "
         "part of the vocabulary. Both have to be added up over ranks.",
-        lambda me, logits, targets: F.cross_entropy(logits, targets % logits.size(1)),
-        looks_like(loss_of_own_part),
+        recognise=looks_like(loss_of_own_part),
     ),
     Mistake(
         "looks-outside",
         "A lookup asked for a column that is not there. The place of a target is its token "
         "number less `me.rank * logits.size(1)`, and only 0 to `logits.size(1) - 1` are here: clamp the others, "
         "look up, and put zeros in their stead.",
-        looks_outside,
-        is_out_of_bounds,
+        recognise=is_out_of_bounds,
     ),
     Mistake(
         "target-not-shared",
         "The logit of the target stays with the rank that has it; the others take it to be 0, and the ranks do not "
         "agree on the loss. It has to be added up over ranks as well.",
-        split_loss(shared_target=False),
-        looks_like(own_target_alone),
+        recognise=looks_like(own_target_alone),
     ),
     Mistake(
         "log-before-the-sum",
@@ -175,8 +154,7 @@ MISTAKES = (
         "The loss is right, and each rank handed in as many numbers a position as it has logits, or more: the logits, "
         "or something as large that was made of them. With 50,000 tokens on n ranks that is 50,000/n numbers from "
         "each, where three would do. Sum over your own tokens first, and send the sums.",
-        gathers_logits,
-        sends_logits,
+        recognise=sends_logits,
     ),
     Mistake(
         "sum-not-mean",
@@ -187,8 +165,7 @@ MISTAKES = (
         "overwrites-the-logits",
         "The loss is right, and what was handed in is not what it was: something worked on it in place (`sub_`, `-=`, "
         "`exp_`). It belongs to whoever called; make a new tensor.",
-        in_place_loss,
-        lambda evidence: all(
+        recognise=lambda evidence: all(
             differs_in(outcome, HANDED) and "switched off" not in outcome.got[HANDED] for outcome in evidence.wrong
         ),
     ),
@@ -196,8 +173,7 @@ MISTAKES = (
         "a-number",
         "The loss came as a plain number. A number knows no graph, so no gradient could go back from it: return the "
         "tensor.",
-        lambda me, logits, targets: split_loss()(me, logits, targets).item(),
-        comes_as_a_number,
+        recognise=comes_as_a_number,
     ),
     no_way_back(lambda me, logits, targets: split_loss()(me, logits, targets).detach(), "loss", GRADIENT),
 )

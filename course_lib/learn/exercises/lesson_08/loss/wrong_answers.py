@@ -6,27 +6,12 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.parallel.tensor import all_gather_split, all_reduce_identity
+from course_lib.parallel.tensor import all_reduce_identity
 
-__all__ = [
-    "between",
-    "by_remainder",
-    "by_the_library",
-    "gathers_logits",
-    "in_place_loss",
-    "largest_of_all",
-    "looks_outside",
-    "no_largest",
-    "not_waited_largest",
-    "own_largest",
-    "own_target",
-    "split_loss",
-    "with_gradient",
-]
+__all__ = ["not_waited_largest", "own_largest", "own_target", "split_loss", "with_gradient"]
 
 
 def shared_largest(me: Rank, logits: Tensor) -> Tensor:
@@ -43,13 +28,6 @@ def with_gradient(me: Rank, logits: Tensor) -> Tensor:
     return top
 
 
-def largest_of_all(me: Rank, logits: Tensor) -> Tensor:
-    """One largest logit for all positions."""
-    top = logits.detach().amax().expand(len(logits)).clone()
-    dist.all_reduce(top, op=dist.ReduceOp.MAX)
-    return top
-
-
 def own_largest(me: Rank, logits: Tensor) -> Tensor:
     return logits.detach().amax(dim=1)
 
@@ -60,10 +38,6 @@ def not_waited_largest(me: Rank, logits: Tensor) -> Tensor:
     return top
 
 
-def no_largest(me: Rank, logits: Tensor) -> Tensor:
-    return torch.zeros_like(logits[:, 0])
-
-
 def own_target(me: Rank, shifted: Tensor, targets: Tensor, *, first: int | None = None, masked: bool = True) -> Tensor:
     """The target's logit where this rank has it, zero elsewhere; or what two usual slips make of it."""
     size = shifted.size(1)
@@ -71,22 +45,6 @@ def own_target(me: Rank, shifted: Tensor, targets: Tensor, *, first: int | None 
     is_here = (place >= 0) & (place < size)
     found = shifted.gather(1, place.clamp(0, size - 1)[:, None])[:, 0]
     return torch.where(is_here, found, 0.0) if masked else found
-
-
-def by_remainder(me: Rank, shifted: Tensor, targets: Tensor) -> Tensor:
-    return shifted.gather(1, (targets % shifted.size(1))[:, None])[:, 0]
-
-
-def between(first: int, last: int) -> Callable[[Rank, Tensor, Tensor], Tensor]:
-    """The target's logit for places that begin and end so many columns too late."""
-
-    def target(me: Rank, shifted: Tensor, targets: Tensor) -> Tensor:
-        size = shifted.size(1)
-        place = targets - me.rank * size
-        found = shifted.gather(1, place.clamp(0, size - 1)[:, None])[:, 0]
-        return torch.where((place >= first) & (place < size + last), found, 0.0)
-
-    return target
 
 
 def split_loss(
@@ -114,25 +72,3 @@ def split_loss(
         return losses.mean() if mean else losses.sum()
 
     return answer
-
-
-def looks_outside(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
-    """Right about the place, wrong about it being there."""
-    place = targets - me.rank * logits.size(1)
-    found = split_loss(target=lambda me, shifted, targets: shifted[torch.arange(len(place)), place])
-    return found(me, logits, targets)
-
-
-def in_place_loss(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
-    logits -= shared_largest(me, logits)[:, None]
-    return split_loss(largest=no_largest)(me, logits, targets)
-
-
-def gathers_logits(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(all_gather_split(me, logits, dim=1), targets)
-
-
-def by_the_library(me: Rank, logits: Tensor, targets: Tensor) -> Tensor:
-    from course_lib.parallel.tensor import vocab_parallel_cross_entropy
-
-    return vocab_parallel_cross_entropy(me, logits, targets, vocab_size=me.world_size * logits.size(1))

@@ -6,7 +6,6 @@ from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.exercises.lesson_08.judging import by_steps
 from course_lib.learn.exercises.lesson_08.mlp.cases import LAYERS, SIZES, SPLIT
 from course_lib.learn.exercises.lesson_08.mlp.mistakes import MISTAKES
-from course_lib.learn.exercises.lesson_08.mlp.wrong_answers import by_the_library
 
 __all__ = ["MLP"]
 
@@ -21,6 +20,5 @@ MLP = Exercise(
         "`hidden = F.gelu(F.linear(enter(me, x), w_up, b_up))`, then `leave(me, F.linear(hidden, w_down)) + b_down`.",
     ),
     forbidden=LAYERS,
-    forbidden_example=by_the_library,
     passed="Output and all gradients are those of the unsplit MLP, for one all-reduce forward and one backward.",
 )

@@ -6,17 +6,10 @@ import torch.nn.functional as F
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_08.mlp.cases import SIZES
-from course_lib.learn.exercises.lesson_08.mlp.wrong_answers import (
-    gathers_and_adds,
-    gathers_rows,
-    keep,
-    not_transposed,
-    not_waited_for,
-    split_mlp,
-)
+from course_lib.learn.exercises.lesson_08.mlp.wrong_answers import gathers_and_adds, keep, not_waited_for, split_mlp
 from course_lib.learn.exercises.lesson_08.tries import BACKWARD, FORWARD, OUTPUT, SumBothWays, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
-from course_lib.parallel.tensor import all_gather_split, all_reduce_identity, identity_all_reduce
+from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
 
 __all__ = ["MISTAKES"]
 
@@ -125,30 +118,26 @@ MISTAKES = (
         "bends-after-the-sum",
         "Hidden units were summed over ranks. But hidden unit 0 of rank 0 and hidden unit 0 of rank 1 are "
         "different units: a column cut gives *parts* of the hidden layer, not partial sums of it.",
-        split_mlp(bend=lambda me, up: F.gelu(all_reduce_identity(me, up))),
-        _sums_hidden_units,
+        recognise=_sums_hidden_units,
     ),
     Mistake(
         "gathered-on-the-wrong-dim",
         "A gather joined what belongs apart: the output has the wrong shape. Ranks hold different *hidden units* "
         "of the same rows, so joining along rows stacks copies; and the outputs of a row cut are summands, which "
         "no gather adds up. Nothing need be gathered here at all.",
-        split_mlp(bend=gathers_rows),
-        _shape_is_wrong,
+        recognise=_shape_is_wrong,
     ),
     Mistake(
         "gathers-the-hidden-units",
         "A rank gathered all hidden units, and its part of `w_down` has no use for them: it belongs to the rank's "
         "*own* units. Leave them where they were made.",
-        split_mlp(bend=lambda me, up: all_gather_split(me, F.gelu(up), dim=1)),
-        _all_units_meet_few_rows,
+        recognise=_all_units_meet_few_rows,
     ),
     Mistake(
         "weights-not-transposed",
         "The shapes do not fit. PyTorch keeps a weight as (outputs, inputs), the transpose of A: "
         "`F.linear(x, weight)` is `x @ weight.T`.",
-        not_transposed,
-        _shapes_do_not_fit,
+        recognise=_shapes_do_not_fit,
     ),
     Mistake(
         "gate-at-the-hidden-units",
@@ -160,8 +149,7 @@ MISTAKES = (
         "weights-through-the-gate",
         "The output is right. But the weights went through the entrance too, which sums their gradients over "
         "ranks: each rank has weights of its own, and gradients that belong to nobody else. Only x enters.",
-        split_mlp(weights=identity_all_reduce),
-        _sums_gradients_of_weights,
+        recognise=_sums_gradients_of_weights,
     ),
     Mistake(
         "gathers-and-adds",
@@ -184,7 +172,6 @@ MISTAKES = (
         "one-collective-too-many",
         "The numbers are right, and more than one collective ran one way. One at the entrance, one at the exit: "
         "in between a rank needs nobody.",
-        split_mlp(leave=lambda me, y: all_reduce_identity(me, y[:, :3]).new_zeros(()) + all_reduce_identity(me, y)),
-        _too_many_calls,
+        recognise=_too_many_calls,
     ),
 )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import Exercise, Mistake
@@ -16,7 +15,6 @@ from course_lib.learn.exercises.lesson_08.positions.cases import CASES, LIBRARY,
 from course_lib.learn.exercises.lesson_08.tries import WIDE, gradient_of
 from course_lib.learn.exercises.lesson_08.usual import differs_in, no_way_back, not_waited
 from course_lib.parallel.tensor import (
-    SequenceParallelNorm,
     all_gather_reduce_scatter,
     all_reduce_identity,
     identity_all_reduce,
@@ -74,17 +72,6 @@ def _not_waited_for(me: Rank, weight: Tensor) -> Tensor:
     return entered
 
 
-def _norm_of_all(me: Rank, x: Tensor, norm_weight: Tensor, w_up: Tensor, w_down: Tensor) -> Tensor:
-    """All gradients right: gathered first, and then the norm, inside the region."""
-    h = F.layer_norm(all_gather_reduce_scatter(me, x), (x.size(-1),), identity_all_reduce(me, norm_weight))
-    return x + reduce_scatter_all_gather(me, F.linear(F.gelu(F.linear(h, w_up)), w_down))
-
-
-def _by_the_library(me: Rank, x: Tensor, norm_weight: Tensor) -> Tensor:
-    norm = SequenceParallelNorm(me, nn.LayerNorm(x.size(-1), bias=False))
-    return torch.func.functional_call(norm, {"weight": norm_weight}, (x,))
-
-
 POSITIONS = Exercise(
     name="08.positions",
     title="A norm that every rank has, and whose rows are shared out",
@@ -132,8 +119,7 @@ POSITIONS = Exercise(
             "Every number is right, and sequence parallelism is undone: the norm, or its weight, stands *behind* the "
             "all-gather, so that every rank computes it for all positions and keeps them. Leave the norm with this "
             "rank's positions; its weight alone needs a gate.",
-            _norm_of_all,
-            lambda evidence: all(differs_in(outcome, WIDE) for outcome in evidence.wrong),
+            recognise=lambda evidence: all(differs_in(outcome, WIDE) for outcome in evidence.wrong),
         ),
         no_way_back(_block(weight=lambda me, weight: weight.detach()), "output", gradient_of("norm_weight")),
     ),
@@ -144,6 +130,5 @@ POSITIONS = Exercise(
         "`norm_weight = enter(me, norm_weight)` above the norm; nothing else changes.",
     ),
     forbidden=(LIBRARY,),
-    forbidden_example=_block(norm=_by_the_library),
     passed="All gradients are those of one device, for one more message, as small as the norm.",
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_09.assemble import mistakes, wrong_answers, wrong_costs
+from course_lib.learn.exercises.lesson_09.assemble import mistakes
 from course_lib.learn.exercises.lesson_09.assemble.cases import (
     FIRSTS,
     GAVE,
@@ -60,61 +60,53 @@ ASSEMBLE = Exercise(
             "splits-among-all-ranks",
             "The layers were split among all four ranks, and this mesh has tp=2. Without `group=`, whoever takes a "
             "group means all ranks of the job; here every call along an axis says which axis.",
-            wrong_answers.CutsByAllRanks,
-            mistakes.fails_in("heads do not divide among 4 ranks", FIRSTS),
+            recognise=mistakes.fails_in("heads do not divide among 4 ranks", FIRSTS),
         ),
         Mistake(
             "other-axis",
             "Where the mesh has four shards and tp=1, your layers were split among four ranks. So it is the group "
             "along `dp_shard` that they are split in. tp takes the slices, dp_shard the rows and the samples.",
-            wrong_answers.SwapsAxes,
-            mistakes.fails_in("heads do not divide among 4 ranks", "shards alone"),
+            recognise=mistakes.fails_in("heads do not divide among 4 ranks", "shards alone"),
         ),
         Mistake(
             "pipeline-of-all-ranks",
             "The pipeline was made for all ranks of the job, and each pipeline of the mesh has pp of them. Which ranks "
             "stand in this one's, in order? `Pipeline(..., ranks=...)` takes them, and the mesh knows them.",
-            wrong_answers.PipelineOfAll,
-            mistakes.fails_in("were given to the schedule"),
+            recognise=mistakes.fails_in("were given to the schedule"),
         ),
         Mistake(
             "sharded-first",
             "A slice was to be cut of a weight that is at rest: this rank has some of its rows alone, since it was "
             "sharded before. From the inside out: slices of the whole matrices first, and of what is left of a stage "
             "the rows.",
-            wrong_answers.ShardsFirst,
-            mistakes.fails_in("is at rest"),
+            recognise=mistakes.fails_in("is at rest"),
         ),
         Mistake(
             "plain-loss",
             "The loss met a target that its logits have no column for. Each rank of tp has the logits of its slice of "
             "the vocabulary alone: `vocab_parallel_cross_entropy`, in the group along tp, takes these.",
-            wrong_answers.PlainLoss,
-            mistakes.fails_in("is out of bounds"),
+            recognise=mistakes.fails_in("is out of bounds"),
         ),
         Mistake(
             "shards-among-all-ranks",
             "`FullySharded` was given ranks of which one holds another stage, or another slice, than the next. It "
             "shares rows among ranks that hold the same slices of the same stage: the group along dp_shard. Another "
             "axis is another group, and without `group=` it takes all ranks of the job.",
-            wrong_answers.ShardsOverAll,
-            mistakes.slices_or_stages_differ,
+            recognise=mistakes.slices_or_stages_differ,
         ),
         Mistake(
             "deals-to-every-rank",
             "The batch seems to be dealt to all ranks: the first loss is wrong where tp=2, and with two stages there "
             "are fewer rows than micro-batches. Ranks that differ in tp or pp alone work on the same samples; only "
             "those along dp_shard have samples of their own.",
-            wrong_answers.DealsToAll,
-            mistakes.deals_by_rank,
+            recognise=mistakes.deals_by_rank,
         ),
         Mistake(
             "calls-with-a-loss-alone",
             "The ranks of the last stage wait in a collective of one number, and those of the first stage wait "
             "elsewhere: they have no loss, and stayed away. Whether a rank calls must not depend on that. Have it call "
             "with a 0.",
-            wrong_answers.AsksTheLastStage,
-            mistakes.calls_with_a_loss_alone,
+            recognise=mistakes.calls_with_a_loss_alone,
         ),
         Mistake(
             "stages-disagree",
@@ -122,119 +114,103 @@ ASSEMBLE = Exercise(
             "stages are not the same pieces of the model: with 13 tokens on two ranks, slices are uneven, and "
             "`split_evenly` cuts one rank's slices at another place than the other's. Weigh the pieces while they are "
             "whole.",
-            wrong_answers.WeighsSlices,
-            mistakes.stages_disagree,
+            recognise=mistakes.stages_disagree,
         ),
         Mistake(
             "none-before-the-last",
             "`step` gives a loss on the ranks of the last stage, and None on the others, as `Pipeline.step` does. "
             "Every rank returns the mean: those without a loss add 0 to a sum over all ranks.",
-            wrong_answers.GivesNone,
-            mistakes.gives_none,
+            recognise=mistakes.gives_none,
             shows=lambda outcome: isinstance(outcome.got, dict) and outcome.got.get(GAVE) == "None",
         ),
         Mistake(
             "zero-before-the-last",
             "The ranks of the first stage return 0: the sum did not go along pp, and they have no loss to add. Every "
             "rank returns the batch's mean.",
-            wrong_answers.AveragesAlongDataAlone,
-            mistakes.has_nothing_before_the_last,
+            recognise=mistakes.has_nothing_before_the_last,
         ),
         Mistake(
             "own-share",
             "Each rank returns the mean over its own share of the batch. It is to be the mean over the whole batch, "
             "the same on every rank: the shares' losses have to meet.",
-            wrong_answers.OwnLoss,
-            mistakes.gives_its_own,
+            recognise=mistakes.gives_its_own,
         ),
         Mistake(
             "counts-copies",
             "The loss is a whole number of times too large. All ranks of tp hold the same loss, and each share along "
             "dp_shard its own: count how many losses come into your sum, and divide by as many.",
-            wrong_answers.CountsCopies,
-            mistakes.times(2, 4),
+            recognise=mistakes.times(2, 4),
         ),
         Mistake(
             "divides-by-all",
             "The loss is a half or a quarter of what it should be: you divide by more losses than came into the sum. "
             "The ranks of the last stage have one, and no others; where one rank of a tensor group speaks for all of "
             "it, that is one loss.",
-            wrong_answers.DividesByAll,
-            mistakes.times(1 / 2, 1 / 4),
+            recognise=mistakes.times(1 / 2, 1 / 4),
         ),
         Mistake(
             "by-arithmetic",
             "Right wherever the axes stand in the order pp, dp_shard, tp, and wrong in another order. That is what "
             "comes of working out a place, or the ranks of a group, from the rank's number. Ask by name: "
             "`groups.coordinates[...]`, `groups.mesh.group(me.rank, ...)`.",
-            wrong_answers.ByArithmetic,
-            mistakes.only_in_another_order,
+            recognise=mistakes.only_in_another_order,
         ),
         Mistake(
             "same-samples",
             "All losses are right, and along an axis twice the bytes travelled that this rank's samples need: ranks "
             "along dp_shard all work on the whole batch. The mean of equal gradients is right, and the axis gains "
             "nothing. Deal the rows out.",
-            wrong_costs.NoDeal,
-            mistakes.only_wrong(SENT),
+            recognise=mistakes.only_wrong(SENT),
         ),
         Mistake(
             "keeps-slices",
             "All losses are right, and wherever dp_shard has several places a rank keeps more than its rows: weights, "
             "gradients and optimizer states. Along dp_shard the rows of a stage are shared out: `FullySharded`, as "
             "what `wrap` makes of it.",
-            wrong_costs.KeepsSlices,
-            mistakes.keeps_more_along("dp_shard"),
+            recognise=mistakes.keeps_more_along("dp_shard"),
         ),
         Mistake(
             "keeps-layers",
             "All losses are right, and wherever tp=2 a rank keeps more than slices: layers stand whole on both ranks "
             "of the axis, which compute the same. Split them before the model is cut into stages.",
-            wrong_costs.KeepsLayers,
-            mistakes.keeps_more_along("tp"),
+            recognise=mistakes.keeps_more_along("tp"),
         ),
         Mistake(
             "uneven-stages",
             "All losses are right, and with two stages one rank keeps more than an even stage has, and another does "
             "not: the stages are not about equally large. `split_evenly(parameter_costs(model), n)` cuts by numbers.",
-            wrong_costs.UnevenStages,
-            mistakes.stages_uneven,
+            recognise=mistakes.stages_uneven,
         ),
         Mistake(
             "keeps-stages",
             "All losses are right, and wherever pp=2 a rank keeps more than its own stage. `parameters()` are those of "
             "the pipeline on this rank: an optimizer with others keeps states for them, and they are never updated.",
-            wrong_costs.KeepsStages,
-            mistakes.keeps_more_along("pp"),
+            recognise=mistakes.keeps_more_along("pp"),
         ),
         Mistake(
             "few-micro-batches",
             "All losses are right, and with two stages a rank hands on fewer than four micro-batches in a step. The "
             "fewer there are, the longer stages stand idle, as lesson 07 has shown: take twice as many as stages.",
-            wrong_costs.FewMicroBatches,
-            mistakes.only_wrong(MESSAGES),
+            recognise=mistakes.only_wrong(MESSAGES),
         ),
         Mistake(
             "single-precision",
             "The losses are right to six digits or more, and not to nine. The model computes in float64; "
             "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
-            wrong_answers.SinglePrecision,
-            mistakes.has_few_digits,
+            recognise=mistakes.has_few_digits,
         ),
         Mistake(
             "shards-nothing",
             "The first loss is right, the later ones are not, and whole slices are kept: along dp_shard nothing shares "
             "weights, and nothing averages gradients. Each share trains a model of its own.",
-            wrong_answers.NoShards,
-            mistakes.shards_nothing,
+            recognise=mistakes.shards_nothing,
         ),
         Mistake(
             "averages-again",
             "The first loss is right, and the later ones are those of gradients that are a whole number of times too "
             "short or too long. `FullySharded` has averaged over its group, and the pipeline over its micro-batches: "
             "the loss that goes backwards is the mean over the micro-batch, and nothing else.",
-            wrong_answers.DividesGradients,
-            mistakes.averages_again,
+            recognise=mistakes.averages_again,
         ),
     ),
     hints=(
@@ -250,7 +226,6 @@ ASSEMBLE = Exercise(
         "loss or 0 over all ranks, divided by `mesh.size('dp_shard', 'tp')`.",
     ),
     forbidden=("course_lib.parallel.mesh.on_mesh.OnMesh",),
-    forbidden_example=wrong_answers.ByTheLibrary,
     passed="The losses of one device over three steps, on six meshes of four ranks and on one rank; no rank's "
     "`parameters()` are more than rows of its stage's slices, and each share of the batch was computed once.",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_09.norm import mistakes, wrong_answers
+from course_lib.learn.exercises.lesson_09.norm import mistakes
 from course_lib.learn.exercises.lesson_09.norm.cases import (
     FORM,
     KEPT,
@@ -37,8 +37,7 @@ NORM = Exercise(
             "not-waited-for",
             "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
             "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
-            wrong_answers.not_waited_for,
-            lambda evidence: any(
+            recognise=lambda evidence: any(
                 isinstance(one.got, dict) and one.got[UNWAITED] != one.expected[UNWAITED] for one in evidence.wrong
             ),
         ),
@@ -47,31 +46,27 @@ NORM = Exercise(
             "You add up what all ranks hold, and some of it is held several times: a matrix on every replica, a norm's "
             "weight on every rank of `tp`. What lies there n times is in your sum n times, and the norm is too large. "
             "Of the ranks that hold copies, one counts.",
-            wrong_answers.counts_copies,
-            mistakes.counts(lambda *_: 1.0),
+            recognise=mistakes.counts(lambda *_: 1.0),
         ),
         Mistake(
             "local-norm",
             "Each rank returns the norm of what it holds, or counts, itself: another number on every rank, and none of "
             "them the model's. All ranks have to come to one number, so something has to be sent.",
-            wrong_answers.local_norm,
-            mistakes.own(mistakes.right_weight, lambda *_: 1.0),
+            recognise=mistakes.own(mistakes.right_weight, lambda *_: 1.0),
         ),
         Mistake(
             "only-rank-0",
             "Everything that is copied along some axis is counted on rank 0 alone. But it may be cut along another "
             "one: then rank 0 has a part of it, and the other parts are missing. One rank counts for each *part*: the "
             "first of those that hold that part.",
-            wrong_answers.only_rank_0,
-            mistakes.counts(lambda _, here, copied: float(here["rank"] == 0 or not copied)),
+            recognise=mistakes.counts(lambda _, here, copied: float(here["rank"] == 0 or not copied)),
         ),
         Mistake(
             "the-other-axes",
             "You count a gradient where this rank's place is 0 along the axes in `cut_by`. It is the other way round: "
             "along those axes every rank has another part, and all of them count. The first is to be chosen along the "
             "axes of the mesh that are *not* in `cut_by`.",
-            wrong_answers.the_other_axes,
-            mistakes.counts(
+            recognise=mistakes.counts(
                 lambda one, here, copied: float(not any(here[a] for a in one.mesh.axes if a not in copied))
             ),
         ),
@@ -79,169 +74,147 @@ NORM = Exercise(
             "only-tp",
             "Copies along `tp` are in your sum once, and copies along other axes as often as they lie there: replicas "
             "hold all of it again, and some weights are not cut by `dp_shard` either. Go through all axes of the mesh.",
-            wrong_answers.only_tp,
-            mistakes.counts(lambda _, here, copied: float("tp" not in copied or not here.get("tp", 0))),
+            recognise=mistakes.counts(lambda _, here, copied: float("tp" not in copied or not here.get("tp", 0))),
         ),
         Mistake(
             "only-replicas",
             "Copies along `dp_replicate` are in your sum once, and copies along other axes as often as they lie there: "
             "a norm's weight is the same on all ranks of `tp`. Go through all axes of the mesh.",
-            wrong_answers.only_replicas,
-            mistakes.counts(lambda _, here, __: float(not here.get("dp_replicate", 0))),
+            recognise=mistakes.counts(lambda _, here, __: float(not here.get("dp_replicate", 0))),
         ),
         Mistake(
             "divides-by-parts",
             "You divide by the number of *parts*, the ranks along `cut_by`. Parts are all there once, and nothing of "
             "them is to be divided. What is there several times are copies: the ranks along the other axes.",
-            wrong_answers.divides_by_parts,
-            mistakes.counts(lambda one, _, copied: 1 / one.mesh.size(*(a for a in one.mesh.axes if a not in copied))),
+            recognise=mistakes.counts(
+                lambda one, _, copied: 1 / one.mesh.size(*(a for a in one.mesh.axes if a not in copied))
+            ),
         ),
         Mistake(
             "divides-the-norm",
             "You divide by the number of copies before you square, so it is the square of that number by which the sum "
             "is divided. n copies are n equal squares: divide the square by n.",
-            wrong_answers.divides_the_norm,
-            mistakes.counts(lambda one, _, copied: 1 / one.mesh.size(*copied) ** 2),
+            recognise=mistakes.counts(lambda one, _, copied: 1 / one.mesh.size(*copied) ** 2),
         ),
         Mistake(
             "throws-copies-away",
             "What lies on several ranks is counted on none of them. It is a part of the gradient: one of its ranks "
             "counts it.",
-            wrong_answers.throws_copies_away,
-            mistakes.counts(lambda one, _, copied: float(one.mesh.size(*copied) == 1)),
+            recognise=mistakes.counts(lambda one, _, copied: float(one.mesh.size(*copied) == 1)),
         ),
         Mistake(
             "adds-norms",
             "You add up the ranks' norms. Norms do not add up: 3 and 4 at right angles make 5. What adds up are "
             "squares; the root comes last.",
-            wrong_answers.adds_norms,
-            mistakes.adds,
+            recognise=mistakes.adds,
         ),
         Mistake(
             "averages",
             "Right but for a mean over all ranks. What each rank counts is a summand of one sum, whatever the mesh: "
             "nothing is divided by the number of ranks.",
-            wrong_answers.averages,
-            mistakes.times(lambda one: one.num_ranks**-0.5),
+            recognise=mistakes.times(lambda one: one.num_ranks**-0.5),
         ),
         Mistake(
             "no-root",
             "You return the sum of the squares. The norm is its root, taken after the sum over ranks.",
-            wrong_answers.forgets_the_root,
-            mistakes.times(lambda one: one.right),
+            recognise=mistakes.times(lambda one: one.right),
         ),
         Mistake(
             "right-on-rank-0-alone",
             "Rank 0 has the norm, and the others have something else. Every rank scales its own gradients, so every "
             "rank needs it.",
-            wrong_answers.sums_to_rank_0,
-            mistakes.is_right_on_rank_0_alone,
+            recognise=mistakes.is_right_on_rank_0_alone,
         ),
         Mistake(
             "returns-early",
             "In this case the ranks of the first stage have no gradient at all, and not all ranks made the same calls. "
             "A rank without gradients has a sum of 0, and the others need to hear that.",
-            wrong_answers.returns_early,
-            mistakes.hangs(SILENT),
+            recognise=mistakes.hangs(SILENT),
         ),
         Mistake(
             "a-call-for-each",
             "Here ranks of different stages have lists of different lengths, and not all ranks made the same calls. "
             "Add up first what this rank counts; then one call, the same on all ranks, whatever they have.",
-            wrong_answers.one_call_a_gradient,
-            mistakes.hangs(STAGES),
+            recognise=mistakes.hangs(STAGES),
         ),
         Mistake(
             "stays-away",
             "Not all ranks made the same calls. Whether a rank *counts* something and whether it *calls* are two "
             "things: a rank that counts nothing adds 0, and calls with all others.",
-            wrong_answers.stays_away,
-            mistakes.hangs(SHARDS),
+            recognise=mistakes.hangs(SHARDS),
         ),
         Mistake(
             "trips-over-none",
             "Some gradients are None, of frozen weights, and your code asked one for its numbers. Leave those out: "
             "nothing of them is in the norm.",
-            wrong_answers.asks_none,
-            mistakes.asks_none_for_its_numbers,
+            recognise=mistakes.asks_none_for_its_numbers,
         ),
         Mistake(
             "begins-with-nothing",
             "All went well until a rank had no gradient at all; there your code raised what stands below. A sum of no "
             "squares is 0, and it has to be a tensor to travel, such as "
             "`torch.zeros((), dtype=torch.float64, device=me.device)`.",
-            wrong_answers.begins_with_nothing,
-            mistakes.raises_first(SILENT),
+            recognise=mistakes.raises_first(SILENT),
         ),
         Mistake(
             "trips-over-no-rows",
             "All went well until a rank had a gradient of no rows, as where there are fewer rows than ranks; there "
             "your code raised what stands below. A sum of no squares is 0; no numbers have a largest one.",
-            wrong_answers.scales_by_the_largest,
-            mistakes.raises_first(ONE_AXIS),
+            recognise=mistakes.raises_first(ONE_AXIS),
         ),
         Mistake(
             "takes-rows-for-granted",
             "All went well until gradients were stored column by column, as those of a transposed weight are: `view` "
             "cannot make one row of such a tensor. A sum needs none, and `flatten()` makes one of any.",
-            wrong_answers.views_as_a_row,
-            mistakes.takes_rows_for_granted,
+            recognise=mistakes.takes_rows_for_granted,
         ),
         Mistake(
             "hides-a-nan",
             "Right, but where a gradient has a NaN in it: there your norm is a number. A step with such a gradient is "
             "to be skipped, and the norm is what tells of it: the norm of a NaN is NaN.",
-            wrong_answers.hides_a_nan,
-            mistakes.hides_a_nan,
+            recognise=mistakes.hides_a_nan,
         ),
         Mistake(
             "knows-no-cp",
             "Right on meshes of pp, dp_replicate, dp_shard and tp, and where there is an axis cp its copies are in "
             "your sum each. Which axes there are says the mesh: `mesh.axes`.",
-            wrong_answers.knows_no_cp,
-            mistakes.knows_no_cp,
+            recognise=mistakes.knows_no_cp,
         ),
         Mistake(
             "in-their-own-dtype",
             "Right but for gradients in bfloat16: there the sum was rounded on its way. A sum of thousands of squares "
             "needs more digits than its summands have: make them float64 first.",
-            wrong_answers.in_their_own_dtype,
-            mistakes.only_short_is_wrong,
+            recognise=mistakes.only_short_is_wrong,
         ),
         Mistake(
             "adds-in-float32",
             "The norm is right to six digits, and no further: squares were added up, or sent, in float32. "
             "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
-            wrong_answers.adds_in_float32,
-            mistakes.adds_in_float32,
+            recognise=mistakes.adds_in_float32,
         ),
         Mistake(
             "in-another-form",
             "The number is right, and it comes in another form than the promise says: a 0-d tensor of float64. Callers "
             "count on it, for a clamp, or to tell two meshes apart in the tenth digit.",
-            wrong_answers.in_float32,
-            mistakes.only_wrong(FORM),
+            recognise=mistakes.only_wrong(FORM),
         ),
         Mistake(
             "takes-pairs-out",
             "The norm is right, and the list that was given has fewer pairs than before. It is the caller's: go "
             "through it, and leave in it what there is.",
-            wrong_answers.takes_pairs_out,
-            mistakes.takes_pairs_out,
+            recognise=mistakes.takes_pairs_out,
         ),
         Mistake(
             "changes-the-gradients",
             "The norm is right, and the gradients are not what they were: something was computed in place. The step "
             "that comes next reads them.",
-            wrong_answers.zeroes_copies,
-            mistakes.only_wrong(KEPT),
+            recognise=mistakes.only_wrong(KEPT),
         ),
         Mistake(
             "sends-much",
             "The norm is right, and more was sent than a number there and one back. Each rank can add up the squares "
             "of what it counts: one number from each is all that the others need.",
-            wrong_answers.gathers_gradients,
-            mistakes.only_wrong(SENT),
+            recognise=mistakes.only_wrong(SENT),
         ),
     ),
     hints=(
@@ -254,7 +227,6 @@ NORM = Exercise(
         "gradient.double().square().sum()`; last `dist.all_reduce(square)`, and the root of it.",
     ),
     forbidden=("course_lib.parallel.mesh.gradient_norm", "course_lib.parallel.mesh.clip_gradients"),
-    forbidden_example=wrong_answers.by_the_library,
     passed="One norm in nine cases, each on 4 ranks, on 6 and on one: parts were added up, copies counted once, every "
     "rank had the same number, a NaN was not hidden, and no rank sent more than two numbers, or an object.",
 )

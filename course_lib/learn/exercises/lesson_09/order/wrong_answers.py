@@ -9,7 +9,7 @@ from typing import Any
 from course_lib.layouts.mesh import AXES, Mesh
 from course_lib.learn.catalogue.exercise import Mistake
 
-__all__ = ["MISTAKES", "by_the_library"]
+__all__ = ["MISTAKES"]
 
 Sizes = Mapping[str, int]
 Seconds = Mapping[str, Sequence[float]]
@@ -107,15 +107,6 @@ def _the_time(sizes: Sizes, per_node: int, seconds: Seconds) -> Any:
     order = _order(sizes, per_node, seconds)
     mesh = Mesh.of(**{axis: sizes[axis] for axis in order})
     return sum(seconds[axis][int(_any(mesh, axis, per_node))] for axis in order)
-
-
-def by_the_library(sizes: Sizes, per_node: int, seconds: Seconds) -> Order:
-    """Right, by the course's own mesh."""
-
-    def time_s(mesh: Mesh) -> float:
-        return sum(seconds[axis][not mesh.stays_within_a_node(axis)] for axis in mesh.axes)
-
-    return min(Mesh(tuple(sizes), tuple(sizes.values()), per_node).orders(), key=time_s).axes
 
 
 MISTAKES = (

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from course_lib.layouts.mesh import Mesh
-from course_lib.layouts.mesh_pieces import holders_of_pieces
 from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_09.piece import wrong_answers
 from course_lib.learn.judging.compare import short
@@ -151,20 +150,6 @@ def _listed(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]} is" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} are"
 
 
-def _by_the_library(
-    mesh: Mesh,
-    stage_layers: Stages,
-    layer: int,
-    shape: tuple[int, int],
-    tp_dim: int | None,
-    row: int,
-    column: int,
-) -> list[int]:
-    stages = tuple(stage for stage, layers in enumerate(stage_layers) if layer in layers)
-    pieces = holders_of_pieces(mesh, shape, tp_dim, stages=stages)
-    return next(list(ranks) for piece, ranks in pieces.items() if piece.holds(row, column))
-
-
 PIECE = Exercise(
     name="09.piece",
     may_yield=True,
@@ -188,6 +173,5 @@ PIECE = Exercise(
         "course_lib.cost.holders_of_parameter",
         "course_lib.cost.pieces_of_rank",
     ),
-    forbidden_example=_by_the_library,
     passed="Three axes that cut, each what the one before has left, and all others copy: that is the whole of it.",
 )

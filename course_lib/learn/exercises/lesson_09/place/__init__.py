@@ -169,7 +169,6 @@ PLACE = Exercise(
         "course_lib.layouts.mesh.Mesh.group",
         "course_lib.layouts.mesh.Mesh.groups",
     ),
-    forbidden_example=wrong_answers.ByTheLibrary,
     passed="Every place has its rank, and along every axis each rank is in one group, whatever the order and the "
     "sizes: the numbering of PyTorch's `init_device_mesh`.",
 )

@@ -6,10 +6,9 @@ import itertools
 from math import prod
 from typing import Any
 
-from course_lib.layouts.mesh import Mesh
 from course_lib.learn.catalogue.exercise import Mistake
 
-__all__ = ["MISTAKES", "ByTheLibrary"]
+__all__ = ["MISTAKES"]
 
 Place = dict[str, int]
 
@@ -142,16 +141,6 @@ class _Places(_Right):
             for here in itertools.product(*(range(n) for n in self.sizes.values()))
         ]
         return [[places[rank] for rank in group] for group in super().groups_along(axis)]
-
-
-class ByTheLibrary(_Right):
-    """Right, by the course's own mesh."""
-
-    def rank_of(self, place: Place) -> int:
-        return Mesh.of(**self.sizes).rank_at(**place)
-
-    def groups_along(self, axis: str) -> Any:
-        return Mesh.of(**self.sizes).groups(axis)
 
 
 MISTAKES = (

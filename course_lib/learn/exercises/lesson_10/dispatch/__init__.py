@@ -5,7 +5,6 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_10.dispatch import mistakes, wrong_answers
 from course_lib.learn.exercises.lesson_10.dispatch.cases import KINDS, DispatchKind
-from course_lib.learn.exercises.lesson_10.dispatch.slips import on_ranks
 from course_lib.learn.exercises.lesson_10.dispatch.trial import right, trial
 from course_lib.learn.judging.judge import by_trial
 from course_lib.learn.judging.report import compare, is_not_waited_for, only_wrong
@@ -27,116 +26,100 @@ DISPATCH = Exercise(
             "not-waited-for",
             "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
             "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
-            wrong_answers.not_waited_for,
-            is_not_waited_for,
+            recognise=is_not_waited_for,
         ),
         Mistake(
             "without-weights",
             "The outputs of each token's experts were added as they are. Each counts times its weight: "
             "`weights[t, c]` belongs to the expert `chosen[t, c]`.",
-            on_ranks(wrong_answers.SUMMED),
-            mistakes.gives(wrong_answers.SUMMED),
+            recognise=mistakes.gives(wrong_answers.SUMMED),
         ),
         Mistake(
             "averaged",
             "You take the mean of a token's outputs. They are added up, each times its weight.",
-            on_ranks(wrong_answers.AVERAGED),
-            mistakes.gives(wrong_answers.AVERAGED),
+            recognise=mistakes.gives(wrong_answers.AVERAGED),
         ),
         Mistake(
             "weights-made-one",
             "You divide a token's weights by their sum. Some routers do so, and then they have done it before they "
             "hand you `weights`; take them as they come.",
-            on_ranks(wrong_answers.NORMALISED),
-            mistakes.gives(wrong_answers.NORMALISED),
+            recognise=mistakes.gives(wrong_answers.NORMALISED),
         ),
         Mistake(
             "other-weights",
             "Each output is added to the right token, times the weight of another choice: rows are sorted by expert, "
             "and weights stand in the order of the tokens. Bring both into one order, `weights.flatten()[order]`.",
-            on_ranks(wrong_answers.OTHER_WEIGHTS),
-            mistakes.gives(wrong_answers.OTHER_WEIGHTS),
+            recognise=mistakes.gives(wrong_answers.OTHER_WEIGHTS),
         ),
         Mistake(
             "as-they-come",
             "What comes back stands in the order in which it was sent, expert after expert, and you read it token "
             "after token. Put each row back to the choice that it belongs to.",
-            on_ranks(wrong_answers.AS_THEY_COME),
-            mistakes.gives(wrong_answers.AS_THEY_COME),
+            recognise=mistakes.gives(wrong_answers.AS_THEY_COME),
         ),
         Mistake(
             "weighed-too-early",
             "You multiply a token by the weight before its expert sees it. An expert is not linear, so half a "
             "token does not give half an output. Weigh what comes out.",
-            on_ranks(wrong_answers.WEIGHED_ROWS),
-            mistakes.gives(wrong_answers.WEIGHED_ROWS),
+            recognise=mistakes.gives(wrong_answers.WEIGHED_ROWS),
         ),
         Mistake(
             "first-choices",
             "Each token has the output of its first expert, and nothing of the others. Every one of its k choices is "
             "a row of its own.",
-            on_ranks(wrong_answers.FIRST_CHOICES),
-            mistakes.gives(wrong_answers.FIRST_CHOICES),
+            recognise=mistakes.gives(wrong_answers.FIRST_CHOICES),
         ),
         Mistake(
             "one-choice-left",
             "Each token has the output of one of its experts. A usual reason is `out[token] = ...`, or `out[token] += "
             "...` with a token twice in the index: the last one stays. Use `index_add_`, or give each choice "
             "a place of its own and add up then.",
-            on_ranks(wrong_answers.OVERWRITTEN),
-            mistakes.keeps_one_choice,
+            recognise=mistakes.keeps_one_choice,
         ),
         Mistake(
             "not-sorted",
             "The rows left in the order of the tokens. An all-to-all cuts what it is given: the first part goes to "
             "rank 0, whatever is in it. Sort the choices by expert first, so that each rank's rows stand together.",
-            on_ranks(wrong_answers.UNSORTED),
-            mistakes.gives(wrong_answers.UNSORTED, wrong_answers.UNSORTED_THERE),
+            recognise=mistakes.gives(wrong_answers.UNSORTED, wrong_answers.UNSORTED_THERE),
         ),
         Mistake(
             "as-if-sorted",
             "Rows come rank by rank: rank 0's for your first expert, rank 0's for your second, then rank 1's for your "
             "first. You cut them as if all rows of your first expert stood first. Find out for each row whose it "
             "is, by the counts of each rank.",
-            on_ranks(wrong_answers.AS_IF_SORTED),
-            mistakes.gives(wrong_answers.AS_IF_SORTED, wrong_answers.IN_BLOCKS),
+            recognise=mistakes.gives(wrong_answers.AS_IF_SORTED, wrong_answers.IN_BLOCKS),
         ),
         Mistake(
             "back-by-expert",
             "The experts computed the right rows, and the outputs went back expert after expert. The ranks expect "
             "them in the order in which their rows came, rank after rank.",
-            on_ranks(wrong_answers.BY_EXPERT),
-            mistakes.gives(wrong_answers.BY_EXPERT),
+            recognise=mistakes.gives(wrong_answers.BY_EXPERT),
         ),
         Mistake(
             "this-rank-alone",
             "A token has the outputs of those of its experts that are on its own rank, and of no other. The other "
             "rows have to travel.",
-            wrong_answers.of_this_rank_alone,
-            mistakes.is_of_this_rank_alone,
+            recognise=mistakes.is_of_this_rank_alone,
         ),
         Mistake(
             "numbers-from-zero",
             "`run` was asked for an expert of another rank. Its numbers are those in `chosen`: on rank r they begin at "
             "`r * num_experts // n`, not at 0. For any other expert, rows have to travel to its rank.",
-            wrong_answers.numbers_from_zero,
-            mistakes.says("`run` was asked for expert"),
+            recognise=mistakes.says("`run` was asked for expert"),
         ),
         Mistake(
             "sizes-swapped",
             "The sizes that you gave to `all_to_all_single` do not add up to the rows of a tensor. It takes what comes "
             "before what goes, of the sizes too: (output, input, output sizes, input sizes). On the way back the "
             "two sizes change places.",
-            wrong_answers.sizes_swapped,
-            mistakes.says("Split sizes doesn't match"),
+            recognise=mistakes.says("Split sizes doesn't match"),
         ),
         Mistake(
             "no-sizes",
             "`all_to_all_single` was given no lists of sizes, and an output of another size than the input: without "
             "lists it cuts both into equal parts, one for each rank. How many rows go to a rank, and come from it, "
             "follows from the choices: give both lists.",
-            wrong_answers.without_sizes,
-            mistakes.says("in->size == out->size"),
+            recognise=mistakes.says("in->size == out->size"),
         ),
         Mistake(
             "sizes-not-agreed",
@@ -144,8 +127,7 @@ DISPATCH = Exercise(
             "let the counts travel first. (2) `torch.bincount` without `minlength=num_experts` gives counts of "
             "different lengths. (3) The rows for a rank are those for all of its experts, whose counts stand side by "
             "side. (4) A collective wanted one shape, where ranks have different numbers of tokens.",
-            wrong_answers.no_counts,
-            mistakes.says(
+            recognise=mistakes.says(
                 "came for a receive",
                 "more than its tensor has room for",
                 "inLengthPerRank",
@@ -157,71 +139,61 @@ DISPATCH = Exercise(
             "lists-of-many-sizes",
             "gloo's `dist.all_to_all`, which takes lists of tensors, wants them all of one size (NCCL's takes any). "
             "`dist.all_to_all_single` takes one tensor and two lists of sizes, on both.",
-            wrong_answers.lists_of_tensors,
-            mistakes.says("alltoall: invalid tensor size"),
+            recognise=mistakes.says("alltoall: invalid tensor size"),
         ),
         Mistake(
             "sizes-as-tensors",
             "The sizes that `all_to_all_single` takes are lists of whole numbers, and you gave it something else. A "
             "tensor makes such a list by `tolist()`.",
-            wrong_answers.sizes_as_tensors,
-            mistakes.says("AllToAllOptions"),
+            recognise=mistakes.says("AllToAllOptions"),
         ),
         Mistake(
             "returns-early",
             "Rank 1 has no tokens in this case, and did not make a call that the others wait in. Tokens of others "
             "come to its experts all the same. Every rank makes every call, with 0 rows if need be.",
-            wrong_answers.returns_early,
-            mistakes.stuck_in(DispatchKind.NONE),
+            recognise=mistakes.stuck_in(DispatchKind.NONE),
         ),
         Mistake(
             "rests-without-rows",
             "In this case nobody chose the experts of some ranks, and not all ranks made the same calls. A rank "
             "without rows sends no output back, and still waits for those of its own tokens. Every rank makes "
             "every call.",
-            wrong_answers.rests_without_rows,
-            mistakes.stuck_in(DispatchKind.IDLE),
+            recognise=mistakes.stuck_in(DispatchKind.IDLE),
         ),
         Mistake(
             "joins-nothing",
             "Some ranks' experts got no row in this case, and `torch.cat` and `torch.stack` join no empty list. `run` "
             "takes 0 rows as well; or write the outputs into a tensor of as many rows as came.",
-            wrong_answers.joins_nothing,
-            mistakes.says("expected a non-empty list of Tensors", "expects a non-empty TensorList"),
+            recognise=mistakes.says("expected a non-empty list of Tensors", "expects a non-empty TensorList"),
         ),
         Mistake(
             "minus-one",
             "A rank without tokens has a tensor of 0 numbers, and nobody can say what -1 stands for in its new shape. "
             "Write the size: `tokens.size(1)`.",
-            wrong_answers.minus_one,
-            mistakes.says("cannot reshape tensor of 0 elements"),
+            recognise=mistakes.says("cannot reshape tensor of 0 elements"),
         ),
         Mistake(
             "sends-too-much",
             "The outputs are right, and more was sent than a row to the rank of each choice's expert, and its output "
             "back. Usual reasons are an all-gather of all tokens, and parts that are padded to one size.",
-            wrong_answers.tokens_to_all,
-            only_wrong("sent"),
+            recognise=only_wrong("sent"),
         ),
         Mistake(
             "computes-too-much",
             "The outputs are right, and an expert computed rows of tokens that had not chosen it. That each token pays "
             "for k experts alone is what the layer is for. Give `run` an expert's own rows.",
-            wrong_answers.all_by_all,
-            only_wrong("computed"),
+            recognise=only_wrong("computed"),
         ),
         Mistake(
             "in-another-precision",
             "The numbers are right, and of another dtype than the tokens. A new tensor is float32 unless you say "
             "otherwise: `tokens.new_zeros(...)`, `torch.zeros_like(tokens)`.",
-            wrong_answers.in_float32,
-            mistakes.has_other_dtype,
+            recognise=mistakes.has_other_dtype,
         ),
         Mistake(
             "returns-nothing",
             "No output came back. `return` it: (N, D), a row for each token of this rank.",
-            wrong_answers.returns_nothing,
-            mistakes.gives_none,
+            recognise=mistakes.gives_none,
         ),
     ),
     hints=(
@@ -240,7 +212,6 @@ DISPATCH = Exercise(
         "course_lib.parallel.experts.exchange_rows",
         "course_lib.parallel.experts.ExpertParallel",
     ),
-    forbidden_example=wrong_answers.by_the_library,
     passed="Every token has its experts' outputs, on 2, 3 and 4 ranks: with favourite experts and with some that "
     "nobody chose, with no rows for a rank and with no tokens on one. No rank sent more than rows, outputs and some "
     "numbers need.",

@@ -13,23 +13,11 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_10.dispatch.cases import made_by, num_experts_of, own_experts, tokens_of
 
-__all__ = [
-    "Run",
-    "Slip",
-    "given_by",
-    "on_ranks",
-    "put_back",
-    "rows_of",
-    "served",
-    "sorted_by_expert",
-    "weighed",
-]
+__all__ = ["Run", "Slip", "given_by", "put_back", "rows_of", "served", "sorted_by_expert", "weighed"]
 
 Run = Callable[[int, Tensor], Tensor]
 
@@ -73,27 +61,6 @@ class Slip:
     rows: Callable[[Tensor, Tensor, Tensor], Tensor] = rows_of
     serve: Callable[[Tensor, Tensor, Sequence[int], Run], Tensor] = served
     combine: Callable[[Tensor, Tensor, Tensor], Tensor] = weighed
-
-
-def on_ranks(slip: Slip) -> Callable[..., Tensor]:
-    """An answer to the exercise with this slip in it."""
-
-    def answer(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
-        n, num_own = me.world_size, num_experts // me.world_size
-        order = slip.order(chosen)
-        counts = torch.bincount(chosen.flatten()[order], minlength=num_experts)
-        come = torch.empty_like(counts)
-        dist.all_to_all_single(come, counts)
-        going, coming = (one.view(n, -1).sum(1).tolist() for one in (counts, come))
-        rows = tokens.new_empty(sum(coming), tokens.size(1))
-        dist.all_to_all_single(rows, slip.rows(tokens, weights, order), coming, going)
-        own = range(me.rank * num_own, (me.rank + 1) * num_own)
-        made = slip.serve(rows, come.view(n, -1), own, run)
-        back = tokens.new_empty(len(order), tokens.size(1))
-        dist.all_to_all_single(back, made, going, coming)
-        return slip.combine(back, order, weights)
-
-    return answer
 
 
 @lru_cache(maxsize=512)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Evidence, Exercise
-from course_lib.learn.exercises.lesson_10.join import mistakes, slips, wrong_answers
+from course_lib.learn.exercises.lesson_10.join import mistakes, slips
 from course_lib.learn.exercises.lesson_10.join.cases import CASES
 from course_lib.learn.exercises.lesson_10.join.forms import FORMS, compare, with_a_third, with_gradients
 from course_lib.learn.judging.compare import Compare
@@ -45,7 +45,6 @@ JOIN = Exercise(
         "`(lse1 - base).exp().unsqueeze(-1)`, and the output the sum of share times out.",
     ),
     forbidden=("course_lib.parallel.context.RunningAttention",),
-    forbidden_example=wrong_answers.by_the_library,
     passed="Both sides together are one softmax over all their keys: for scores of 1000 and of -1000, where one side "
     "outweighs the other, and where a side saw no key, or neither did. float32 stays float32, gradients reach both "
     "sides, and a third side can be joined.",

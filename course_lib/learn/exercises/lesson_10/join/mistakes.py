@@ -137,14 +137,12 @@ MISTAKES = (
         "A share is a number for each query, (B, H, Q), and an output has K numbers for each, (B, H, Q, K). PyTorch "
         "lines up shapes from the last dim on, so it takes the queries for the numbers of a head; where the sizes are "
         "equal, without an error. Give the shares a last dim of size 1: `share.unsqueeze(-1)`.",
-        wrong_answers.no_last_dim,
-        _no_last_dim,
+        recognise=_no_last_dim,
     ),
     Mistake(
         "gives-out-alone",
         "One tensor came back. Whoever joins a third side needs the lse of these two: return the pair, (out, lse).",
-        wrong_answers.gives_out_alone,
-        _gives_one_tensor,
+        recognise=_gives_one_tensor,
     ),
     Mistake(
         "gives-lse-first",
@@ -162,22 +160,19 @@ MISTAKES = (
         "averages",
         "Your output is the mean of the two. Each side has divided by its own sum of exponentials; the side with the "
         "larger sum, which is the larger lse, has to count for more.",
-        wrong_answers.averages,
-        _out_is(wrong_answers.averages),
+        recognise=_out_is(wrong_answers.averages),
     ),
     Mistake(
         "adds-outs",
         "Your output is the sum of the two. The weights of each side add up to 1 already, so those of both would add "
         "up to 2: scale each output by its side's share first.",
-        wrong_answers.adds_outs,
-        _out_is(wrong_answers.adds_outs),
+        recognise=_out_is(wrong_answers.adds_outs),
     ),
     Mistake(
         "weighs-by-lse",
         "Your shares are lse to lse. The lse is the *logarithm* of the sum that a side divided by: the shares are "
         "those of exp(lse). (An lse may well be negative, and a share cannot.)",
-        wrong_answers.weighs_by_lse,
-        _out_is(wrong_answers.weighs_by_lse),
+        recognise=_out_is(wrong_answers.weighs_by_lse),
     ),
     Mistake(
         "not-divided",
@@ -188,63 +183,54 @@ MISTAKES = (
     Mistake(
         "swaps-shares",
         "Each output is scaled by the *other* side's share. The side with the larger lse counts for more.",
-        wrong_answers.swaps_shares,
-        _out_is(wrong_answers.swaps_shares),
+        recognise=_out_is(wrong_answers.swaps_shares),
     ),
     Mistake(
         "takes-the-winner",
         "For each query your output is that of one side, the one with the larger lse. The other side's keys have "
         "weight too: less, and not none.",
-        wrong_answers.takes_the_winner,
-        _out_is(wrong_answers.takes_the_winner),
+        recognise=_out_is(wrong_answers.takes_the_winner),
     ),
     Mistake(
         "adds-lse",
         "The output is right, and your lse is the sum of the two. What adds up are the sums of exponentials; to add "
         "logarithms is to multiply those.",
-        wrong_answers.adds_lse,
-        _lse_is(wrong_answers.adds_lse),
+        recognise=_lse_is(wrong_answers.adds_lse),
     ),
     Mistake(
         "larger-lse",
         "The output is right, and your lse is the larger of the two. The sum of exponentials of both sides is more "
         "than either's: the next join would give these two too little weight.",
-        wrong_answers.larger_lse,
-        _lse_is(wrong_answers.larger_lse),
+        recognise=_lse_is(wrong_answers.larger_lse),
     ),
     Mistake(
         "forgets-the-shift",
         "The output is right. From lse you took something off before exp, and after log you did not put it back.",
-        wrong_answers.forgets_the_shift,
-        _lse_is(wrong_answers.forgets_the_shift),
+        recognise=_lse_is(wrong_answers.forgets_the_shift),
     ),
     Mistake(
         "no-log",
         "The output is right, and in place of lse came the sum of exponentials itself. Return its logarithm, which "
         "stays small where the sum overflows.",
-        wrong_answers.no_log,
-        _lse_is(wrong_answers.no_log),
+        recognise=_lse_is(wrong_answers.no_log),
     ),
     Mistake(
         "overflows",
         "Right as long as scores are small. With scores around 1000, exp(lse) is more than any float64 can hold, and "
         "what comes of it is no number. Only differences of lse may go into exp: take the larger of the two off first.",
-        wrong_answers.overflows,
-        _overflows,
+        recognise=_overflows,
     ),
     Mistake(
         "shifts-by-one-side",
         "Right where the sides score alike. You take one side's lse off, always that of the same side: where the other "
         "one is far larger, exp of the difference overflows. Take off the larger of the two, query by query.",
-        wrong_answers.shifts_by_the_first,
-        _shifts_by_one_side,
+        recognise=_shifts_by_one_side,
     ),
     Mistake(
         "one-top-for-all",
         "You take one number off for all queries. Where some score around 1000 and others around -1000, the others' "
         "exponentials all become 0, and so does their sum. Each query has a larger lse of its own: `torch.maximum`.",
-        wrong_answers.one_top_for_all,
-        _one_top,
+        recognise=_one_top,
     ),
     Mistake(
         "skips-the-empty",
@@ -257,28 +243,24 @@ MISTAKES = (
         "Right where keys were seen. Where lse is minus infinity, something was computed that has no value, such as "
         "minus infinity less minus infinity, and NaN came. Let something finite, 0 say, stand for what you take off "
         "there: exp(-inf - 0) is 0.",
-        wrong_answers.nan_of_nothing,
-        _nan_of_nothing,
+        recognise=_nan_of_nothing,
     ),
     Mistake(
         "finite-nothing",
         "Where no key was seen your lse is a finite number. It is to be minus infinity, the logarithm of a sum of "
         "nothing: the next join would take any other for the sum of some keys.",
-        wrong_answers.finite_nothing,
-        _finite_nothing,
+        recognise=_finite_nothing,
     ),
     Mistake(
         "rounded",
         "Right to some digits, and what came in has fifteen. Two usual reasons: a small number such as 1e-6 was added "
         "so as not to divide by zero; or a tensor on the way is float32, as new tensors are unless they are told.",
-        wrong_answers.in_float32,
-        _is_rounded,
+        recognise=_is_rounded,
     ),
     Mistake(
         "in-place",
         "The numbers are right, and the tensors that came in were changed. A partial result may be in use elsewhere, "
         "and autograd may have kept it: make new tensors, without `+=` and names that end in `_`.",
-        wrong_answers.in_place,
-        _changes_what_it_was_given,
+        recognise=_changes_what_it_was_given,
     ),
 )

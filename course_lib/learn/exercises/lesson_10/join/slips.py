@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor, equal
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
-from course_lib.learn.exercises.lesson_10.join import wrong_answers
 from course_lib.learn.exercises.lesson_10.join.forms import SeenInstead
 from course_lib.learn.exercises.lesson_10.join.labels import OtherForm
 
@@ -57,36 +56,31 @@ KEPT = Mistake(
     "gives-an-earlier-result",
     "What came is, number by number, what an earlier call gave, whose numbers were others. Something is kept from one "
     "call to the next, in a list, a dictionary or a default argument: compute it anew in each call.",
-    wrong_answers.kept_by_shape,
-    _gives_an_earlier_result,
+    recognise=_gives_an_earlier_result,
 )
 MISTAKES = (
     Mistake(
         "gives-another-dtype",
         "Right for float64. What came in as float32 left in another dtype: a join has to keep that of its inputs, or "
         "the next one, and all that comes after it, computes in the other one.",
-        wrong_answers.always_in_float64,
-        _first_in(OtherForm.FLOAT32, "expected the type"),
+        recognise=_first_in(OtherForm.FLOAT32, "expected the type"),
     ),
     Mistake(
         "takes-rows-for-granted",
         "Right until outputs lay in memory query by query, as attention leaves them that has moved its heads by "
         "`transpose`: `view` cannot make another shape of such a tensor. `unsqueeze` and `reshape` can.",
-        wrong_answers.views,
-        _first_in(OtherForm.BY_QUERY, "view size is not compatible"),
+        recognise=_first_in(OtherForm.BY_QUERY, "view size is not compatible"),
     ),
     Mistake(
         "leaves-the-graph",
         "The numbers are right, and a loss of them gives the two sides no gradient, or another than it should. What "
         "you compute leaves autograd's graph somewhere, as by `detach()`, `.data`, `.item()` or `torch.no_grad()`.",
-        wrong_answers.detached,
-        _has_other_gradients,
+        recognise=_has_other_gradients,
     ),
     Mistake(
         "one-buffer",
         "The second call changed what the first one had given, as where both results lie in one tensor. Who "
         "joins a third side may still need the first two: give a new tensor in each call.",
-        wrong_answers.in_one_buffer,
-        _is_written_over,
+        recognise=_is_written_over,
     ),
 )

@@ -66,6 +66,5 @@ ROOM = Exercise(
         "Take `factor * num_tokens * top_k / num_experts`, rounded up by `math.ceil`, and `min` with `num_tokens`.",
     ),
     forbidden=("course_lib.parallel.experts.expert_capacity",),
-    forbidden_example=wrong_answers.by_the_library,
     passed="Each expert has room for the factor times its even share of all choices, and for no more than all tokens.",
 )

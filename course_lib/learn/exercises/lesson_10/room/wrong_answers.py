@@ -5,13 +5,8 @@ from __future__ import annotations
 import math
 
 from course_lib.learn.catalogue.exercise import Mistake
-from course_lib.parallel.experts import expert_capacity
 
-__all__ = ["MISTAKES", "by_the_library"]
-
-
-def by_the_library(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:
-    return expert_capacity(num_tokens, num_experts=num_experts, top_k=top_k, capacity_factor=factor)
+__all__ = ["MISTAKES"]
 
 
 def _as_it_was(num_tokens: int, num_experts: int, top_k: int, factor: float) -> int:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Exercise
-from course_lib.learn.exercises.lesson_10.zigzag import mistakes, wrong_answers
+from course_lib.learn.exercises.lesson_10.zigzag import mistakes
 from course_lib.learn.exercises.lesson_10.zigzag.labels import SIZES
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
@@ -187,7 +187,6 @@ ZIGZAG = Exercise(
         "course_lib.layouts.sequence_cut.SequenceCut.runs",
         "course_lib.parallel.context.own_positions",
     ),
-    forbidden_example=wrong_answers.by_the_library,
     passed="Each position has one owner, memory is even, and in every step of the ring all ranks have equally much to "
     "compute, to within what a remainder leaves over.",
 )

@@ -115,34 +115,29 @@ MISTAKES = (
     Mistake(
         "position-of-nothing",
         "Right wherever there are positions. Of a sequence without any, every rank has an empty list.",
-        wrong_answers.position_of_nothing,
         recognise=_is_wrong_only(lambda _, num_tokens: num_tokens == 0),
     ),
     Mistake(
         "few-ranks-alone",
         f"Right on up to 8 ranks, and not on {MANY_RANKS}. What the docstring asks for holds for any number of ranks.",
-        wrong_answers.striped_on_many,
         recognise=_is_wrong_only(lambda num_ranks, _: num_ranks == MANY_RANKS),
     ),
     Mistake(
         "seeds",
         "The positions are right, and your code seeds the random numbers of the whole process. Nothing here is drawn: "
         "leave out `torch.manual_seed`.",
-        wrong_answers.seeds,
         recognise=_seeds,
     ),
     Mistake(
         "contiguous",
         "One run for each rank, one after the other. The rank with the last of them looks at everything, and the rank "
         "with the first at little else but itself. A rank may have two runs.",
-        wrong_answers.contiguous,
         recognise=_is_contiguous,
     ),
     Mistake(
         "equal-pairs",
         "One run for each rank, some much longer than others. Pairs are one thing to share out; activations, and the "
         "arithmetic of all matrices, go by the number of positions, and that has to be even as well.",
-        wrong_answers.equal_pairs,
         recognise=_is_uneven_runs,
     ),
     Mistake(
@@ -162,7 +157,6 @@ MISTAKES = (
         "same-distance",
         "Two parts for each rank, half a sequence apart. Then the rank whose early part is later has a later late part "
         "as well, and more to do in both. What the one gives, the other has to take.",
-        wrong_answers.same_distance,
         recognise=_is_same_distance,
     ),
     Mistake(
@@ -180,7 +174,6 @@ MISTAKES = (
         "drops-the-rest",
         "Right where all parts are equal. Elsewhere some positions are nobody's: what `//` leaves over has to go "
         "somewhere, one position to a part.",
-        wrong_answers.drops_the_rest,
         recognise=_drops_some,
     ),
     Mistake(
@@ -229,7 +222,6 @@ MISTAKES = (
         "falls",
         "Each position has one owner. But within a rank they do not rise everywhere, and its tensors hold them in "
         "rising order.",
-        wrong_answers.back_falls,
         recognise=_falls_somewhere,
     ),
     Mistake(
@@ -241,7 +233,6 @@ MISTAKES = (
         "two-lists",
         "You give several lists in one, or ranges, or tensors. Wanted is one list: the positions of `rank`, its second "
         "run behind its first.",
-        wrong_answers.two_lists,
         recognise=_is_nested,
     ),
     Mistake(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 
@@ -11,10 +9,6 @@ def _part(number: int, num_parts: int, num_tokens: int) -> list[int]:
     base, extra = divmod(num_tokens, num_parts)
     start = number * base + min(number, extra)
     return list(range(start, start + base + (number < extra)))
-
-
-def contiguous(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    return _part(rank, num_ranks, num_tokens)
 
 
 def striped(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
@@ -25,12 +19,6 @@ def snake(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     """0 1 2 3 3 2 1 0, position by position."""
     lap = 2 * num_ranks
     return [position for position in range(num_tokens) if position % lap in (rank, lap - 1 - rank)]
-
-
-def equal_pairs(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    """One run each, the first ones longer."""
-    ends = [round(num_tokens * math.sqrt(one / num_ranks)) for one in range(num_ranks + 1)]
-    return list(range(ends[rank], ends[rank + 1]))
 
 
 def same_distance(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
@@ -45,12 +33,6 @@ def from_two_ends_off_by_one(rank: int, num_ranks: int, num_tokens: int) -> list
 
 def front_only(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     return _part(rank, 2 * num_ranks, num_tokens)
-
-
-def drops_the_rest(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    size = num_tokens // (2 * num_ranks)
-    back = 2 * num_ranks - 1 - rank
-    return [*range(rank * size, (rank + 1) * size), *range(back * size, (back + 1) * size)]
 
 
 def by_chunk(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
@@ -94,18 +76,8 @@ def back_first(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     return _part(parts - 1 - rank, parts, num_tokens) + _part(rank, parts, num_tokens)
 
 
-def back_falls(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    parts = 2 * num_ranks
-    return _part(rank, parts, num_tokens) + _part(parts - 1 - rank, parts, num_tokens)[::-1]
-
-
 def part_numbers(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     return [rank, 2 * num_ranks - 1 - rank]
-
-
-def two_lists(rank: int, num_ranks: int, num_tokens: int) -> list[list[int]]:
-    parts = 2 * num_ranks
-    return [_part(rank, parts, num_tokens), _part(parts - 1 - rank, parts, num_tokens)]
 
 
 def n_parts(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
@@ -116,27 +88,3 @@ def n_parts(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
 def same_for_all(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     parts = 2 * num_ranks
     return _part(0, parts, num_tokens) + _part(parts - 1, parts, num_tokens)
-
-
-def by_the_library(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    """What the exercise is about, done by the course."""
-    from course_lib.layouts.sequence_cut import SequenceCut
-
-    return SequenceCut(num_tokens, num_ranks).positions(rank)
-
-
-def _right(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    return _part(rank, 2 * num_ranks, num_tokens) + _part(2 * num_ranks - 1 - rank, 2 * num_ranks, num_tokens)
-
-
-def position_of_nothing(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    return _right(rank, num_ranks, num_tokens) if num_tokens else [0]
-
-
-def striped_on_many(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    return (_right if num_ranks <= 16 else striped)(rank, num_ranks, num_tokens)
-
-
-def seeds(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
-    torch.manual_seed(0)
-    return _right(rank, num_ranks, num_tokens)

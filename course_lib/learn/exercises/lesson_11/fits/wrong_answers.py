@@ -8,13 +8,9 @@ from typing import Any
 
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.plan import Job, Layout
-from course_lib.plan.estimate.stage_memory import BytesEach, stage_bytes
+from course_lib.plan.estimate.stage_memory import BytesEach
 
-__all__ = ["MISTAKES", "by_the_library"]
-
-
-def by_the_library(job: Job, layout: Layout, stage: int, each: BytesEach) -> dict[str, float]:
-    return stage_bytes(job, layout, stage, each)
+__all__ = ["MISTAKES"]
 
 
 _STATES = {"weights": 3, "gradients": 2, "optimizer": 1}  # from which sharding on each is shared out

@@ -116,6 +116,5 @@ STEP = Exercise(
         "course_lib.cost.mesh.layout_step.layout_step_s",
         "course_lib.cost.mesh.layout_step.ring_s",
     ),
-    forbidden_example=wrong_answers.by_the_library,
     passed="Computing, sums of `tp`, bubble, messages and gradients: each part has its bytes, its link and its turn.",
 )

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute, layout_step_s
+from course_lib.cost.mesh.layout_step import Cut, NodeShape, StepCompute
 from course_lib.layouts.link import Link
 from course_lib.learn.catalogue.exercise import Mistake
 
-__all__ = ["MISTAKES", "by_the_library"]
+__all__ = ["MISTAKES"]
 
 Answer = Callable[[StepCompute, Cut, NodeShape], float]
 
@@ -86,11 +86,6 @@ def _largest_part(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
     free = NodeShape(nodes.ranks_per_node, Link(), Link())
     computing_s = _step(quiet, cut, free)
     return max(computing_s, _step(work, cut, nodes) - computing_s)
-
-
-def by_the_library(work: StepCompute, cut: Cut, nodes: NodeShape) -> float:
-    """Right, by the course's own formula."""
-    return layout_step_s(work, cut, nodes)
 
 
 MISTAKES = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_12.hierarchical import calls, mistakes, wrong_answers
+from course_lib.learn.exercises.lesson_12.hierarchical import calls, mistakes
 from course_lib.learn.exercises.lesson_12.hierarchical.cases import (
     KINDS,
     TURNED,
@@ -18,7 +18,6 @@ from course_lib.learn.judging.report import is_not_waited_for, only_wrong
 
 __all__ = ["HIERARCHICAL"]
 
-_only_between = only_wrong("between")
 _only_sent = only_wrong("between", "inside")
 
 HIERARCHICAL = Exercise(
@@ -37,22 +36,19 @@ HIERARCHICAL = Exercise(
             "not-waited-for",
             "A collective was begun with `async_op=True`, and nobody waited for it. The next one reads what stands "
             "there at that moment. Call `wait()` on what `dist` returns first.",
-            wrong_answers.not_waited_for,
-            is_not_waited_for,
+            recognise=is_not_waited_for,
         ),
         Mistake(
             "in-a-wider-dtype",
             "The sum is right. Between nodes travel numbers of a wider dtype than the tensor's, so they are more bytes "
             "than they have to be. Keep the tensor's own dtype: `row.new_empty(...)` does.",
-            wrong_answers.in_float64,
-            calls.in_a_wider_dtype,
+            recognise=calls.in_a_wider_dtype,
         ),
         Mistake(
             "flat",
             "The sum is right, and it is the flat all-reduce: of all ranks at once. The link between nodes carries "
             "more than it has to. First add up inside the node, so that each rank has one part of the node's sum.",
-            wrong_answers.flat,
-            lambda evidence: (
+            recognise=lambda evidence: (
                 _only_sent(evidence)
                 and calls.calls("all_reduce", "all")(evidence)
                 and calls.handed_in("all_reduce", "all", is_a_part=False)(evidence)
@@ -63,16 +59,14 @@ HIERARCHICAL = Exercise(
             "The sum is right, and one rank of each node sends everything to the other nodes, while its neighbours "
             "have nothing to send. Where each rank has a network card of its own, those stand idle. Give every rank "
             "of the node its part.",
-            wrong_answers.by_leaders,
-            lambda evidence: _only_sent(evidence) and calls.leaders(evidence),
+            recognise=lambda evidence: _only_sent(evidence) and calls.leaders(evidence),
         ),
         Mistake(
             "exchanges-the-groups",
             "The sum is right, and the two groups are exchanged: whole tensors travel between nodes, and parts inside. "
             "What is large belongs on the fast link: reduce-scatter and all-gather `inside`, the all-reduce of the "
             "part `between`.",
-            wrong_answers.exchanges_the_groups,
-            lambda evidence: (
+            recognise=lambda evidence: (
                 _only_sent(evidence)
                 and calls.calls("reduce_scatter", "between")(evidence)
                 and calls.calls("all_reduce", "inside")(evidence)
@@ -82,8 +76,7 @@ HIERARCHICAL = Exercise(
             "all-of-it-between",
             "The sum is right, and every rank sends the whole tensor to the other nodes: the ranks of a node all send "
             "the same sum. After the first step a rank should have one part of it, and send no more than that.",
-            wrong_answers.all_of_it_between,
-            lambda evidence: (
+            recognise=lambda evidence: (
                 _only_sent(evidence) and calls.handed_in("all_reduce", "between", is_a_part=False)(evidence)
             ),
         ),
@@ -92,113 +85,97 @@ HIERARCHICAL = Exercise(
             "The sum is right. Between nodes you gather: every node is sent the parts of all others, to add them up by "
             "itself. With two nodes that is as much as an all-reduce sends, and with each further one it is more. "
             "There is a collective that adds up on the way.",
-            wrong_answers.gathers_between,
-            calls.gathers_to_add,
+            recognise=calls.gathers_to_add,
         ),
         Mistake(
             "gathers-all-inside",
             "The sum is right, and between nodes goes what has to. Inside a node each rank gets the whole tensors of "
             "all others, to add them up by itself. A reduce-scatter gives it the sum of its own part.",
-            wrong_answers.gathers_all_inside,
-            only_wrong("inside"),
+            recognise=only_wrong("inside"),
         ),
         Mistake(
             "inside-alone",
             "What comes out is the sum of this rank's own node: the nodes never hear of each other. Between the "
             "reduce-scatter and the all-gather, parts have to be added up over nodes.",
-            wrong_answers.forgets_between,
-            mistakes.gave(lambda one: sum_of(one.kind, one.node)),
+            recognise=mistakes.gave(lambda one: sum_of(one.kind, one.node)),
         ),
         Mistake(
             "between-alone",
             "What comes out is the sum over the ranks of the same local rank, one of each node: the ranks of a node "
             "never hear of each other.",
-            wrong_answers.nothing_inside,
-            mistakes.gave(lambda one: sum_of(one.kind, one.same_place)),
+            recognise=mistakes.gave(lambda one: sum_of(one.kind, one.same_place)),
         ),
         Mistake(
             "everybody-between",
             "The all-reduce of the parts went over all ranks, and the ranks of a node have *different* parts: what was "
             "added up does not belong together. Between nodes it is the ranks of one local rank that have the same "
             "part: `group=between`.",
-            wrong_answers.everybody_between,
-            lambda evidence: calls.handed_in("all_reduce", "all", is_a_part=True)(evidence),
+            recognise=lambda evidence: calls.handed_in("all_reduce", "all", is_a_part=True)(evidence),
         ),
         Mistake(
             "averages",
             "You divide by the number of ranks. Asked for is the sum.",
-            wrong_answers.averages,
-            mistakes.gave(lambda one: one.total.double() / one.world_size),
+            recognise=mistakes.gave(lambda one: one.total.double() / one.world_size),
         ),
         Mistake(
             "a-part-alone",
             "Each rank returns its own part of the sum. What is missing is the third collective, which hands every "
             "rank of a node the parts of the others.",
-            wrong_answers.returns_its_part,
-            mistakes.returns_a_part,
+            recognise=mistakes.returns_a_part,
         ),
         Mistake(
             "keeps-the-padding",
             "Where the numbers do not divide evenly, your result is longer than the tensor: what filled up the last "
             "part is still there. Cut it off: `row[: tensor.numel()]`.",
-            wrong_answers.keeps_the_padding,
-            mistakes.is_too_long,
+            recognise=mistakes.is_too_long,
         ),
         Mistake(
             "another-shape",
             "The numbers are right, and they come in a row. Promised is the shape of the tensor: "
             "`.view(tensor.shape)` last.",
-            wrong_answers.keeps_the_row,
-            mistakes.is_a_row,
+            recognise=mistakes.is_a_row,
         ),
         Mistake(
             "drops-the-rest",
             "Where the numbers do not divide evenly, the last ones are left as they were: they are in no part. Fill "
             "the row up until it divides.",
-            wrong_answers.drops_the_rest,
-            mistakes.drops_the_rest,
+            recognise=mistakes.drops_the_rest,
         ),
         Mistake(
             "global-rank-as-a-place",
             "A rank of a later node asked a list with an entry for each rank of its *node* for an entry that is not "
             "there. Its place in the node is its local rank, `dist.get_rank(inside)`, and not `me.rank`.",
-            wrong_answers.indexes_by_the_global_rank,
-            mistakes.out_of_range,
+            recognise=mistakes.out_of_range,
         ),
         Mistake(
             "only-even-lengths",
             "240 numbers went well, and with 7 your code ended with what stands below: parts are not equally long "
             "then, and these collectives want them so. Fill the row up with zeros until its length divides.",
-            wrong_answers.only_even,
-            mistakes.raised_first_in(UNEVEN),
+            recognise=mistakes.raised_first_in(UNEVEN),
         ),
         Mistake(
             "view-of-a-transpose",
             "All went well until a tensor came that lies transposed in memory. `view` makes a row only of what lies in "
             "one; `flatten` and `reshape` copy where they have to.",
-            wrong_answers.views,
-            mistakes.raised_first_in(TURNED),
+            recognise=mistakes.raised_first_in(TURNED),
         ),
         Mistake(
             "keeps-a-sum",
             "The second of two calls with tensors of one shape gave the sum of the first: something is kept from call "
             "to call. What a call gives depends on the numbers that it is given, so work it out each time.",
-            wrong_answers.keeps_a_sum,
-            mistakes.gave_the_sum_before,
+            recognise=mistakes.gave_the_sum_before,
         ),
         Mistake(
             "in-float32",
             "Large whole numbers lose their last digits: what you give is as near as float32 comes, which has 24 bits "
             "for them. Keep the tensor's own dtype: `row.new_empty(...)` does.",
-            wrong_answers.in_float32,
-            mistakes.only_values_of_whole_numbers,
+            recognise=mistakes.only_values_of_whole_numbers,
         ),
         Mistake(
             "in-place",
             "The sum is right, and `tensor` is not what it was. The promise is a new tensor: the caller may need its "
             "own numbers.",
-            wrong_answers.in_place,
-            only_wrong("kept"),
+            recognise=only_wrong("kept"),
         ),
     ),
     hints=(
@@ -212,7 +189,6 @@ HIERARCHICAL = Exercise(
         "`dist.all_gather` into the chunks of `row`, and `row[: tensor.numel()].view(tensor.shape)`.",
     ),
     forbidden=("course_lib.parallel.collectives.hierarchical_all_reduce",),
-    forbidden_example=wrong_answers.by_the_library,
     passed="The sum of all ranks, on two nodes, on one, and with a rank on each; of float32, bfloat16, float64 and "
     "whole numbers, of 240 numbers, of 7, of one and of none, and again with others. No rank sent other nodes more "
     "than its own part needs, a reduce-scatter counted as half of an all-reduce.",

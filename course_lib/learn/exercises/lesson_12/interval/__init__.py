@@ -87,7 +87,6 @@ INTERVAL = Exercise(
         "course_lib.cost.reliability.goodput.expected_goodput",
         "course_lib.cost.reliability.goodput.FailingJob",
     ),
-    forbidden_example=wrong_answers.by_the_library,
     passed="The interval is right also where a checkpoint takes longer than the machine holds out, and you know what "
     "is left for training.",
 )

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from course_lib import cost
 from course_lib.cost.reliability.checkpoints import daly_interval_s, young_interval_s
 from course_lib.learn.catalogue.exercise import Mistake
 
-__all__ = ["MISTAKES", "by_the_library"]
+__all__ = ["MISTAKES"]
 
 
 def _answer(
@@ -77,18 +76,6 @@ def _slip(**slips: Any) -> Any:
         return _answer(gpus, failures_per_gpu_day, checkpoint_s, restart_s, **slips)
 
     return answer
-
-
-def by_the_library(
-    gpus: int, failures_per_gpu_day: float, checkpoint_s: float, restart_s: float
-) -> tuple[float, float]:
-    """Right, by what is to be built."""
-    if not failures_per_gpu_day:
-        return math.inf, 1.0
-    mean_s = cost.mean_time_between_failures_s(failures_per_gpu_day, gpus)
-    interval_s = cost.best_interval_s(checkpoint_s, mean_s)
-    job = cost.FailingJob(mean_time_between_s=mean_s, write_s=checkpoint_s, restart_s=restart_s)
-    return interval_s, cost.expected_goodput(job, interval_s).useful
 
 
 def _divides_by_zero(gpus: int, failures_per_gpu_day: float, checkpoint_s: float, restart_s: float) -> Any:

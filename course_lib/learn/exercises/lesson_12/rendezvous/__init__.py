@@ -25,6 +25,5 @@ RENDEZVOUS = Exercise(
         'n < least, else "complete" if i < most, else "too many".',
     ),
     forbidden=("course_lib.learn.sick.meetings.fates",),
-    forbidden_example=lambda agents: fates(agents),
     passed="Each node has its word, also where a job's settings look alike and are not.",
 )

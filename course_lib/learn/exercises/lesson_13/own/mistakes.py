@@ -13,7 +13,6 @@ MISTAKES = (
         "asserts",
         "Your trial asserts the claim: where it is false, an error comes in place of a verdict. A trial is to be able "
         "to say each of its verdicts. Return them.",
-        wrong.asserts,
         recognise=did_assert,
     ),
     Mistake(
@@ -115,7 +114,6 @@ MISTAKES = (
         "optional-stopping",
         "How often you measure depends on what you have seen so far. That is optional stopping: whoever goes on until "
         "the numbers say something gets noise to say it. How many pairs there are is fixed before.",
-        wrong.until_it_is_clear,
         recognise=did_go_on,
         shows=lambda outcome: "pairs are asked for" in outcome.difference,
     ),
@@ -123,7 +121,6 @@ MISTAKES = (
         "sizes-untried",
         "Some sizes were never measured: your trial decides, or returns, before all of them have been tried. The claim "
         "speaks of each.",
-        wrong.out_of_the_loop,
         recognise=left_sizes_out,
     ),
 )

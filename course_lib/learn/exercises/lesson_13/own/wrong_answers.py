@@ -10,7 +10,6 @@ from course_lib.learn.exercises.lesson_13.own.worlds import LEAST, MOST, OPEN
 
 __all__ = [
     "always_decides",
-    "asserts",
     "at_least_twice",
     "by_the_extremes",
     "by_the_mean",
@@ -23,10 +22,8 @@ __all__ = [
     "one_size_is_enough",
     "one_size_refutes",
     "ones_before_twos",
-    "out_of_the_loop",
     "passes_over_open_sizes",
     "sizes_in_one",
-    "until_it_is_clear",
     "upside_down",
 ]
 
@@ -177,30 +174,3 @@ def upside_down(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
         return [1 / ratio for ratio in _paired(clock, size, pairs)]
 
     return _twice(time_s, sizes, pairs, measure=inverted)
-
-
-def asserts(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
-    verdict, middles = _twice(time_s, sizes, pairs)
-    for middle in middles.values():
-        assert LEAST <= middle <= MOST, f"not twice as long: {middle:.2f}"
-    return verdict, middles
-
-
-def until_it_is_clear(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
-    def enough(clock: TimeOf, size: int, pairs: int) -> list[float]:
-        ratios = _paired(clock, size, pairs)
-        while _bears_out(*_quartiles(ratios)[::2]) is None and len(ratios) < 2 * pairs:
-            ratios += _paired(clock, size, 1)
-        return ratios
-
-    return _twice(time_s, sizes, pairs, measure=enough)
-
-
-def out_of_the_loop(time_s: TimeOf, sizes: Sequence[int], pairs: int) -> Any:
-    verdict, middles = OPEN, dict[int, float]()
-    for size in sizes:
-        verdict, middle = _twice(time_s, [size], pairs)
-        middles |= middle
-        if verdict != "holds":
-            break
-    return verdict, middles

@@ -1,4 +1,4 @@
-"""Answers to 05.optimizer that make wrong weights, each in one way: they change a part of ``Sharded``, a right one."""
+"""05.optimizer: wrong answers that give wrong values, or end."""
 
 from __future__ import annotations
 
@@ -62,9 +62,6 @@ class Sharded:
         return row
 
 
-# -- the gradients ------------------------------------------------------------------------------------------------
-
-
 class Sums(Sharded):
     def reduced(self, gradients: Tensor) -> Tensor:
         return super().reduced(gradients) * self.me.world_size
@@ -109,9 +106,6 @@ class OtherPart(Sharded):
         return super().reduced(gradients.roll(-len(gradients) // self.me.world_size))
 
 
-# -- the step -----------------------------------------------------------------------------------------------------
-
-
 class Adam(Sharded):
     def start(self) -> None:
         super().start()
@@ -146,9 +140,6 @@ class AveragesWeights(Whole):
         for parameter in self.parameters:
             dist.all_reduce(parameter.data)
             parameter.data /= self.me.world_size
-
-
-# -- the parts of the others --------------------------------------------------------------------------------------
 
 
 class NeverMoves(Sharded):

@@ -1,4 +1,4 @@
-"""Usual wrong answers to 07.run, and the one that the course has ready-made."""
+"""07.run: wrong answers, by the name of the mistake that each makes."""
 
 from __future__ import annotations
 
@@ -9,20 +9,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
-
-__all__ = [
-    "by_the_course",
-    "counts_up",
-    "even_and_odd",
-    "forgets_the_last",
-    "forwards_first",
-    "in_turn",
-    "never_waits",
-    "one_digit",
-    "one_room",
-    "until_the_next_receive",
-    "without_messages",
-]
 
 
 def _peers(me: Any, kind: str) -> tuple[int, int]:
@@ -148,3 +134,20 @@ def by_the_course(me: Any, row: list[str], stage: Any) -> None:
 
     stages = [nn.Identity() for _ in range(me.world_size)]
     pipeline.Pipeline(me, stages, gpipe(me.world_size, 2), nn.functional.mse_loss)
+
+
+EXERCISE = "07.run"
+EXAMPLES: dict[str, Any] = {
+    "they-cross": in_turn,
+    "all-forwards-first": forwards_first,
+    "other-numbers": counts_up,
+    "receive-before-send": even_and_odd,
+    "one-room": one_room,
+    "held-back": until_the_next_receive,
+    "nothing-travels": without_messages,
+    "nobody-waited": never_waits,
+    "the-last-message": forgets_the_last,
+}
+
+
+FORBIDDEN = by_the_course

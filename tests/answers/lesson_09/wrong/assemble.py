@@ -1,4 +1,4 @@
-"""Answers to 09.assemble whose losses are right, and which keep, send or wait for more than they should."""
+"""09.assemble: wrong answers that cost too much; and all of them, by the mistake that each makes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,33 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch.distributed as dist
+from answers.lesson_09.wrong.assemble_values import (
+    AsksTheLastStage,
+    Assembled,
+    AveragesAlongDataAlone,
+    ByArithmetic,
+    ByTheLibrary,
+    CountsCopies,
+    CutsByAllRanks,
+    DealsToAll,
+    DividesByAll,
+    DividesGradients,
+    GivesNone,
+    NoShards,
+    OwnLoss,
+    PipelineOfAll,
+    PlainLoss,
+    ShardsFirst,
+    ShardsOverAll,
+    SinglePrecision,
+    SwapsAxes,
+    WeighsSlices,
+)
 from torch import Tensor, nn
 
-from course_lib.learn.exercises.lesson_09.assemble.wrong_answers import Assembled
 from course_lib.models import Transformer, next_token_loss
 from course_lib.parallel.pipeline import Pipeline
 from course_lib.schedules import one_f_one_b
-
-__all__ = ["FewMicroBatches", "KeepsLayers", "KeepsSlices", "KeepsStages", "NoDeal", "UnevenStages"]
 
 
 class NoDeal(Assembled):
@@ -73,3 +92,35 @@ class FewMicroBatches(Assembled):
         schedule = one_f_one_b(len(stages), len(stages))
         options: dict[str, Any] = {"ranks": self.ranks(), "wrap": self.shard}
         self.pipeline = Pipeline(self.me, stages, schedule, self.loss_of, **options)
+
+
+EXERCISE = "09.assemble"
+EXAMPLES: dict[str, Any] = {
+    "splits-among-all-ranks": CutsByAllRanks,
+    "other-axis": SwapsAxes,
+    "pipeline-of-all-ranks": PipelineOfAll,
+    "sharded-first": ShardsFirst,
+    "plain-loss": PlainLoss,
+    "shards-among-all-ranks": ShardsOverAll,
+    "deals-to-every-rank": DealsToAll,
+    "calls-with-a-loss-alone": AsksTheLastStage,
+    "stages-disagree": WeighsSlices,
+    "none-before-the-last": GivesNone,
+    "zero-before-the-last": AveragesAlongDataAlone,
+    "own-share": OwnLoss,
+    "counts-copies": CountsCopies,
+    "divides-by-all": DividesByAll,
+    "by-arithmetic": ByArithmetic,
+    "same-samples": NoDeal,
+    "keeps-slices": KeepsSlices,
+    "keeps-layers": KeepsLayers,
+    "uneven-stages": UnevenStages,
+    "keeps-stages": KeepsStages,
+    "few-micro-batches": FewMicroBatches,
+    "single-precision": SinglePrecision,
+    "shards-nothing": NoShards,
+    "averages-again": DividesGradients,
+}
+
+
+FORBIDDEN = ByTheLibrary

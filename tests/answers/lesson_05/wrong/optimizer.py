@@ -1,12 +1,38 @@
-"""Answers to 05.optimizer that make the right weights, and send or keep too much for them."""
+"""05.optimizer: wrong answers that cost too much; and all of them, by the mistake that each makes."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.distributed as dist
+from answers.lesson_05.wrong.optimizer_values import (
+    Adam,
+    AfreshEachStep,
+    AveragesWeights,
+    DividesByFour,
+    DividesTwice,
+    DropsTheRest,
+    GathersFirst,
+    GradientsOfRank0,
+    LosesTheRate,
+    NeedsToDivide,
+    NeverGathers,
+    NeverMoves,
+    NotInARow,
+    NotWaitedFor,
+    OneTensorInAllPlaces,
+    OwnGradients,
+    OwnPartStays,
+    PartsTurned,
+    PilesUp,
+    Sharded,
+    Sums,
+    Whole,
+    packed,
+    unpack,
+)
 from torch import Tensor, nn
-
-from course_lib.learn.exercises.lesson_05.optimizer.wrong_answers import Sharded, Whole, packed, unpack
 
 
 class AllReduces(Sharded):
@@ -119,3 +145,40 @@ class ByTheLibrary(Sharded):
 
     def step(self) -> None:
         self.adamw.step()
+
+
+EXERCISE = "05.optimizer"
+EXAMPLES: dict[str, Any] = {
+    "sum-not-mean": Sums,
+    "divides-twice": DividesTwice,
+    "divides-by-a-constant": DividesByFour,
+    "own-gradients-for-own-part": OwnGradients,
+    "all-by-own-gradients": Whole,
+    "gradients-of-rank-0": GradientsOfRank0,
+    "averages-the-weights": AveragesWeights,
+    "gradients-pile-up": PilesUp,
+    "states-afresh": AfreshEachStep,
+    "adam-not-adamw": Adam,
+    "loses-the-rate": LosesTheRate,
+    "never-moves": NeverMoves,
+    "one-step-late": GathersFirst,
+    "never-gathers": NeverGathers,
+    "own-part-stays": OwnPartStays,
+    "last-numbers-stay": DropsTheRest,
+    "one-part-repeated": OneTensorInAllPlaces,
+    "parts-mixed-up": PartsTurned,
+    "not-in-a-row": NotInARow,
+    "needs-to-divide": NeedsToDivide,
+    "one-for-all-objects": OnTheClass,
+    "rank-0-does-it-all": RankZeroDoesAll,
+    "states-of-everything": LikeDDP,
+    "all-reduce-and-all-gather": AllReduces,
+    "gathers-all-gradients": GathersGradients,
+    "keeps-more-and-more": KeepsMoreAndMore,
+    "deals-out-tensors": DealsOutTensors,
+    "keeps-something-whole": KeepsTheGathered,
+    "not-waited": NotWaitedFor,
+}
+
+
+FORBIDDEN = ByTheLibrary

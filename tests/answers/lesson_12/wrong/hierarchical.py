@@ -1,4 +1,4 @@
-"""Wrong answers to 12.hierarchical, each wrong in one way."""
+"""12.hierarchical: wrong answers, by the name of the mistake that each makes."""
 
 from __future__ import annotations
 
@@ -10,31 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
+from course_lib.learn.judging.report import only_wrong
 
-__all__ = [
-    "all_of_it_between",
-    "averages",
-    "by_leaders",
-    "drops_the_rest",
-    "everybody_between",
-    "exchanges_the_groups",
-    "flat",
-    "forgets_between",
-    "gathers_all_inside",
-    "gathers_between",
-    "in_float32",
-    "in_float64",
-    "in_place",
-    "indexes_by_the_global_rank",
-    "keeps_a_sum",
-    "keeps_the_padding",
-    "keeps_the_row",
-    "not_waited_for",
-    "nothing_inside",
-    "only_even",
-    "returns_its_part",
-    "views",
-]
+_only_between = only_wrong("between")
 
 
 def row_of(tensor: Tensor, n: int) -> Tensor:
@@ -57,9 +35,6 @@ def gathered(own: Tensor, group: Any) -> Tensor:
 
 def shaped(row: Tensor, tensor: Tensor) -> Tensor:
     return row[: tensor.numel()].reshape(tensor.shape)
-
-
-# -- what goes between nodes --------------------------------------------------------------------------------------
 
 
 def flat(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
@@ -109,9 +84,6 @@ def gathers_between(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tens
     return shaped(gathered(own, inside), tensor)
 
 
-# -- what is missing ----------------------------------------------------------------------------------------------
-
-
 def forgets_between(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
     return shaped(gathered(reduced(row_of(tensor, inside.size()), inside), inside), tensor)
 
@@ -145,9 +117,6 @@ def not_waited_for(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tenso
     own = reduced(row_of(tensor, inside.size()), inside)
     dist.all_reduce(own, group=between, async_op=True)
     return shaped(gathered(own, inside), tensor)
-
-
-# -- lengths and shapes -------------------------------------------------------------------------------------------
 
 
 def only_even(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
@@ -201,9 +170,6 @@ def indexes_by_the_global_rank(me: Rank, tensor: Tensor, inside: Any, between: A
     return shaped(gathered(own, inside), tensor)
 
 
-# -- values, and what was to stay ---------------------------------------------------------------------------------
-
-
 def in_float32(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tensor:
     own = reduced(row_of(tensor, inside.size()).float(), inside)
     dist.all_reduce(own, group=between)
@@ -237,3 +203,33 @@ def by_the_library(me: Rank, tensor: Tensor, inside: Any, between: Any) -> Tenso
     from course_lib.parallel.collectives import hierarchical_all_reduce
 
     return hierarchical_all_reduce(me, tensor, inside.size())
+
+
+EXERCISE = "12.hierarchical"
+EXAMPLES: dict[str, Any] = {
+    "not-waited-for": not_waited_for,
+    "in-a-wider-dtype": in_float64,
+    "flat": flat,
+    "leaders": by_leaders,
+    "exchanges-the-groups": exchanges_the_groups,
+    "all-of-it-between": all_of_it_between,
+    "gathers-between": gathers_between,
+    "gathers-all-inside": gathers_all_inside,
+    "inside-alone": forgets_between,
+    "between-alone": nothing_inside,
+    "everybody-between": everybody_between,
+    "averages": averages,
+    "a-part-alone": returns_its_part,
+    "keeps-the-padding": keeps_the_padding,
+    "another-shape": keeps_the_row,
+    "drops-the-rest": drops_the_rest,
+    "global-rank-as-a-place": indexes_by_the_global_rank,
+    "only-even-lengths": only_even,
+    "view-of-a-transpose": views,
+    "keeps-a-sum": keeps_a_sum,
+    "in-float32": in_float32,
+    "in-place": in_place,
+}
+
+
+FORBIDDEN = by_the_library

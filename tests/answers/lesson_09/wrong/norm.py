@@ -1,4 +1,4 @@
-"""Wrong answers to 09.norm, each wrong in one way."""
+"""09.norm: wrong answers, by the name of the mistake that each makes."""
 
 from __future__ import annotations
 
@@ -14,40 +14,9 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.layouts.mesh import Mesh
 
-__all__ = [
-    "adds_in_float32",
-    "adds_norms",
-    "asks_none",
-    "averages",
-    "begins_with_nothing",
-    "by_the_library",
-    "counts_copies",
-    "divides_by_parts",
-    "divides_the_norm",
-    "forgets_the_root",
-    "gathers_gradients",
-    "hides_a_nan",
-    "in_float32",
-    "in_their_own_dtype",
-    "knows_no_cp",
-    "local_norm",
-    "not_waited_for",
-    "one_call_a_gradient",
-    "only_rank_0",
-    "only_replicas",
-    "only_tp",
-    "returns_early",
-    "scales_by_the_largest",
-    "stays_away",
-    "sums_to_rank_0",
-    "takes_pairs_out",
-    "the_other_axes",
-    "throws_copies_away",
-    "views_as_a_row",
-    "zeroes_copies",
-]
-
 Gradients = Sequence[tuple[Any, tuple[str, ...]]]
+
+
 Weigh = Callable[[Rank, Mesh, tuple[str, ...]], float]
 
 
@@ -84,23 +53,30 @@ def counting(weigh: Weigh) -> Callable[..., Tensor]:
     return answer
 
 
-# -- who counts what ----------------------------------------------------------------------------------------------
-
 counts_copies = counting(lambda me, mesh, cut_by: 1.0)
+
+
 only_rank_0 = counting(lambda me, mesh, cut_by: float(me.rank == 0 or not copied(mesh, cut_by)))
+
+
 the_other_axes = counting(lambda me, mesh, cut_by: float(is_first(me, mesh, cut_by)))
+
+
 only_tp = counting(lambda me, mesh, cut_by: float("tp" in cut_by or is_first(me, mesh, ["tp"])))
+
+
 only_replicas = counting(lambda me, mesh, cut_by: float(is_first(me, mesh, ["dp_replicate"])))
+
+
 divides_by_parts = counting(lambda me, mesh, cut_by: 1 / mesh.size(*cut_by))
+
+
 throws_copies_away = counting(lambda me, mesh, cut_by: float(all(mesh.size(a) == 1 for a in copied(mesh, cut_by))))
 
 
 def divides_the_norm(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     """By the number of copies, before it is squared."""
     return counting(lambda me, mesh, cut_by: 1 / mesh.size(*copied(mesh, cut_by)) ** 2)(me, mesh, gradients)
-
-
-# -- what is made of the ranks' sums ------------------------------------------------------------------------------
 
 
 def local_norm(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
@@ -137,9 +113,6 @@ def not_waited_for(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     return square.sqrt()
 
 
-# -- calls that not all ranks make --------------------------------------------------------------------------------
-
-
 def returns_early(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     """On a rank without gradients."""
     there = [(gradient, cut_by) for gradient, cut_by in gradients if gradient is not None]
@@ -165,9 +138,6 @@ def one_call_a_gradient(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
         dist.all_reduce(square)
         total += square
     return total.sqrt()
-
-
-# -- None, no rows, columns, NaN, and no gradient -----------------------------------------------------------------
 
 
 def asks_none(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
@@ -216,9 +186,6 @@ def knows_no_cp(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
 def takes_pairs_out(me: Rank, mesh: Mesh, gradients: Any) -> Tensor:
     there = [gradients.pop() for _ in range(len(gradients))]
     return counting(right_weight)(me, mesh, there)
-
-
-# -- in what it is computed, and sent -----------------------------------------------------------------------------
 
 
 def in_their_own_dtype(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
@@ -271,3 +238,40 @@ def by_the_library(me: Rank, mesh: Mesh, gradients: Gradients) -> Tensor:
     model: Any = SimpleNamespace(me=me)
     with patch.object(clipping, "boxes_of", lambda _: boxes):
         return gradient_norm(model)
+
+
+EXERCISE = "09.norm"
+EXAMPLES: dict[str, Any] = {
+    "not-waited-for": not_waited_for,
+    "counts-copies": counts_copies,
+    "local-norm": local_norm,
+    "only-rank-0": only_rank_0,
+    "the-other-axes": the_other_axes,
+    "only-tp": only_tp,
+    "only-replicas": only_replicas,
+    "divides-by-parts": divides_by_parts,
+    "divides-the-norm": divides_the_norm,
+    "throws-copies-away": throws_copies_away,
+    "adds-norms": adds_norms,
+    "averages": averages,
+    "no-root": forgets_the_root,
+    "right-on-rank-0-alone": sums_to_rank_0,
+    "returns-early": returns_early,
+    "a-call-for-each": one_call_a_gradient,
+    "stays-away": stays_away,
+    "trips-over-none": asks_none,
+    "begins-with-nothing": begins_with_nothing,
+    "trips-over-no-rows": scales_by_the_largest,
+    "takes-rows-for-granted": views_as_a_row,
+    "hides-a-nan": hides_a_nan,
+    "knows-no-cp": knows_no_cp,
+    "in-their-own-dtype": in_their_own_dtype,
+    "adds-in-float32": adds_in_float32,
+    "in-another-form": in_float32,
+    "takes-pairs-out": takes_pairs_out,
+    "changes-the-gradients": zeroes_copies,
+    "sends-much": gathers_gradients,
+}
+
+
+FORBIDDEN = by_the_library

@@ -1,4 +1,4 @@
-"""Usual wrong answers to 07.sync, and the one that the course has ready-made."""
+"""07.sync: wrong answers, by the name of the mistake that each makes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-
-__all__ = [
-    "as_they_come",
-    "averages_weights",
-    "by_all_ranks",
-    "by_the_library",
-    "by_two",
-    "in_float64",
-    "never_waits",
-    "no_step",
-    "not_at_all",
-    "several_steps",
-    "sums",
-    "too_early",
-    "twice",
-    "with_everybody",
-]
 
 
 def _reduce_all(tensors: list[Tensor], group: Any, op: Any = dist.ReduceOp.AVG) -> None:
@@ -120,3 +103,24 @@ def several_steps(model: Any, group: Any, step: Callable[[], Any]) -> None:
     for _ in range(2):
         step()
         _reduce_all(_gradients(model), group)
+
+
+EXERCISE = "07.sync"
+EXAMPLES: dict[str, Any] = {
+    "no-step": no_step,
+    "several-steps": several_steps,
+    "nobody-waited": never_waits,
+    "for-each-micro-batch": as_they_come,
+    "both": twice,
+    "in-longer-numbers": in_float64,
+    "too-early": too_early,
+    "sums": sums,
+    "divided-by-all-ranks": by_all_ranks,
+    "divided-by-a-number": by_two,
+    "with-everybody": with_everybody,
+    "something-else": averages_weights,
+    "not-at-all": not_at_all,
+}
+
+
+FORBIDDEN = by_the_library
