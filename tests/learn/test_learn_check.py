@@ -557,3 +557,16 @@ def test_a_result_that_holds_an_input_is_the_callers():
 def test_a_mistake_that_nothing_tells_is_refused():
     with pytest.raises(ValueError, match="mistake 'vague': give recognise, or an example"):
         Mistake("vague", "Something is wrong.")
+
+
+def test_a_view_of_an_input_is_the_callers_and_what_is_kept_beside_it_is_told():
+    kept = []
+
+    def keeps_it(values):
+        kept.append(values)
+        return values[:1]
+
+    judge = by_cases([Case("two numbers", lambda: (torch.ones(2),), lambda values: values[:1])])
+    exercise = dataclasses.replace(SPLIT, mistakes=(), judge=judge)
+    assert judged(exercise, lambda values: values[:1]).passed
+    assert "still holds a tensor" in judged(exercise, keeps_it).message

@@ -50,9 +50,8 @@ class Traces:
         return _HOLDS if self._more(got) else ""
 
     def _more(self, got: Any) -> bool:
-        results = list(self._tensors_in((got,)))
-        in_result = [id(tensor) for tensor in results]
-        viewed = {id(tensor._base) for tensor in results}  # a view holds what it is a view of
+        in_result = [id(tensor) for tensor in self._tensors_in((got,))]  # a list of them would hold them, too
+        viewed = {id(tensor._base) for tensor in self._tensors_in((got,))}  # a view holds what it is a view of
         given = [id(tensor) for tensor in self._tensors]
         now = self._references()
         return any(
