@@ -21,7 +21,7 @@ _HOME_OF = {
     "calibrate": "course_lib.meter.calibration.calibration",
     "ask": "course_lib.learn",
     "reveal": "course_lib.learn",
-    "check": "course_lib.learn",
+    "check": "course_lib.mine.keeping",
     "hint": "course_lib.learn",
     "solution": "course_lib.learn",
     "quiz": "course_lib.learn",

@@ -28,12 +28,13 @@ FLOORS = (
     ("plot",),
     ("widgets", "capstone", "plan_command"),
     ("learn",),
+    ("mine",),
     ("authoring", "classroom", "export"),
 )
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 READS_ENVIRONMENT = {
     *("cluster", "base", "devices", "lab", "authoring", "cli", "learn", "environment", "claims", "nodes"),
-    *("take_along", "classroom", "rounding", "examples"),
+    *("take_along", "classroom", "rounding", "examples", "mine"),
 }
 pytestmark = pytest.mark.xdist_group("house")  # each file is read once, and not by every process
 MOST_LINES = 300

@@ -9,6 +9,7 @@ In the order to read:
 - ``source.py``: read a lesson's source: a list of cells, each of which knows the line where it begins
 - ``glossary.py``: the glossary: every word where a lesson first explains it, and what others call it
 - ``convert.py``: A source becomes two notebooks without a run
+- ``code_names.py``: which names a piece of code reads from around it, and which it binds
 """
 
 from __future__ import annotations

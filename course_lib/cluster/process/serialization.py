@@ -124,6 +124,8 @@ class _Pickler(cloudpickle.Pickler):
         self._storages: dict[int, _Storage] = {}
 
     def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, ModuleType) and type(value).__reduce__ is not object.__reduce__:
+            return value.__reduce__()  # of a class that says what stands for the module on a rank
         if isinstance(value, ModuleType) and (parent := _module_of(value)) is not None:
             return getattr, (parent, value.__name__.rpartition(".")[2])
         # Of a class of its own, such as torch.distributed.config. A function that reads `dist` and any name `config`

@@ -7,15 +7,14 @@ what it needs from above it, is executed by itself. Nothing else of the lesson r
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import linecache
-import symtable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from course_lib.base.paths import project_root
+from course_lib.lessons.code_names import bound_in, read_in
 from course_lib.lessons.info import source_files
 
 __all__ = [
@@ -86,7 +85,7 @@ def solution_of(name: str, source: Path | None = None) -> Solution:
     """The reference solution of ``name`` as code. Raises ``ValueError`` where the lesson marks none."""
     path = source or source_with(name)
     tree, answer = _needed_for(name, path)
-    bound = [one for one in tree.body if _bound_in(one) & _read_in(ast.parse(answer))]
+    bound = [one for one in tree.body if bound_in(one) & read_in(ast.parse(answer))]
     regions = [
         (first, last)
         for first, last in _solution_regions(_code_of(path))
@@ -131,7 +130,7 @@ def place_of(name: str, source: Path | None = None) -> SolutionPlace:
         if kind == "markdown":
             heads = [line.lstrip("# ").strip() for line in text.splitlines() if line.startswith("#")]
             heading = heads[-1] if heads else heading
-        elif "### BEGIN SOLUTION" in text and answer in _bound_in(ast.parse(text)):
+        elif "### BEGIN SOLUTION" in text and answer in bound_in(ast.parse(text)):
             return SolutionPlace(f"notebooks/solutions/{path.stem}.ipynb", heading, number)
     raise ValueError(f"{path.name} has no solution cell for {name}")
 
@@ -170,33 +169,11 @@ def _slice(tree: ast.Module, wanted: ast.AST) -> ast.Module:
     """The statements of ``tree`` that bind what ``wanted`` reads, and what those read in turn, in their
     order.
     """
-    needed = _read_in(wanted)
+    needed = read_in(wanted)
     kept: list[ast.stmt] = []
     for statement in reversed(tree.body):
-        bound = _bound_in(statement)
+        bound = bound_in(statement)
         if bound & needed:
             kept.append(statement)
-            needed |= _read_in(statement)
+            needed |= read_in(statement)
     return ast.Module(list(reversed(kept)), type_ignores=[])
-
-
-def _read_in(tree: ast.AST) -> set[str]:
-    """The names that code reads from around it: not those of its own functions and comprehensions."""
-    names: set[str] = set()
-    top = _names_of(tree)
-    todo = [top]
-    while todo:
-        table = todo.pop()
-        todo += table.get_children()
-        names |= {s.get_name() for s in table.get_symbols() if s.is_referenced() and (table is top or s.is_global())}
-    return names - set(vars(builtins))
-
-
-def _bound_in(tree: ast.AST) -> set[str]:
-    """The names that the top-level statements of ``tree`` bind."""
-    symbols = _names_of(tree).get_symbols()
-    return {symbol.get_name() for symbol in symbols if symbol.is_assigned() or symbol.is_imported()}
-
-
-def _names_of(tree: ast.AST) -> symtable.SymbolTable:
-    return symtable.symtable(ast.unparse(tree), "<lesson>", "exec")

@@ -1,0 +1,98 @@
+"""The course's own functions under the names and with the parameters of the learner's: they stand in for these.
+
+Each is an adapter of a few lines around what the course's library has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from torch import Tensor, nn
+
+from course_lib.cluster.base.rank import Rank
+
+__all__ = [
+    "average_gradients",
+    "clip",
+    "indices_of",
+    "join",
+    "my_share",
+    "order_of_stage",
+    "positions_of",
+    "ring_all_reduce",
+    "tree_broadcast",
+]
+
+
+def my_share(num_items: int, rank: int, world_size: int) -> range:
+    """The items of ``rank``: a block of neighbours out of 0 .. num_items - 1, the first ranks one more."""
+    from course_lib.parallel.collectives import split_sizes
+
+    sizes = split_sizes(num_items, world_size)
+    start = sum(sizes[:rank])
+    return range(start, start + sizes[rank])
+
+
+def ring_all_reduce(me: Rank, tensor: Tensor) -> Tensor:
+    """The sum over all ranks of ``tensor`` (N,), in place, around a ring. Returns the tensor."""
+    from course_lib.parallel.collectives import all_reduce
+
+    return all_reduce(me, tensor, algorithm="ring", out=tensor)
+
+
+def tree_broadcast(me: Rank, tensor: Tensor) -> Tensor:
+    """Rank 0's tensor, of any shape, on every rank, in place, along a tree. Returns the tensor."""
+    from course_lib.parallel.collectives import broadcast
+
+    return broadcast(me, tensor, out=tensor)
+
+
+def average_gradients(me: Rank, model: nn.Module) -> None:
+    """After backward: every gradient becomes its mean over all ranks, in place; no gradient counts as zeros."""
+    from course_lib.parallel.data import all_reduce_gradients
+
+    all_reduce_gradients(me, model)
+
+
+def indices_of(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:
+    """The indices that a rank reads in an epoch, as PyTorch's DistributedSampler gives them."""
+    from course_lib.parallel.data import DistributedSampler
+
+    return list(DistributedSampler(num_items, rank=rank, world_size=world_size, epoch=epoch, seed=seed))
+
+
+def clip(me: Rank, shards: Iterable[Tensor], max_norm: float) -> Tensor:
+    """Scale the gradients of ``shards``, in place, so that those of all ranks have norm ``max_norm`` at most.
+
+    Returns what the norm was, 0-d.
+    """
+    from course_lib.parallel.collectives.members import Members
+    from course_lib.parallel.sharded.clipping import clip_shards
+
+    return clip_shards(shards, max_norm, Members.of(me, None))
+
+
+def order_of_stage(stage: int, num_stages: int, num_micro_batches: int) -> list[str]:
+    """What a stage does under 1F1B, in order: ["F0", "B0", "F1", "B1"] for the last."""
+    from course_lib import schedules
+
+    row: Any = schedules.one_f_one_b(num_stages, num_micro_batches).actions[stage]
+    return [action.short for action in row if action is not None]
+
+
+def join(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """What queries find at the keys of two sides; each is (out, lse), of shapes (B, H, Q, K) and (B, H, Q)."""
+    from course_lib.parallel.context import RunningAttention
+
+    running = RunningAttention(first[0])  # has seen nothing yet
+    for found in (first, second):
+        running.add(slice(None), *found)
+    return running.out, running.lse
+
+
+def positions_of(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
+    """The positions of a rank in zigzag order, rising: an early run and a late one."""
+    from course_lib.layouts.sequence_cut import SequenceCut
+
+    return list(SequenceCut(num_tokens, num_ranks).positions(rank))

@@ -1,0 +1,89 @@
+"""``check`` as lessons call it: the verdict, and where it is a pass, the answer kept in the learner's own library."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from course_lib.learn import exercises
+from course_lib.learn.checks.checking import check as verdict_shown
+from course_lib.learn.checks.checking import judged
+from course_lib.learn.display.verdict import Verdict
+from course_lib.mine.files import put
+from course_lib.mine.ledger import kept_of, note_kept
+from course_lib.mine.place import is_off, mine_folder, shown_path
+from course_lib.mine.source.gather import gathered
+from course_lib.mine.source.load import made
+from course_lib.mine.source.package import CannotLoadError, Version, version_of
+from course_lib.mine.source.piece import AnswerSource, NotKeptError
+from course_lib.mine.table import LibraryEntry, entry_of_exercise
+
+__all__ = ["check", "keep"]
+
+
+def check(name: str, answer: Any = ...) -> Verdict:
+    """Try ``answer`` on the exercise of this name; show the verdict and return it. Never raises.
+
+    ``answer`` is what the exercise asks for: a function (without calling it), a class, or a value. It meets
+    copies of every input, has a time limit, and leaves random states as they were. A function that later lessons can
+    run on is kept when it passes, as source in a folder ``mine`` beside your lessons.
+    """
+    verdict = verdict_shown(name, answer)
+    if verdict.passed:
+        try:
+            said = keep(name, answer)
+        except Exception as error:  # whatever comes of a learner's folder, the verdict stands
+            said = f"Your answer could not be kept for later lessons ({type(error).__name__}: {error})."
+        if said:
+            print(said)
+    return verdict
+
+
+def keep(exercise: str, answer: Any) -> str:
+    """Keep an answer that has just passed; a sentence on what was done, or "" where there is nothing to say."""
+    entry = entry_of_exercise(exercise)
+    if entry is None or is_off():
+        return ""
+    try:
+        folder = mine_folder()
+        piece = gathered(answer)
+        copy = put(folder, entry, piece)
+        version = version_of(folder, entry.module, entry.name)
+        _need_the_same(entry, piece, version)
+    except NotKeptError as error:
+        return f"Your answer was not kept for later lessons: {error}"
+    except (CannotLoadError, ValueError) as error:
+        return f"Your answer was not kept for later lessons: {error}."
+    is_new = version.digest not in kept_of(exercise).passed
+    note_kept(exercise, version.digest)
+    return _said(entry, shown_path(folder / f"{entry.module}.py"), copy) if is_new or copy else ""
+
+
+def _need_the_same(entry: LibraryEntry, piece: AnswerSource, version: Version) -> None:
+    """Raise where what would run from the file is more than the answer that has passed.
+
+    A name that the answer reads and the notebook did not have may be bound in the file, by whoever wrote that. What
+    comes from other files of the package may have changed since the notebook imported it, so it is checked itself.
+    """
+    passed = {*(_lines(part.text) for part in piece.parts), (f"{entry.name} = {piece.answer}",)}
+    for one in version.needed[entry.module]:
+        if not isinstance(one.node, ast.Import | ast.ImportFrom) and _lines(one.text) not in passed:
+            names = " and ".join(f"`{name}`" for name in sorted(one.binds))
+            raise NotKeptError(
+                f"{entry.file} has something of its own under {names}, a name that your answer uses and the notebook "
+                "does not have. Define it in a cell, or rename it there, then run this check again."
+            )
+    if len(version.needed) > 1 and not judged(exercises.exercise(entry.exercise), made(version)).passed:
+        raise NotKeptError(
+            f"what it imports from mine/ stands there in another version, with which {entry.exercise} does not pass. "
+            "Restart the kernel, so that it is imported anew, and run this check again."
+        )
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(line.rstrip() for line in text.splitlines() if line.strip())
+
+
+def _said(entry: LibraryEntry, path: str, copy: str) -> str:
+    before = f" What it replaces there is mine/{copy}." if copy else ""
+    return f"Kept in {path}: from here on `mine.{entry.name}` is yours.{before}"
