@@ -4,6 +4,7 @@ In the order to read:
 
 - ``share/``: What a learner shares with the class: one file
 - ``board/``: The board of a class: what learners share, gathered, counted, drawn
+- ``kept/``: What learners have built and kept, as a list and as text
 - ``trial/``: A class on trial: how many fit on a machine, tried with kernels that work
 """
 
@@ -24,6 +25,10 @@ WORDS = {
     "board": (
         "course_lib.classroom.board.command",
         "a page for the projector: where the class is, and what it bets",
+    ),
+    "mine": (
+        "course_lib.classroom.kept.command",
+        "which functions of their own learners have kept, and their text",
     ),
     "share": (
         "course_lib.classroom.share.command",

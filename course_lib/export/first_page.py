@@ -11,12 +11,16 @@ from course_lib.learn.checks.progress_map import progress_map
 from course_lib.learn.display.units import quantity
 from course_lib.learn.records.store import Store
 from course_lib.learn.records.summary import summary
+from course_lib.mine.listing import listed
+from course_lib.mine.place import mine_folder
+from course_lib.mine.use import day_of
 
 __all__ = ["first_page"]
 
 _fill = templates(__file__)
 _PROGRESS = ("lesson", "time", "state", "exercises", "quiz", "predictions")
 _PREDICTED = ("question", "you predicted", "measured", "cost model", "right")
+_KEPT = ("function", "check", "file", "passed on", "the file now")
 _CHECKED = ("check", "state", "tries", "hints", "named mistakes met")
 
 
@@ -28,6 +32,7 @@ def first_page(kept: Store) -> str:
         FirstPageSection("Progress", _PROGRESS, [line.row() for line in found.lines], found.messages),
         FirstPageSection("Predictions", _PREDICTED, _predicted(events)),
         FirstPageSection("Checks", _CHECKED, _checked(events)),
+        *_own_library(),
     ]
     return _fill("first.html", sections=sections)
 
@@ -39,6 +44,21 @@ class FirstPageSection(NamedTuple):
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     messages: Sequence[str] = ()
+    texts: Sequence[tuple[str, str]] = ()  # sources, each under a title
+
+
+def _own_library() -> list[FirstPageSection]:
+    """What the learner has kept, as a table and as text; no section for who has kept nothing."""
+    try:
+        found = listed(mine_folder())
+    except (OSError, ValueError):
+        return []
+    rows = [
+        [f"mine.{one.entry.name}", one.entry.exercise, one.entry.file, day_of(one.when) or "–", one.state]
+        for one in found
+    ]
+    texts = [(f"mine.{one.entry.name}", one.source) for one in found if one.source]
+    return [FirstPageSection("Your own library", _KEPT, rows, texts=texts)] if found else []
 
 
 def _predicted(events: Iterable[Mapping[str, Any]]) -> list[list[str]]:

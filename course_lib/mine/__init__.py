@@ -16,6 +16,7 @@ In the order to read:
 - ``use.py``: whose function a name stands for now, and the line that says so
 - ``keeping.py``: ``check`` of the lessons, which keeps what passes
 - ``again.py``: the check on what stands in the file now
+- ``listing.py``: the package as a list, for `course export` and for an instructor; text alone
 """
 
 from __future__ import annotations

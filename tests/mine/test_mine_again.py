@@ -10,7 +10,7 @@ import pytest
 from own_library import zigzag_kept
 
 from course_lib import mine
-from course_lib.mine.again import check_again
+from course_lib.mine.again import check_again, kept_names, verdict_of
 
 
 def by_pytest(learner):
@@ -34,24 +34,27 @@ def test_pytest_runs_the_check_of_each_function_and_writes_nothing_down(anna, ca
     assert anna.progress.read_text() == before
 
 
-def test_pytest_tells_what_the_check_would(anna, capsys):
+def test_its_verdict_is_that_of_the_check(anna, capsys):
     zigzag_kept(capsys)
     anna.context.write_text(anna.context.read_text().replace("PARTS = 2", "PARTS = 1"))
-    done = by_pytest(anna)
-    assert done.returncode == 1
-    assert "10.zigzag: not yet" in done.stdout
+    assert kept_names(anna.folder / "test_mine.py") == ["positions_of"]
+    assert "10.zigzag: not yet" in str(verdict_of("positions_of", anna.folder / "test_mine.py"))
 
 
-def test_pytest_runs_nothing_of_a_package_that_is_somebody_elses(learners, capsys, tmp_path):
-    anna = learners("anna")
+def test_it_runs_nothing_of_a_package_that_is_somebody_elses(anna, capsys, tmp_path):
     zigzag_kept(capsys)
     text = anna.context.read_text().replace("PARTS = 2", f"PARTS = open({str(tmp_path / 'ran')!r}, 'w') and 2")
     anna.context.write_text(text)
     anna.progress.unlink()
-    done = by_pytest(anna)
-    assert done.returncode == 1
-    assert "may be somebody else's" in done.stdout
+    assert "may be somebody else's" in str(verdict_of("positions_of", anna.folder / "test_mine.py"))
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_package_that_cannot_be_read_fails_its_tests_in_a_sentence(anna, capsys):
+    zigzag_kept(capsys)
+    anna.context.write_text("def half(:")
+    assert "positions_of" in kept_names(anna.folder / "test_mine.py")
+    assert "syntax error on line 1" in str(verdict_of("positions_of", anna.folder / "test_mine.py"))
 
 
 def test_it_can_be_imported_without_the_course(anna, capsys):

@@ -1,8 +1,8 @@
 """``course class share FOLDER``: copy your own progress into a folder of the instructor's; nothing else ever does.
 
 What is copied: which checks you tried and passed, which named mistakes they told you of, what you predicted, which
-hints you took, and when. What is not: your code, your notebooks, claims of your own, and your name unless --name gives
-one. The instructor needs a folder in which you may write, for example
+hints you took, which answers are kept for later lessons, and when. What is not: your code, your notebooks, claims of
+your own, and your name unless --name gives one. The instructor needs a folder in which you may write, for example
     mkdir class-drop; chmod 1733 class-drop
 Everybody can then put a file there, nobody but its owner can list the folder, and nobody can change another's file.
 """

@@ -17,7 +17,7 @@ from course_lib.mine.source.statements import Statement, own_module, slice_of, s
 
 __all__ = ["CannotLoadError", "Version", "read_module", "version_of"]
 
-_MOST_BYTES = 1 << 20  # of one file: a thousand times what a lesson's answers have
+_MOST_BYTES = 1 << 18  # of one file: a hundred times what a lesson's answers have
 _MOST_FILES = 50
 
 
@@ -78,10 +78,12 @@ def version_of(folder: Path, module: str, name: str) -> Version:
 def _needed(folder: Path, module: str, names: set[str], whole: bool) -> tuple[Statement, ...]:
     try:
         every = statements_of(read_module(folder, module))
+        found = every if whole else slice_of(every, names)
     except SyntaxError as error:
         where = f" on line {error.lineno}" if error.lineno else ""
         raise CannotLoadError(f"mine/{module}.py has a syntax error{where} ({error.msg})") from None
-    found = every if whole else slice_of(every, names)
+    except (RecursionError, MemoryError):
+        raise CannotLoadError(f"mine/{module}.py is nested too deep to be read") from None
     for name in sorted(names):
         if not whole and not any(name in one.binds for one in found):
             raise CannotLoadError(f"mine/{module}.py has no {name}")
