@@ -6,7 +6,6 @@ from pathlib import Path
 
 from course_lib.base.paths import data_dir
 from course_lib.forms.show import show
-from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.learn.display.verdict import Verdict
 from course_lib.learn.records.store import Store, record, store
@@ -15,7 +14,7 @@ from course_lib.mine.place import is_off, mine_folder
 from course_lib.mine.source.load import made
 from course_lib.mine.source.package import CannotLoadError, read_module, version_of
 from course_lib.mine.source.statements import statements_of
-from course_lib.mine.table import ENTRIES, LibraryEntry, entry_of
+from course_lib.mine.table import ENTRIES, LibraryEntry, entry_of, exercise_of
 
 __all__ = ["check_again", "kept_names", "verdict_of"]
 
@@ -75,4 +74,4 @@ def _tried(entry: LibraryEntry, folder: Path, place: Store) -> tuple[Verdict, st
         return Verdict(entry.exercise, "blocked", gone), ""
     except CannotLoadError as error:
         return Verdict(entry.exercise, "blocked", f"{str(error)[:1].upper()}{str(error)[1:]}."), ""
-    return judged(exercises.exercise(entry.exercise), function), version.digest
+    return judged(exercise_of(entry), function), version.digest

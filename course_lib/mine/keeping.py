@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from course_lib.learn import exercises
-from course_lib.learn.checks.checking import check as verdict_shown
-from course_lib.learn.checks.checking import judged
+from course_lib.learn.checks.checking import check as plain_check
+from course_lib.learn.checks.checking import checked, judged
 from course_lib.learn.display.verdict import Verdict
 from course_lib.mine.files import put
 from course_lib.mine.ledger import kept_of, note_kept
@@ -16,7 +15,7 @@ from course_lib.mine.source.gather import gathered
 from course_lib.mine.source.load import made
 from course_lib.mine.source.package import CannotLoadError, Version, version_of
 from course_lib.mine.source.piece import AnswerSource, NotKeptError
-from course_lib.mine.table import LibraryEntry, entry_of_exercise
+from course_lib.mine.table import LibraryEntry, entry_of_exercise, exercise_of
 
 __all__ = ["check", "keep"]
 
@@ -28,10 +27,13 @@ def check(name: str, answer: Any = ...) -> Verdict:
     copies of every input, has a time limit, and leaves random states as they were. A function that later lessons can
     run on is kept when it passes, as source in a folder ``mine`` beside your lessons.
     """
-    verdict = verdict_shown(name, answer)
+    entry = entry_of_exercise(name)
+    if entry is None:
+        return plain_check(name, answer)
+    verdict = checked(exercise_of(entry), answer)
     if verdict.passed:
         try:
-            said = keep(name, answer)
+            said = keep(entry, answer)
         except Exception as error:  # whatever comes of a learner's folder, the verdict stands
             said = f"Your answer could not be kept for later lessons ({type(error).__name__}: {error})."
         if said:
@@ -39,10 +41,9 @@ def check(name: str, answer: Any = ...) -> Verdict:
     return verdict
 
 
-def keep(exercise: str, answer: Any) -> str:
+def keep(entry: LibraryEntry, answer: Any) -> str:
     """Keep an answer that has just passed; a sentence on what was done, or "" where there is nothing to say."""
-    entry = entry_of_exercise(exercise)
-    if entry is None or is_off():
+    if is_off():
         return ""
     try:
         folder = mine_folder()
@@ -54,8 +55,8 @@ def keep(exercise: str, answer: Any) -> str:
         return f"Your answer was not kept for later lessons: {error}"
     except (CannotLoadError, ValueError) as error:
         return f"Your answer was not kept for later lessons: {error}."
-    is_new = version.digest not in kept_of(exercise).passed
-    note_kept(exercise, version.digest)
+    is_new = version.digest not in kept_of(entry.exercise).passed
+    note_kept(entry.exercise, version.digest)
     return _said(entry, shown_path(folder / f"{entry.module}.py"), copy) if is_new or copy else ""
 
 
@@ -73,7 +74,7 @@ def _need_the_same(entry: LibraryEntry, piece: AnswerSource, version: Version) -
                 f"{entry.file} has something of its own under {names}, a name that your answer uses and the notebook "
                 "does not have. Define it in a cell, or rename it there, then run this check again."
             )
-    if len(version.needed) > 1 and not judged(exercises.exercise(entry.exercise), made(version)).passed:
+    if len(version.needed) > 1 and not judged(exercise_of(entry), made(version)).passed:
         raise NotKeptError(
             f"what it imports from mine/ stands there in another version, with which {entry.exercise} does not pass. "
             "Restart the kernel, so that it is imported anew, and run this check again."

@@ -5,10 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
-__all__ = ["ENTRIES", "LibraryEntry", "entry_of", "entry_of_exercise"]
+from course_lib.learn import exercises
+from course_lib.learn.catalogue.exercise import Exercise
+
+__all__ = ["ENTRIES", "LibraryEntry", "entry_of", "entry_of_exercise", "exercise_of"]
 
 _COURSES = "course_lib.mine.courses"
 
@@ -66,3 +70,12 @@ def entry_of(name: str) -> LibraryEntry:
 def entry_of_exercise(exercise: str) -> LibraryEntry | None:
     """The entry of an exercise; None where its answer is not kept."""
     return next((entry for entry in ENTRIES if entry.exercise == exercise), None)
+
+
+@cache  # one object: what is known of its mistakes is kept by it
+def exercise_of(entry: LibraryEntry) -> Exercise:
+    """The exercise, which does not take the course's stand-in for an answer, by whatever name it is called."""
+    exercise = exercises.exercise(entry.exercise)
+    example = exercise.forbidden_example if exercise.forbidden else entry.courses
+    forbidden = (*exercise.forbidden, f"{_COURSES}.{entry.name}")
+    return replace(exercise, forbidden=forbidden, forbidden_example=example)

@@ -211,6 +211,22 @@ def test_a_name_that_only_anothers_file_binds_does_not_slip_in(learners, capsys,
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from course_lib.mine.courses import positions_of",
+        "from course_lib import mine\npositions_of = mine.positions_of",
+        "from course_lib import mine\ndef positions_of(*given):\n    return mine.positions_of(*given)",
+        "from course_lib import mine\ndef positions_of(*given):\n    return getattr(mine, 'positions_' + 'of')(*given)",
+    ],
+)
+def test_the_courses_stand_in_is_no_answer(anna, capsys, text):
+    notebook = Notebook()
+    notebook.cell(text)
+    assert not check("10.zigzag", notebook["positions_of"]).passed
+    assert not anna.folder.exists()
+
+
 def test_the_record_holds_a_digest_and_no_code(anna, capsys):
     zigzag_kept(capsys)
     events = [json.loads(row) for row in anna.progress.read_text().splitlines()]

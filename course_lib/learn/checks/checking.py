@@ -37,7 +37,7 @@ from course_lib.learn.sandbox.sandbox import (
 )
 from course_lib.learn.sandbox.state_guard import GRADIENTS_OFF, LEFT, LEFT_BEHIND, RIGHT_BUT_OFF, put_back
 
-__all__ = ["check", "judged"]
+__all__ = ["check", "checked", "judged"]
 
 _RANKS = ("RankTimeout", "RankFailed")  # the message tells of ranks, not of a line
 _STUB = "There is a stub left to fill{}. Write your answer in the cell, run it, then run this check again."
@@ -74,9 +74,15 @@ def check(name: str, answer: Any = ...) -> Verdict:
         exercise = exercises.exercise(name)
     except Exception as error:
         verdict = Verdict(str(name), "blocked", str(error))
-    else:
-        verdict = judged(exercise, answer)
-        record("check", exercise.name, status=verdict.status, mistake=verdict.mistake)
+        show(verdict)
+        return verdict
+    return checked(exercise, answer)
+
+
+def checked(exercise: Exercise, answer: Any) -> Verdict:
+    """``check`` for who has the exercise itself: its verdict shown, recorded and returned."""
+    verdict = judged(exercise, answer)
+    record("check", exercise.name, status=verdict.status, mistake=verdict.mistake)
     show(verdict)
     return verdict
 
