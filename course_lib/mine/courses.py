@@ -16,7 +16,6 @@ __all__ = [
     "average_gradients",
     "clip",
     "indices_of",
-    "join",
     "my_share",
     "order_of_stage",
     "positions_of",
@@ -79,16 +78,6 @@ def order_of_stage(stage: int, num_stages: int, num_micro_batches: int) -> list[
 
     row: Any = schedules.one_f_one_b(num_stages, num_micro_batches).actions[stage]
     return [action.short for action in row if action is not None]
-
-
-def join(first: tuple[Tensor, Tensor], second: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """What queries find at the keys of two sides; each is (out, lse), of shapes (B, H, Q, K) and (B, H, Q)."""
-    from course_lib.parallel.context import RunningAttention
-
-    running = RunningAttention(first[0])  # has seen nothing yet
-    for found in (first, second):
-        running.add(slice(None), *found)
-    return running.out, running.lse
 
 
 def positions_of(rank: int, num_ranks: int, num_tokens: int) -> list[int]:

@@ -53,7 +53,6 @@ ENTRIES = (
     LibraryEntry("04.sampler", "indices_of", "data", "the indices that a rank reads in an epoch"),
     LibraryEntry("05.clip", "clip", "sharded", "gradients of shards scaled by one factor, that of the whole norm"),
     LibraryEntry("07.1f1b", "order_of_stage", "schedules", "what a stage does under 1F1B, as texts"),
-    LibraryEntry("10.join", "join", "context", "two sides of an attention, joined by their log-sum-exp"),
     LibraryEntry("10.zigzag", "positions_of", "context", "the positions of a rank, so that work is even"),
 )
 

@@ -30,7 +30,6 @@ def test_a_list_says_what_the_file_is_now(anna, capsys):
     anna.context.write_text("def half(:")
     assert states(anna) == {
         "positions_of": "mine/context.py has a syntax error on line 1 (invalid syntax)",
-        "join": "mine/context.py has a syntax error on line 1 (invalid syntax)",
     }
     anna.context.unlink()
     assert states(anna) == {"positions_of": "mine/context.py is gone"}
