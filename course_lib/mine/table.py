@@ -75,6 +75,4 @@ def entry_of_exercise(exercise: str) -> LibraryEntry | None:
 def exercise_of(entry: LibraryEntry) -> Exercise:
     """The exercise, which does not take the course's stand-in for an answer, by whatever name it is called."""
     exercise = exercises.exercise(entry.exercise)
-    example = exercise.forbidden_example if exercise.forbidden else entry.courses
-    forbidden = (*exercise.forbidden, f"{_COURSES}.{entry.name}")
-    return replace(exercise, forbidden=forbidden, forbidden_example=example)
+    return replace(exercise, forbidden=(*exercise.forbidden, f"{_COURSES}.{entry.name}"))
