@@ -311,7 +311,8 @@ print(
 #
 # The heart of it is a function that autograd calls when backward reaches the block. It is given the block, the
 # block's input, the gradient of the block's output, and the state that the random number generator was in. It
-# returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was.
+# returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was, but
+# for what any forward pass changes, such as the running means of a BatchNorm.
 
 
 # %%

@@ -94,7 +94,7 @@ reveal("02.returns", lines_s, ranks.run(lambda me: me.device.type)[0])
 # %% [markdown]
 # ## Clinic 1: everybody is polite
 #
-# *Symptom.* Each rank passes its tensor to the next rank. With one rank it works. With more, nothing moves.
+# *Symptom.* Each rank passes its tensor to the next rank. With two ranks or more, nothing moves.
 
 
 # %%
