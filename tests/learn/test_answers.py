@@ -10,7 +10,7 @@ from course_lib.learn.checks.checking import judged
 
 pytestmark = pytest.mark.xdist_group("exercises")  # one process: ranks and oracles are warm after the first
 
-FIRST = 3  # rows of a table that are handed in each time; the others with --long
+FIRST = 2  # rows of a table that are handed in each time; the others with --long
 
 ROWS = [
     pytest.param(
