@@ -67,11 +67,11 @@ def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
         else:  # and go on: the other ranks do
             gave = short(loss.detach() if isinstance(loss, Tensor) else loss)
         optimizer.step()
+    begun = never_waited_here()
+    added = _after_once_more(trained, parameters, layout)  # on every rank: each waits for the others
     if gave != A_NUMBER:
         return {GAVE: gave}
     first, *later = found
-    begun = never_waited_here()
-    added = _after_once_more(trained, parameters, layout)
     return {
         GAVE: A_NUMBER,
         FIRST: first,
