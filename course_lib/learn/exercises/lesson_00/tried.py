@@ -119,9 +119,8 @@ def value_of(got: Any) -> Any:
 
 
 def place_of(outcome: AnswerOutcome) -> tuple[int, int]:
-    """Rank and world size of the case "label, rank 1 of 4"."""
-    rank, _, world_size = outcome.case.rpartition(", rank ")[2].partition(" of ")
-    return int(rank), int(world_size)
+    """Rank and world size."""
+    return outcome.rank, outcome.num_ranks
 
 
 def alone(seen: Evidence) -> bool:

@@ -30,7 +30,6 @@ from answers.lesson_05.wrong.optimizer_values import (
     Sums,
     Whole,
     packed,
-    unpack,
 )
 from torch import Tensor, nn
 
@@ -74,22 +73,6 @@ class RankZeroDoesAll(Whole):
             super().step()
         for parameter in self.parameters:
             dist.broadcast(parameter.data, src=0)
-
-
-class WholeStates(Sharded):
-    """Sends as it should, and steps on everything."""
-
-    def start(self) -> None:
-        self.all = nn.Parameter(packed(self.parameters, self.me.world_size))
-        self.adamw = torch.optim.AdamW([self.all], lr=self.lr)
-
-    @torch.no_grad()
-    def step(self) -> None:
-        self.all.grad = torch.zeros_like(self.all)
-        self.part_of(self.all.grad).copy_(self.reduced(self.gradients()))
-        self.adamw.step()
-        self.all.copy_(self.gathered(self.part_of(self.all).clone()))
-        unpack(self.all, self.parameters)
 
 
 class KeepsTheGathered(Sharded):

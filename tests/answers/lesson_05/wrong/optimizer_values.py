@@ -99,13 +99,6 @@ class PilesUp(Sharded):
             unpack(self.gathered(self.own.detach()), self.parameters)
 
 
-class OtherPart(Sharded):
-    """The weights of this rank's part, and the gradients of the next one."""
-
-    def reduced(self, gradients: Tensor) -> Tensor:
-        return super().reduced(gradients.roll(-len(gradients) // self.me.world_size))
-
-
 class Adam(Sharded):
     def start(self) -> None:
         super().start()

@@ -63,10 +63,6 @@ def counts_up(me: Any, row: list[str], stage: Any) -> None:
     _together(me, counted, stage)
 
 
-def one_digit(me: Any, row: list[str], stage: Any) -> None:
-    _together(me, [action[:2] for action in row], stage)
-
-
 def even_and_odd(me: Any, row: list[str], stage: Any) -> None:
     """One message at a time: even ranks send what they made and then receive, odd ones the other way round."""
     going: list[Any] = []

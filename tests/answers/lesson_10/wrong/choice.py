@@ -18,10 +18,6 @@ def _as_it_was(x: Tensor, router: Tensor) -> Any:
     return _chosen_by(F.linear(x, router), x.dtype)
 
 
-def _rounded_before(x: Tensor, router: Tensor) -> Any:
-    return _chosen_by(F.linear(x, router).float(), x.dtype)
-
-
 def _wide_weights(x: Tensor, router: Tensor) -> Any:
     return _chosen_by(F.linear(x.float(), router.float()), torch.float32)
 

@@ -208,11 +208,6 @@ def returns_nothing(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, n
     right(me, tokens, chosen, weights, num_experts, run)
 
 
-def weighs_in_place(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
-    out = right(me, tokens, chosen, weights, num_experts, run)
-    return tokens.copy_(out)
-
-
 def by_the_library(me: Rank, tokens: Tensor, chosen: Tensor, weights: Tensor, num_experts: int, run: Run) -> Tensor:
     from course_lib.parallel.collectives.members import Members
     from course_lib.parallel.experts import Dispatch, Routing

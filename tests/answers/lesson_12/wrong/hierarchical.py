@@ -10,9 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.judging.report import only_wrong
-
-_only_between = only_wrong("between")
 
 
 def row_of(tensor: Tensor, n: int) -> Tensor:

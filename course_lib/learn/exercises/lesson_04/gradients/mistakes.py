@@ -35,7 +35,7 @@ def _compared(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, int, dict[str
     """Each outcome with values: itself, its world size, the gradients expected and those that came."""
     for outcome in evidence.outcomes:
         if outcome.error is None:
-            yield outcome, int(outcome.case.rpartition(" ")[2]), outcome.expected[VALUES], outcome.got[VALUES]
+            yield outcome, outcome.num_ranks, outcome.expected[VALUES], outcome.got[VALUES]
 
 
 def _factor(want: dict[str, Tensor], got: dict[str, Any]) -> float | None:

@@ -75,8 +75,7 @@ def factors(evidence: Evidence) -> list[tuple[int, float | None]]:
     found = []
     for outcome in evidence.outcomes:
         if outcome.error is None:
-            num_ranks = int(outcome.case.rpartition(" ")[2])
-            found.append((num_ranks, _factor(outcome.expected[GRADIENTS], outcome.got[GRADIENTS])))
+            found.append((outcome.num_ranks, _factor(outcome.expected[GRADIENTS], outcome.got[GRADIENTS])))
     return found
 
 

@@ -87,13 +87,9 @@ def right_weight(_: NormTry, here: dict[str, int], copied: Sequence[str]) -> flo
 
 def _tries(evidence: Evidence) -> Iterator[NormTry]:
     for outcome in evidence.outcomes:
-        if outcome.error is None and isinstance(outcome.got, dict):
-            kind, _, place = outcome.case.rpartition(", rank ")
-            rank, num_ranks = (int(word) for word in place.split(" of "))
-            kind = kind.partition("now with ")[2].partition(" and before with ")[0] or kind
-            if kind == NAN:
-                continue  # there every number is NaN, however it was counted
-            yield NormTry(kind, rank, num_ranks, outcome.got[NORM])
+        # With a NaN every number is NaN, however it was counted.
+        if outcome.error is None and isinstance(outcome.got, dict) and outcome.kind != NAN:
+            yield NormTry(outcome.kind, outcome.rank, outcome.num_ranks, outcome.got[NORM])
 
 
 def _is(have: Any, want: float) -> bool:
