@@ -44,6 +44,7 @@ def test_a_page_is_made_without_git_in_an_odd_folder(tmp_path: Path) -> None:
     assert (folder / "page.html").read_text(encoding="utf-8").startswith("<!doctype html>")
 
 
+@pytest.mark.long
 def test_an_environment_is_made_in_an_odd_folder(project: Path) -> None:
     there = project.with_name('o d\'d "q" %20s #é λ')
     project.rename(there)

@@ -63,6 +63,7 @@ def test_every_picture_has_its_file_and_is_shown_by_its_lesson():
     assert set(titles) >= gallery.MEASURED
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("title", CHEAP)
 def test_a_picture_of_each_lesson_comes_out_as_its_file(title: str, tmp_path: Path):
     drawn_by_these_versions()

@@ -131,6 +131,7 @@ def test_no_notebook_is_a_failure(project: Path, part: str, capsys: pytest.Captu
     assert "holds no notebook" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_outputs_are_compared_in_solutions_and_not_in_learners_copies(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -32,6 +32,7 @@ def stand_in(name: str):
     return module
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py")), ids=lambda path: path.stem)
 def test_the_stand_in_reads_a_lesson_as_jupytext_does(path):
     ours, theirs = (reader.read(path, fmt="py:percent").cells for reader in (stand_in("jupytext"), jupytext))

@@ -39,7 +39,7 @@ FOUR = CapstoneJob(
 )
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("text", ["pp=2 tp=2", "dp_shard=4", "pp=2 dp_replicate=2", "dp_replicate=2 tp=2"])
 def test_what_a_mesh_holds_and_sends_is_what_was_expected(clusters, text):
     mesh = Mesh.parse(text)
@@ -131,6 +131,7 @@ def stateless(me, task):
     return run
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("assemble", "said"),
     [

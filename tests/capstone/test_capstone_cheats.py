@@ -66,7 +66,7 @@ def run_of(name):
     return assemble
 
 
-@pytest.mark.first_cases(9)
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("name", TOLD)
 def test_a_cheat_is_told_by_name(clusters, name):
     result = attempt(JOB, run_of(name), clusters(2), num_timed=1, show=False)

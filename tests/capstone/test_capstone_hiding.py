@@ -23,7 +23,7 @@ def hidden_by(name):
     return assemble
 
 
-@pytest.mark.first_cases(5)
+@pytest.mark.first_cases(2)
 @pytest.mark.skipif(sys.platform != "linux", reason="what it counts is Linux's")
 @pytest.mark.parametrize("name", hiding.HIDING)
 def test_what_the_system_counts_is_told_by_name(clusters, name):

@@ -333,6 +333,7 @@ def test_shared_cluster_is_kept_and_remade_for_other_settings():
     shared_cluster(2).close()
 
 
+@pytest.mark.long
 def test_200_calls_leave_nothing_behind(cluster2):
     """Things are counted, and not bytes: what is resident falls and grows with what else the machine has to do."""
 

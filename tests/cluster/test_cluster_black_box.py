@@ -45,6 +45,7 @@ def left(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_every_rank_leaves_its_record_and_its_stack(left):
     assert sorted(path.name for path in left.iterdir()) == sorted(
         [*(f"rank_{rank}" for rank in range(3)), *(f"stack_{rank}.txt" for rank in range(3))]

@@ -47,6 +47,7 @@ def is_right(cluster) -> bool:
     return (list(run), run.text, run.leaks) == (expected(cluster.world_size), text, ())
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("name", KEPT)
 def test_what_can_be_put_back_is_and_the_ranks_stay(ranks, name):
     before = pids(ranks)

@@ -24,6 +24,7 @@ COUNT = int(os.environ.get("COURSE_INTERRUPTS", "15"))
 pytestmark = pytest.mark.limit_s(120.0 + 3 * COUNT)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [time.time_ns() % 1000 if COUNT > 15 else 7])
 def test_after_an_interrupt_at_any_moment_the_next_call_works(tmp_path, seed):
     done = subprocess.run(

@@ -90,6 +90,7 @@ def test_of_a_rank_that_died_it_ends_too_and_other_ranks_stay(ranks, start, tmp_
         assert list(other.run(lambda me: os.getpid())) == before
 
 
+@pytest.mark.first_cases(1)
 @WAYS
 def test_it_ends_where_the_notebook_is_killed(start):
     body = f"""

@@ -188,6 +188,7 @@ def exponential_gaps(mean_s: float, num_runs: int) -> Iterator[np.ndarray]:
         yield draw.exponential(mean_s, num_runs)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("name", JOBS)
 def test_simulated_shares_are_those_of_the_formula(name):
     """Each within four and a half of its own standard errors; runs so long that their ends do not count."""

@@ -205,6 +205,7 @@ def test_the_flops_of_a_resnet_are_those_that_run(case):
     assert flops(layers).total == counter.get_total_flops() > 0
 
 
+@pytest.mark.long
 def test_resnet_152_layers_of_the_paper():
     """The paper's table 1 gives 11.3e9 multiply-adds for 152 layers with the stride in the first 1x1
     convolution;

@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_damage_is_found_and_the_way_on_is_told(clusters, stopped_fsdp_run, tmp_path):
     path = tmp_path / "run" / "step-00000003"
 

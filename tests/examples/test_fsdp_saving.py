@@ -29,6 +29,7 @@ pytestmark = [
 # -- going on -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_same_number_of_ranks_goes_on_bit_for_bit(clusters, stopped_fsdp_run, tmp_path):
     folder, had, uninterrupted = stopped_fsdp_run
     shutil.copytree(folder, tmp_path / "run")
@@ -44,6 +45,7 @@ def test_the_same_number_of_ranks_goes_on_bit_for_bit(clusters, stopped_fsdp_run
     assert [note["step"] for note in notes] == [2, 3, 6]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("world_size", [1, 4])
 def test_another_number_of_ranks_loads_the_same_bits_and_goes_on_to_1e_5(
     clusters, stopped_fsdp_run, tmp_path, world_size

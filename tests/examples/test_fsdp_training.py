@@ -81,6 +81,7 @@ def assert_same(weights: dict[str, Tensor], expected: dict[str, Tensor], atol: f
 # -- equal to one process -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("more", ["", "--clip-norm 0.05", "--accumulate 2 --recompute --clip-norm 0.05 --seed 3"])
 def test_three_steps_on_two_ranks_equal_one_process(cluster2, words, more):
     expected = one_process(f"{words} {more}", 3)

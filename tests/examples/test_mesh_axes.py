@@ -92,6 +92,7 @@ def test_meshes_that_cannot_be(words, num_ranks, sentences):
     assert sentences in str(refused.value)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("num_ranks", range(1, 17))
 def test_the_mesh_that_is_offered_is_accepted(num_ranks):
     refusals = 0

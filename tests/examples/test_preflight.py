@@ -386,6 +386,7 @@ def test_torchrun_hears_of_it_only_if_asked():
     assert exit_code(Report((Finding("links", OK, ""),)), is_strict=True, under_torchrun=True) == 0
 
 
+@pytest.mark.long
 def test_it_stands_alone(tmp_path):
     """One process, from a copy beside which there is no course; a variable that was left is odd."""
     taken_home("preflight", tmp_path)

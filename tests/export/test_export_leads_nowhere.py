@@ -176,6 +176,7 @@ def test_the_style_sheets_of_the_page_fetch_nothing():
     assert "@import" not in head
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("html", [text.format(at="http://127.0.0.1:9") for text in HOSTILE])
 def test_what_one_output_leaves_open_ends_with_it(html):
     shown = page(new_code_cell("1", outputs=[output(text__html=html)]), new_markdown_cell("The *next* cell."))

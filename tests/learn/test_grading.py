@@ -36,6 +36,7 @@ def test_a_right_answer_costs_no_error():
         need_passed("00.share")  # a verdict counts once
 
 
+@pytest.mark.long
 def test_what_the_notebook_made_of_the_course_counts_for_nothing(monkeypatch, capfd):
     monkeypatch.setattr(checking, "judged", lambda exercise, answer: verdict.Verdict(exercise.name, "passed", "mine"))
     monkeypatch.setattr(checking, "check", lambda name, answer: True)

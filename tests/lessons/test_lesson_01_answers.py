@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 
+pytestmark = pytest.mark.long
+
 
 def verdict(name, answer):
     return judged(exercises.exercise(name), answer)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 HELD = []  # what a careless answer keeps for good
 

@@ -12,7 +12,7 @@ from torch import nn
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

@@ -13,7 +13,7 @@ from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.parallel import data
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

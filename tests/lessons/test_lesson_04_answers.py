@@ -16,7 +16,7 @@ from answers.lesson_04.right.gradients import one_flat_message
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

@@ -14,7 +14,7 @@ from course_lib.cluster import exchange, recv, send
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

@@ -14,7 +14,7 @@ from course_lib import schedules
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 DESIGN = """
 F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5 I3 W3 I4 W4 I5 W5

@@ -16,7 +16,7 @@ from course_lib.learn.checks.checking import judged
 from course_lib.learn.checks.reference import source_with
 from course_lib.parallel import pipeline
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

@@ -132,6 +132,7 @@ def counting_up(me, row, stage):
     together(me, [f"{a[0]}{next(forwards if a[0] == 'F' else backwards)}" for a in row], stage)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("answer", [by_one_digit, counting_up])
 def test_a_row_with_other_micro_batches_is_turned_away_and_told_so(answer):
     seen = verdict(answer)

@@ -11,7 +11,7 @@ from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.parallel.tensor import Shard, all_gather_split, all_reduce_identity, identity_all_reduce
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

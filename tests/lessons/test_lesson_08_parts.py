@@ -20,7 +20,7 @@ from course_lib.parallel.tensor import (
     reduce_scatter_all_gather,
 )
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def told(name, answer):

@@ -16,7 +16,7 @@ from course_lib.learn.exercises.lesson_08.loss.wrong_answers import split_loss
 from course_lib.learn.exercises.lesson_08.mlp.wrong_answers import split_mlp
 from course_lib.parallel.tensor import all_reduce_identity, identity_all_reduce
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 ROOM = r"step\.py|gates\.py|gates_cases\.py|loss_cases\.py|mlp_cases\.py|split_mlp\.py|judging\.py"
 

@@ -13,6 +13,7 @@ from course_lib.learn.exercises.lesson_11.cheapest import CASES, CHEAPEST, cheap
 from course_lib.learn.exercises.lesson_11.cheapest.wrong_answers import MISTAKES
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_each_mistake_gets_its_own_message(mistake):
     verdict = judged(CHEAPEST, mistake.example)

@@ -190,6 +190,7 @@ TOLD = {
 }
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("answer", TIRED, ids=lambda answer: answer.__name__)
 def test_a_wrong_answer_is_refused_and_told_nothing_untrue(answer):
     verdict = judged(EXPOSED, answer)

@@ -16,6 +16,7 @@ from course_lib.learn.exercises.lesson_12.interval import CASES, INTERVAL, best_
 from course_lib.learn.exercises.lesson_12.interval.wrong_answers import MISTAKES
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_each_mistake_gets_its_own_message(mistake):
     verdict = judged(INTERVAL, mistake.example)

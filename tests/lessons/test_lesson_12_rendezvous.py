@@ -12,6 +12,7 @@ from course_lib.learn.exercises.lesson_12.rendezvous.wrong_answers import MISTAK
 from course_lib.learn.sick.meetings import fates
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_each_mistake_gets_its_own_message(mistake):
     verdict = judged(RENDEZVOUS, mistake.example)

@@ -16,6 +16,7 @@ from course_lib.learn.exercises.lesson_13.own.worlds import OPEN, WORLDS, Clock
 pytestmark = pytest.mark.xdist_group("exercises")
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_each_mistake_gets_its_own_message(mistake):
     verdict = judged(OWN, kept_answers.examples("13.own")[mistake.name])

@@ -200,6 +200,7 @@ def test_the_courses_own_is_not_an_answer(runs):
     assert judged(ONE, 3).status == "not yet"
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda one: one.name)
 def test_each_slip_has_losses_of_its_own(exercise):
     """So that no mistake is taken for another: in the jobs of the page, after some steps."""

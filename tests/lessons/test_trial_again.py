@@ -18,7 +18,7 @@ from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
 from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same, summed
 from course_lib.learn.exercises.lesson_08.loss.wrong_answers import split_loss
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def told(seen):

@@ -16,6 +16,8 @@ from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 from course_lib.parallel.model import split_evenly
 
+pytestmark = pytest.mark.long
+
 
 def stripped(saved):
     return {name.removeprefix("module."): tensor for name, tensor in saved.items()}

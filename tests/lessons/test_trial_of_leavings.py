@@ -10,7 +10,7 @@ from course_lib.authoring.bench.judging import kept_answers
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def right_of(name):

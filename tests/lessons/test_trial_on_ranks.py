@@ -19,7 +19,7 @@ from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same,
 from course_lib.learn.exercises.lesson_08.mlp.wrong_answers import split_mlp
 from course_lib.parallel.tensor import all_gather_split, all_reduce_identity
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

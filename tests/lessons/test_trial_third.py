@@ -13,7 +13,7 @@ from course_lib.learn.checks.checking import judged
 from course_lib.learn.exercises.lesson_04.gradients.wrong_answers import filled, learning
 from course_lib.learn.exercises.lesson_08.gates.wrong_answers import gate, same
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

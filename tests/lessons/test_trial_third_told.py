@@ -21,7 +21,7 @@ from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
 from course_lib.learn.exercises.lesson_08.gates.wrong_answers import summed
 from course_lib.learn.judging.failure import shortened
 
-pytestmark = pytest.mark.xdist_group("exercises")
+pytestmark = [pytest.mark.xdist_group("exercises"), pytest.mark.long]
 
 
 def verdict(name, answer):

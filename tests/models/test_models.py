@@ -329,6 +329,7 @@ def train_on_digits(model: nn.Module, num_steps: int, lr: float) -> float:
         return accuracy(model(test.tensors[0]), test.tensors[1])
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("batch_norm", [True, False])
 def test_small_cnn_learns_the_digits(batch_norm: bool) -> None:
     torch.manual_seed(0)

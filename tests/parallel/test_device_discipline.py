@@ -59,7 +59,7 @@ def as_on_nccl(me, function, *args):
     return function(dataclasses.replace(me, backend="nccl"), *args)
 
 
-@pytest.mark.first_cases(16)
+@pytest.mark.first_cases(5)
 @needs_far
 @named
 def test_values_on_another_device_are_those_of_the_cpu(clusters, name):
@@ -69,6 +69,7 @@ def test_values_on_another_device_are_those_of_the_cpu(clusters, name):
         assert numbers_in(there) == pytest.approx(numbers_in(here), rel=1e-9, abs=1e-12)
 
 
+@pytest.mark.first_cases(3)
 @needs_far
 @named
 def test_the_host_waits_for_the_device_nowhere_but_where_it_must(clusters, name):
@@ -78,6 +79,7 @@ def test_the_host_waits_for_the_device_nowhere_but_where_it_must(clusters, name)
         assert not surprising
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("world_size", [2, 3])
 @named
 def test_nccl_would_take_every_strategy(clusters, name, world_size):

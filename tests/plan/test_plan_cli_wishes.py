@@ -133,6 +133,7 @@ def test_a_machine_is_known_as_people_type_it(name: str, capsys) -> None:
     assert "8 GPUs of 8x H100" in page(capsys, *ONE, "--machine", name)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["nvl72", "GB200 NVL72", "gb200"])
 def test_so_is_a_rack(name: str, capsys) -> None:
     out = page(capsys, "--layout", "tp=8 mb=1 pp=1", "--batch", "72", "--machine", name)

@@ -74,7 +74,7 @@ def labels_in_view(axis: Any) -> list[Any]:
     return [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_same_data_gives_the_same_bytes_and_a_picture_of_the_right_size(name: str) -> None:
     picture = PICTURES[name]()

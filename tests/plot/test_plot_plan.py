@@ -86,6 +86,7 @@ def test_the_words_name_the_layouts_and_their_largest_parts() -> None:
     assert str(found.options[2].layout) + ":" not in picture.alt
 
 
+@pytest.mark.long
 def test_equal_listings_give_equal_files() -> None:
     assert plan_picture(listing()).png() == plan_picture(listing()).png()
     svg = plan_picture(listing()).svg()

@@ -78,6 +78,7 @@ def test_zb_v_of_few_micro_batches_takes_no_more_steps_than_pytorchs(p):
     assert (steps(get_schedule("zb_v", 4, 4)), 1 - 24 / 27) == (27, pytest.approx(0.111, abs=5e-4))
 
 
+@pytest.mark.first_cases(20)
 @pytest.mark.parametrize(("kind", "p", "m", "v"), GRID)
 def test_pytorch_reads_validates_and_lowers_our_csv(kind, p, m, v, tmp_path):
     ours = get_schedule(kind, p, m, num_virtual_stages=v).aligned()  # idle cells and all
@@ -94,6 +95,7 @@ def test_pytorch_reads_validates_and_lowers_our_csv(kind, p, m, v, tmp_path):
     assert from_csv(path.read_text(), name=ours.name) == without_idle(ours)
 
 
+@pytest.mark.first_cases(20)
 @pytest.mark.parametrize(("kind", "p", "m", "v"), GRID)
 def test_text_and_csv_parse_back(kind, p, m, v):
     plain = get_schedule(kind, p, m, num_virtual_stages=v)

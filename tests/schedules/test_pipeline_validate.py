@@ -43,7 +43,7 @@ def test_what_is_made_can_run(kind):
         assert runs(schedule)
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_broken_schedules_are_told_from_those_that_still_run(kind):
     rng, reasons, still = random.Random(f"broken {kind}"), set(), 0
@@ -171,6 +171,7 @@ def test_the_limit_of_memory():
             validate(schedule, max_in_flight=limit)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
     for _, p, m, v in [point for point in GRID if point[0] == kind]:

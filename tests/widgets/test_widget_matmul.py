@@ -127,6 +127,7 @@ def test_a_wrong_product_is_told(running, monkeypatch):
     assert "Y, dX or dA is wrong" in running.words.value
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_each_of_the_three_products_is_looked_at(running, wrong):
     for choice in (("cut by columns", "cut by rows", "cut by rows", 2), ("whole", TILES, "whole", 4)):

@@ -57,7 +57,7 @@ def wrong_all_reduces(me: Rank, algorithm: str) -> list:
     return wrong
 
 
-@pytest.mark.first_cases(4)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("algorithm", ALL_REDUCE_ALGORITHMS)
 @pytest.mark.parametrize("world_size", [2, 3, 4, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 6))])
 def test_all_reduce_gives_the_same_whole_numbers_by_every_algorithm(clusters, world_size, algorithm):
@@ -176,6 +176,7 @@ def long_parts_in_small_segments(me: Rank) -> bool:
     return same(torch.arange(10_007) * factor, whole) and same(torch.arange(5 * 2**20) * factor, large)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("world_size", [2, 3])
 def test_long_parts_travel_in_segments(clusters, world_size):
     assert all(clusters(world_size).call(long_parts_in_small_segments))
@@ -276,6 +277,7 @@ THEORY = {  # bytes and messages that rank r of n sends; S is SIZE_BYTES
 }
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("name", THEORY)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 6])
 def test_bytes_and_messages_are_those_of_theory(clusters, world_size, name):
@@ -394,6 +396,7 @@ def test_each_backward_is_the_one_that_the_docstring_names(clusters, world_size)
 # -- bad input ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("call", "message"),
     [

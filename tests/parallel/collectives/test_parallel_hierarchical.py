@@ -52,6 +52,7 @@ def wrong_beside_torch(me: Rank, ranks_per_node: int) -> list:
     return wrong
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(("world_size", "ranks_per_node"), LAYOUTS)
 def test_sums_are_those_of_torch_on_any_nodes_and_sizes(clusters, world_size, ranks_per_node):
     found = clusters(world_size).call(wrong_beside_torch, (ranks_per_node,))
@@ -83,6 +84,7 @@ def call_one(me: Rank, num_elements: int, ranks_per_node: int) -> None:
     hierarchical_all_reduce(me, torch.arange(num_elements), ranks_per_node)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(("world_size", "ranks_per_node"), LAYOUTS)
 def test_every_rank_sends_the_bytes_of_the_cost_model(clusters, world_size, ranks_per_node):
     for num_elements in (0, 1, 5, 31, 240):

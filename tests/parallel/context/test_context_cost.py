@@ -231,6 +231,7 @@ def _travelling_once(me: Rank, cut: SequenceCut) -> list[int]:
     return peaks
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("num_ranks", [1, 2, 4])
 def test_few_blocks_travel_at_a_time(clusters, num_ranks):
     own_size = 6

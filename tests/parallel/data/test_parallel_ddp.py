@@ -125,7 +125,7 @@ def distances(me, name: str, optimizer_name: str) -> dict[str, float]:
     return result
 
 
-@pytest.mark.first_cases(10)
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("optimizer_name", ["sgd", "adamw"])
 @pytest.mark.parametrize("name", ["cnn", "transformer", "patchwork"])
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])

@@ -53,7 +53,7 @@ def cut_and_trained(me, kind, optimizer_name, by_hand):
     return losses, gradients_of(model.part), dict(model.part.state_dict())
 
 
-@pytest.mark.first_cases(16)
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("by_hand", [True, False], ids=["by hand", "by autograd"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])

@@ -70,7 +70,7 @@ def side_by_side(me, kind, num_steps):
     }
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("kind", ["gpipe", "1f1b", "zb_h1", "interleaved"])
 def test_two_pipelines_that_average_gradients_learn_as_one_process_does(cluster4, kind):
     layers, (x, y) = model(), data()

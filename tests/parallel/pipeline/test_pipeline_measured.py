@@ -134,6 +134,7 @@ def test_a_paced_stage_is_a_small_exact_model(cluster2):
 # -- course bench pipeline ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_benchmark_pairs_steps_of_torch_and_of_the_course(cluster2):
     for comparison in cluster2.run(pipeline_module.paired_steps, "interleaved", 1, steps_in_a_turn=1):
         assert (comparison.first.name, comparison.second.name) == ("torch", "the course")

@@ -59,6 +59,7 @@ def seen(me, kind, num_micro_batches):
     }
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("kind", SCHEDULES)
 @pytest.mark.parametrize("num_ranks", [2, 4])
 def test_as_many_activations_are_kept_as_the_schedule_says(cluster2, cluster4, kind, num_ranks):

@@ -49,6 +49,7 @@ def steps(me, schedules, num_samples):
     return found
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("num_ranks", [1, 2, 3])
 def test_gradients_are_those_of_one_process(clusters, num_ranks):
     """Enough micro-batches, fewer than the schedule asks for, ragged ones; and both actions on one stage."""

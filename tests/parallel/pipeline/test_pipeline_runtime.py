@@ -106,7 +106,7 @@ def all_cases(me, kind, optimizer):
 ON_RANKS = {"zb_h2": [3], "zb_1p": [2], "zb_2p": [3], "dualpipe_v": [2, 4]}
 
 
-@pytest.mark.first_cases(9)
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("kind", "num_ranks"), [(kind, n) for kind in SCHEDULES for n in ON_RANKS.get(kind, [1, 2, 3, 4])]
 )
@@ -139,6 +139,7 @@ def text(me, kind, model_kind):
     return losses, {name.partition(".")[2]: g for name, g in gradients.items()}, state
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("model_kind", ["text", "tied text"])
 @pytest.mark.parametrize("kind", ["gpipe", "1f1b", "zb_h1", "interleaved", "zb_v"])
 def test_a_transformer_reads_tokens_and_may_share_its_embedding_between_the_ends(cluster2, cluster4, kind, model_kind):
@@ -249,6 +250,7 @@ def gradients_by_schedule(me, schedules):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.limit_s(120)
 @pytest.mark.parametrize("num_ranks", [2, 3, 4])
 def test_whatever_the_validator_accepts_runs_to_its_end_with_the_same_gradients(clusters, num_ranks):

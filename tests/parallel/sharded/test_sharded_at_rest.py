@@ -54,6 +54,7 @@ def uses_of_a_part(me):
     return told, right
 
 
+@pytest.mark.long
 def test_a_part_of_a_unit_used_alone_is_refused_by_name(clusters):
     for told, unit_is_right in clusters(2).call(uses_of_a_part, show=False):
         assert told.pop("whole") == 5

@@ -54,6 +54,7 @@ def shapes_of(model: nn.Module, *, trained: bool = False) -> list[tuple[int, ...
     return [tuple(p.shape) for p in model.parameters() if p.requires_grad or not trained]
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("num_ranks", [2, 3, 4])
 @pytest.mark.parametrize("reshard", [True, False])
 def test_stage_3_sends_three_times_or_twice_its_share(clusters, num_ranks, reshard):

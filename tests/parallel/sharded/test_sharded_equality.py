@@ -49,7 +49,7 @@ def test_it_equals_one_device(clusters, make, options, num_ranks):
     assert_equal(run, expected(make, num_ranks, **options))
 
 
-@pytest.mark.first_cases(4)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "wrapping", [{"prefetch": 0}, {"prefetch": 3}, {"reshard_after_forward": False}, {"units": ()}], ids=str
 )
@@ -59,6 +59,7 @@ def test_however_it_is_wrapped(clusters, make, wrapping):
     assert_equal(run, expected(make, 3))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("recompute", ["inside", "outside"])
 @pytest.mark.parametrize("prefetch", [0, 2])
 def test_with_recomputation(clusters, recompute, prefetch):
@@ -120,6 +121,7 @@ def shards(me, make, options):
     return {name.removeprefix("module."): p.detach() for name, p in model.named_parameters()}
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("num_ranks", [2, 3])
 def test_each_rank_keeps_what_fully_shard_keeps(clusters, num_ranks):
     theirs = clusters(num_ranks).call(by_fully_shard, (transformer, {}), show=False)

@@ -34,7 +34,7 @@ def assert_equal(run, one) -> None:
             torch.testing.assert_close(result["state"][name], tensor, rtol=1e-10, atol=1e-12, msg=name)
 
 
-@pytest.mark.first_cases(6)
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("stage", [1, 2])
 @pytest.mark.parametrize("make", [odd, transformer])
@@ -43,6 +43,7 @@ def test_it_equals_one_device(clusters, make, stage, num_ranks):
     assert_equal(run, expected(make, num_ranks))
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("stage", [1, 2])
 @pytest.mark.parametrize(
     "optimizer",

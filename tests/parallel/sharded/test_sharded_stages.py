@@ -25,7 +25,7 @@ MORE_STEPS = [
 ] + [ShardedChoice(3, 4, 2, prefetch=2), ShardedChoice(3, 4, 2, 1, reshard_after_forward=False)]
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "choice", [*STEPS, *(pytest.param(one, marks=pytest.mark.long) for one in MORE_STEPS)], ids=str
 )

@@ -202,6 +202,7 @@ def use(me: Rank | None, way, stage: int):
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("stage", [1, 2])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_weights_are_those_of_the_plain_optimizer(clusters, way, stage):

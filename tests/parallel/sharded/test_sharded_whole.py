@@ -231,6 +231,7 @@ def muon_alone(num_ranks, num_steps):
     return model
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*Muon.*")
 @pytest.mark.parametrize("num_ranks", [2, 3])
 def test_muon_on_whole_matrices_is_that_of_one_device_and_on_rows_it_is_not(clusters, num_ranks):
