@@ -86,7 +86,7 @@ class AnswerOutcome:
     """One thing that was looked at: what was expected, what came, and the difference in words (empty: none).
 
     Of an answer on ranks, ``kind`` is the label of the case as the exercise writes it, and ``case`` says beside it on
-    which ``rank`` of ``num_ranks`` it was.
+    which ``rank`` of ``num_ranks`` it was. ``unwaited``: the rank began a call and nobody waited for it.
     """
 
     case: str
@@ -97,6 +97,7 @@ class AnswerOutcome:
     kind: str = ""
     rank: int = -1
     num_ranks: int = 0
+    unwaited: bool = False
 
     @property
     def right(self) -> bool:

@@ -24,7 +24,7 @@ from course_lib.learn.judging.failure import NotAnAnswer, NotAttempted, describe
 from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.rank_failure_messages import of_ranks
-from course_lib.learn.judging.rank_runner import Looks, left_behind, on_rank
+from course_lib.learn.judging.rank_runner import Looks, SeenOnRank, left_behind, on_rank
 from course_lib.learn.sandbox.call_watcher import watch
 from course_lib.learn.sandbox.output_filter import text_of_ranks
 from course_lib.learn.sandbox.sandbox import TimeIsUp
@@ -39,7 +39,6 @@ __all__ = ["AGAIN", "RankJudge", "by_cases", "by_ranks", "by_trial", "by_value"]
 
 _CLOSE = close_to(1e-9, 1e-12)
 AGAIN = "a second call in the same process, "  # how the case of one is called
-_NEVER_WAITED = "never waited for it"  # of the look at what a call has begun
 _ENOUGH = 2  # world sizes to see what is wrong; one alone may hide of which kind it is
 
 
@@ -257,20 +256,20 @@ class RankJudge:
             print(text_of_ranks(run.text), end="")
         outcomes = []
         left = left_behind(run.leaks)
-        for breach in nccl_breaches([call for *_, calls in run for call in calls]):
+        for breach in nccl_breaches([call for seen in run for call in seen.calls]):
             breaches.setdefault(breach.rule, str(breach))
-        for rank, (got, seen, note, _) in zip(ranks, run, strict=True):
-            called.update(seen)
+        for rank, seen in zip(ranks, run, strict=True):
+            called.update(seen.forbidden)
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
-            found = _whole(self.compare(right, got), note) or left
-            outcomes.append(AnswerOutcome(label, right, got, None, found, kind, rank, world_size))
+            found = _with_note(self.compare(right, seen.value), seen) or left
+            outcomes.append(AnswerOutcome(label, right, seen.value, None, found, kind, rank, world_size, seen.unwaited))
         return outcomes, left
 
 
-def _whole(found: str, note: str) -> str:
+def _with_note(found: str, seen: SeenOnRank) -> str:
     """What differs, and what was begun and never waited for, which is where it may come from."""
-    return f"{found}; and {note}" if found and _NEVER_WAITED in note else found or note
+    return f"{found}; and {seen.note}" if found and seen.unwaited else found or seen.note
 
 
 def _args_of(case: Case, world_size: int) -> list[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ from course_lib.learn.sandbox.call_watcher import watch
 from course_lib.learn.sandbox.output_filter import own_warnings
 from course_lib.learn.sandbox.state_guard import LEFT_BEHIND, gradients_left_off
 
-__all__ = ["Looks", "left_behind", "on_rank"]
+__all__ = ["Looks", "SeenOnRank", "left_behind", "on_rank"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,17 @@ class Looks:
     changes: bool = False  # the answer may change its arguments
     records: bool = False  # its calls: not in a trial, which may look at what is kept, since a recorder keeps
     makes_groups: bool = False  # the trial makes process groups itself, and leaves them
+
+
+@dataclass(frozen=True)
+class SeenOnRank:
+    """What a call gave on a rank, and what was seen beside it."""
+
+    value: Any
+    forbidden: tuple[str, ...]  # those that it called
+    note: str  # what is wrong about how it came, in words; "" for nothing
+    unwaited: bool  # the note is of a call that was begun and never waited for
+    calls: tuple[Any, ...] = ()  # those of communication, where they are recorded
 
 
 def left_behind(lines: Sequence[str]) -> str:
@@ -39,8 +50,8 @@ def on_rank(
     before: list[tuple[Any, ...]] | None,
     forbidden: Sequence[str],
     looks: Looks,
-) -> tuple[Any, tuple[str, ...], str, tuple[Any, ...]]:
-    """On each rank: the answer, which forbidden functions it called, what is wrong about how it did so, and its calls.
+) -> SeenOnRank:
+    """On each rank: call the answer, and look at what it gives, calls, keeps and leaves.
 
     Where ``before`` is given, the answer is called with that first, and nobody looks at what comes of it.
     """
@@ -70,7 +81,7 @@ def on_rank(
     if len(groups_here()) > groups and not looks.makes_groups:
         left.append("has made a process group by new_group and left it there")
     note = note or left_behind([f"rank {place.rank} {said}" for said in left])
-    return got, tuple(sorted(called)), note, recorder.calls if recorder else ()
+    return SeenOnRank(got, tuple(sorted(called)), note, bool(begun), recorder.calls if recorder else ())
 
 
 def _on_device(value: Any, device: Any) -> Any:

@@ -37,7 +37,6 @@ THIRD_CALL = ", in a third call of the same shape"
 TYPES = "other types sent"  # in what came of a cost
 _BYTES = ("uint8", "int8")  # who sends a tensor's bytes as they are loses nothing
 _ITS_OWN = "the tensor that was handed in is what came back"
-_NEVER_WAITED = "never waited for it"  # of the judge of ranks
 
 Weigh = Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]
 
@@ -73,7 +72,7 @@ class CostJudge:
             seen = replace(inner, world_sizes=(world_size,))(answer, forbidden)
             called.update(seen.called)
             outcomes += self._weighed(seen.outcomes)
-            if any(outcome.error or _NEVER_WAITED in outcome.difference for outcome in seen.outcomes):
+            if any(outcome.error or outcome.unwaited for outcome in seen.outcomes):
                 break  # each such case is a long one: a limit runs out, or ranks are replaced
         if all(outcome.right for outcome in outcomes):
             outcomes += self._weighed([*inner.again(answer, forbidden), *self._third_call(inner, answer, forbidden)])
@@ -122,7 +121,7 @@ class CostJudge:
         ``unfilled``: the ranks on which the tensor that was handed in does not hold the result.
         """
         tried = outcome.got
-        if _NEVER_WAITED in outcome.difference:  # before the values: nobody knows them until then
+        if outcome.unwaited:  # before the values: nobody knows them until then
             return outcome.difference
         value = self.compare(outcome.expected, tried.value)
         if value and self.handed == "kept" and (tried.changed or tried.is_handed):

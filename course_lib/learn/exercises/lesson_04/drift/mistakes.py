@@ -103,7 +103,7 @@ def takes_pythons_hash(evidence: Evidence) -> bool:
 
 def ranks_disagree(evidence: Evidence) -> bool:
     """Whether ranks of one run gave unequal lists, and each had waited for what it asked for."""
-    if any("never waited for it" in outcome.difference for outcome in evidence.outcomes):
+    if any(outcome.unwaited for outcome in evidence.outcomes):
         return False
     lists: dict[str, list[Any]] = {}
     for outcome in evidence.outcomes:

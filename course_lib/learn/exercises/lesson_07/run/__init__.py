@@ -16,7 +16,7 @@ from course_lib.learn.judging.judge import by_trial
 __all__ = ["RUN"]
 
 _ROOM = 1.5  # a shape may travel before each message
-_NEVER, _LET_GO = "never waited for it", "let go of it without wait()"
+_LET_GO = "let go of it without wait()"
 _close = close_to(1e-9, 1e-12)
 
 
@@ -125,7 +125,7 @@ def _is_never_taken(evidence: Evidence) -> bool:
 
 def _never_waits(evidence: Evidence) -> bool:
     """By luck it came to its end, or the message went away with its tensor."""
-    by_luck = any(_NEVER in one.difference for one in evidence.outcomes)
+    by_luck = any(one.unwaited for one in evidence.outcomes)
     return by_luck or _LET_GO in _story(evidence)
 
 
