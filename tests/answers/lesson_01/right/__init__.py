@@ -258,7 +258,6 @@ MEANS_NOTHING: dict[str, dict[str, str]] = {
     "01.ledger": {"fails-where-nothing-is-to-do": "a model without parameters has no state to count"},
     "01.accumulate": {
         "fails-where-nothing-is-to-do": _NO_EXAMPLES,
-        "only-contiguous": _IN_ORDER,
         "only-without-requires-grad": _NO_HISTORY,
         "replaces-a-grad": "the step is over, and the next one clears `.grad` before it adds to it",
     },

@@ -99,6 +99,11 @@ ACCUMULATE: Exercise = Exercise(
                 ((4, 4, 1), "SGD", False, torch.float32),
                 step_result,
             ),
+            Case(
+                "other pieces of 5, 5 and 2 examples, whose inputs lie transposed",
+                ((5, 5, 2), "SGD", False, torch.float64, True),
+                step_result,
+            ),
         ],
         call=step_over,
         compare=step_difference,

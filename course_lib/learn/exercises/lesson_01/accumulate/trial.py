@@ -33,10 +33,11 @@ def step_over(
     kind: str,
     stale: bool,
     dtype: torch.dtype = torch.float64,
+    turned: bool = False,
 ) -> dict[str, Any]:
     """Let ``answer(model, optimizer, pieces)`` take a step; what it did to the weights, and what it kept meanwhile."""
     model, optimizer = _prepared(kind, stale, dtype)
-    pieces = _pieces(sizes, dtype)
+    pieces = _pieces(sizes, dtype, turned)
     before, modes = _weights(model), model.modes_now()
     settings = _settings(optimizer)
     handed = Kept(ignore=("weights", "gradients"), model=model, optimizer=optimizer)
@@ -87,11 +88,13 @@ def _gradients_at_steps(model: nn.Module, optimizer: torch.optim.Optimizer) -> t
     return steps, optimizer.register_step_pre_hook(with_closure).remove
 
 
-def step_result(sizes: Sequence[int], kind: str, stale: bool, dtype: torch.dtype = torch.float64) -> dict[str, Any]:
+def step_result(
+    sizes: Sequence[int], kind: str, stale: bool, dtype: torch.dtype = torch.float64, turned: bool = False
+) -> dict[str, Any]:
     """What is right: the step that the whole batch takes at once."""
     model, optimizer = _prepared(kind, False, dtype)
     before = _weights(model)
-    x, y = (torch.cat(parts) for parts in zip(*_pieces(sizes, dtype), strict=True))
+    x, y = (torch.cat(parts) for parts in zip(*_pieces(sizes, dtype, turned), strict=True))
     F.cross_entropy(model(x), y).backward()
     gradient = _gradient(model)
     optimizer.step()
@@ -152,8 +155,10 @@ def _gradient(model: nn.Module) -> Tensor:
     )
 
 
-def _pieces(sizes: Sequence[int], dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
-    return [(x.to(dtype), y) for x, y in batches(sizes)]
+def _pieces(sizes: Sequence[int], dtype: torch.dtype, turned: bool) -> list[tuple[Tensor, Tensor]]:
+    """The pieces; ``turned``: other labels, and inputs that lie transposed in memory."""
+    pieces = [(x.to(dtype), y) for x, y in batches(sizes)]
+    return [(x.mT.contiguous().mT, y.flip(0)) for x, y in pieces] if turned else pieces
 
 
 def _prepared(kind: str, stale: bool, dtype: torch.dtype) -> tuple[Watched, torch.optim.Optimizer]:
