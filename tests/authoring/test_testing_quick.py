@@ -122,7 +122,7 @@ def test_a_file_that_does_not_parse_hides_no_other(project: Path) -> None:
         ("course_lib/parallel/data/buckets.py", "tests/parallel/data/test_parallel_ddp.py"),
         ("course_lib/authoring/bench/judging/judges.py", "tests/bench/test_bench_judges.py"),
         ("course_lib/authoring/pictures/lesson_07.py", "tests/authoring/test_pictures.py"),
-        ("course_lib/learn/exercises/lesson_03/load/__init__.py", "tests/lessons/test_lesson_03_reviews.py"),
+        ("course_lib/learn/exercises/lesson_03/load/__init__.py", "tests/lessons/test_lesson_03_verdicts.py"),
         ("course_lib/learn/exercises/lesson_03/load/__init__.py", EXERCISES),
         ("notebooks/src/03a_data_parallel.py", "tests/lessons/test_predictions_03.py"),
         ("course", "tests/test_course_script.py"),

@@ -18,7 +18,7 @@ from waiting import all_ended, wait_until
 
 from course_lib.authoring import testing
 from course_lib.authoring.testing import parts
-from course_lib.authoring.testing.warm_kernels import MODULES, WarmKernel, WarmProvisioner, Zygote
+from course_lib.authoring.testing.warm_kernels import MODULES, KernelForkServer, WarmKernel, WarmProvisioner
 from course_lib.base import paths
 
 pytestmark = [
@@ -31,18 +31,18 @@ FEW = ("course_lib.base.checks", "ipykernel.kernelapp", "ipykernel.ipkernel", "c
 
 
 @pytest.fixture(scope="module")
-def zygote() -> Iterator[Zygote]:
-    zygote = Zygote(FEW)
-    yield zygote
-    zygote.close()
+def fork_server() -> Iterator[KernelForkServer]:
+    fork_server = KernelForkServer(FEW)
+    yield fork_server
+    fork_server.close()
 
 
 @pytest.fixture
-def installed(zygote: Zygote, monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(fork_server: KernelForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     factory = KernelProvisionerFactory.instance()
     monkeypatch.setattr(factory, "default_provisioner_name", factory.default_provisioner_name)
     monkeypatch.setattr(WarmProvisioner, "folder", None)
-    WarmProvisioner.install(zygote.folder)
+    WarmProvisioner.install(fork_server.folder)
 
 
 class Kernel:
@@ -81,19 +81,23 @@ def kernel(installed: None, tmp_path: Path) -> Iterator[Kernel]:
 # --- A kernel like any other ----------------------------------------------------------------------------------
 
 
-def test_it_has_what_it_was_given_and_nothing_of_the_course(kernel: Kernel, zygote: Zygote, tmp_path: Path) -> None:
-    assert kernel.process.ppid() == zygote.pid
+def test_it_has_what_it_was_given_and_nothing_of_the_course(
+    kernel: Kernel, fork_server: KernelForkServer, tmp_path: Path
+) -> None:
+    assert kernel.process.ppid() == fork_server.pid
     assert kernel.cell("import os, sys; print(os.getcwd(), os.environ['MARK'])") == f"{tmp_path} here\n"
     assert kernel.cell("print('colorsys' in sys.modules)") == "True\n"
     assert kernel.cell("print([name for name in sys.modules if name.startswith('course')])") == "[]\n"
     assert kernel.cell("print('' in sys.path, [p for p in sys.path if p.endswith('testing')])") == "True []\n"
     open_files = kernel.cell("print(sorted(os.readlink(f.path) for f in os.scandir('/proc/self/fd/')))")
-    assert str(zygote.folder) not in open_files
+    assert str(fork_server.folder) not in open_files
 
 
-def test_it_takes_no_port_that_a_rank_of_another_notebook_may_want(kernel: Kernel, zygote: Zygote) -> None:
+def test_it_takes_no_port_that_a_rank_of_another_notebook_may_want(
+    kernel: Kernel, fork_server: KernelForkServer
+) -> None:
     assert kernel.manager.get_connection_info()["transport"] == "ipc"
-    assert len(list(zygote.folder.glob("kernel-*"))) == 5  # shell, iopub, stdin, control, heartbeat
+    assert len(list(fork_server.folder.glob("kernel-*"))) == 5  # shell, iopub, stdin, control, heartbeat
 
 
 def test_an_interrupt_ends_the_cell_and_a_shutdown_the_kernel(kernel: Kernel) -> None:
@@ -139,16 +143,16 @@ def test_the_first_fork_server_is_lent_and_a_second_one_begins_as_ever(kernel: K
 # --- Nothing is left -------------------------------------------------------------------------------------------
 
 
-def asleep(zygote: Zygote, folder: Path) -> WarmKernel:
+def asleep(fork_server: KernelForkServer, folder: Path) -> WarmKernel:
     """A kernel that nobody asks anything."""
     with open(os.devnull, "r+b") as nothing:
         arguments = ["kernel", "-f", str(folder / "connection.json")]
-        kernel = WarmKernel(zygote.folder, arguments, env=os.environ, cwd=str(folder), fds=[nothing.fileno()] * 3)
+        kernel = WarmKernel(fork_server.folder, arguments, env=os.environ, cwd=str(folder), fds=[nothing.fileno()] * 3)
     return kernel
 
 
-def test_a_kernel_ends_with_the_one_who_asked_for_it(zygote: Zygote, tmp_path: Path) -> None:
-    kernel, other = asleep(zygote, tmp_path), asleep(zygote, tmp_path)
+def test_a_kernel_ends_with_the_one_who_asked_for_it(fork_server: KernelForkServer, tmp_path: Path) -> None:
+    kernel, other = asleep(fork_server, tmp_path), asleep(fork_server, tmp_path)
     kernel._connection.close()
     assert all_ended([kernel.pid])
     assert other.poll() is None
@@ -158,14 +162,14 @@ def test_a_kernel_ends_with_the_one_who_asked_for_it(zygote: Zygote, tmp_path: P
 
 
 def test_all_end_with_the_run_and_a_kernel_then_starts_as_a_learner_s_does(tmp_path: Path, installed) -> None:
-    zygote = Zygote(FEW)
-    kernel = asleep(zygote, tmp_path)
-    zygote.close()
-    zygote.close()
+    fork_server = KernelForkServer(FEW)
+    kernel = asleep(fork_server, tmp_path)
+    fork_server.close()
+    fork_server.close()
     assert all_ended([kernel.pid])
     assert kernel.poll() is not None
-    assert not zygote.folder.exists()
-    WarmProvisioner.install(zygote.folder)
+    assert not fork_server.folder.exists()
+    WarmProvisioner.install(fork_server.folder)
     cold = Kernel(tmp_path)
     try:
         assert cold.process.ppid() == os.getpid()
@@ -178,11 +182,11 @@ def test_all_end_with_the_run_and_a_kernel_then_starts_as_a_learner_s_does(tmp_p
 def test_all_end_when_the_run_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from course_lib.authoring.testing.warm_kernels import Zygote, WarmKernel\n"
-        "zygote = Zygote(('ipykernel.kernelapp',)); import os\n"
+        "from course_lib.authoring.testing.warm_kernels import KernelForkServer, WarmKernel\n"
+        "fork_server = KernelForkServer(('ipykernel.kernelapp',)); import os\n"
         "arguments = ['kernel', '-f', sys.argv[1] + '/connection.json']\n"
-        "kernel = WarmKernel(zygote.folder, arguments, env=os.environ, cwd='.', fds=[0, 2, 2])\n"
-        "print(zygote.pid, kernel.pid, zygote.folder, flush=True); time.sleep(600)"
+        "kernel = WarmKernel(fork_server.folder, arguments, env=os.environ, cwd='.', fds=[0, 2, 2])\n"
+        "print(fork_server.pid, kernel.pid, fork_server.folder, flush=True); time.sleep(600)"
     )
     run = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)],

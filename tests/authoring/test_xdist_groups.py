@@ -25,7 +25,7 @@ def test_exercises_are_grouped_by_lesson(request: pytest.FixtureRequest, exercis
 @pytest.mark.parametrize(
     ("nodeid", "lesson"),
     [
-        ("tests/lessons/test_lesson_07_reviews.py::test_a[08]", "07"),
+        ("tests/lessons/test_lesson_07_verdicts.py::test_a[08]", "07"),
         ("tests/lessons/test_predictions_07.py::test_a", "07"),
         ("tests/learn/test_exercises.py::test_the_solution[01.ledger]", "01"),
         ("tests/learn/test_exercises.py::test_a_mistake[04.drift:halves]", "04"),

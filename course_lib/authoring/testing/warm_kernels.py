@@ -27,7 +27,7 @@ from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvision
 
 from course_lib.lessons.kernel_sockets import take_no_ports
 
-__all__ = ["MODULES", "WarmKernel", "WarmProvisioner", "Zygote"]
+__all__ = ["MODULES", "KernelForkServer", "WarmKernel", "WarmProvisioner"]
 
 # What kernels and the fork servers of their ranks import (see cluster/process/preload.py). The course's own are for the
 # fork servers, and come before IPython: to be imported where that is changes the notebook.
@@ -62,12 +62,12 @@ _BEGIN_LIMIT_S = 600.0  # of the imports, where many others run
 # --- The process that is forked ---------------------------------------------------------------------------------------
 
 
-class Zygote:
-    """Runs ``zygote.py``, with a socket in a private folder. ``close`` ends it, and all kernels that it has begun."""
+class KernelForkServer:
+    """Runs ``kernel_fork_server.py``, with a socket in a private folder. ``close`` ends it, and all its kernels."""
 
     def __init__(self, modules: Sequence[str] = MODULES) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="course-zygote-"))
-        script = Path(__file__).with_name("zygote.py")
+        self.folder = Path(tempfile.mkdtemp(prefix="course-kernels-"))
+        script = Path(__file__).with_name("kernel_fork_server.py")
         with socket.socket(socket.AF_UNIX) as listener, _address_in(self.folder) as address:
             listener.bind(address)
             listener.listen(16)  # who asks early waits for the imports
@@ -107,7 +107,7 @@ class WarmKernel:
     """A forked kernel, with what Jupyter asks of a ``subprocess.Popen``.
 
     Raises:
-        OSError: There is no zygote any more, or it ended before it answered.
+        OSError: There is no fork server any more, or it ended before it answered.
     """
 
     stdin = stdout = stderr = None
@@ -126,7 +126,7 @@ class WarmKernel:
             self._connection.sendall(asked.encode() + b"\n")
             answer = self._connection.recv(64)
             if not answer:
-                raise ConnectionResetError("the zygote has ended")
+                raise ConnectionResetError("the kernels' fork server has ended")
             self.pid = int(answer)
         except OSError:
             self._connection.close()
@@ -167,12 +167,12 @@ class WarmKernel:
 class WarmProvisioner(LocalProvisioner):
     """Starts kernels of this interpreter by a fork, and any other as Jupyter does."""
 
-    folder: Path | None = None  # of the zygote to ask; for all kernels of this process
+    folder: Path | None = None  # of the fork server to ask; for all kernels of this process
     is_cold = False  # whether the next kernel is to start as a learner's does
 
     @classmethod
     def install(cls, folder: Path) -> None:
-        """Have Jupyter start kernels here by asking the zygote whose socket lies in ``folder``."""
+        """Have Jupyter start kernels here by asking the fork server whose socket lies in ``folder``."""
         cls.folder = folder
         factory = KernelProvisionerFactory.instance()
         entry = EntryPoint(_PROVISIONER, f"{__name__}:{cls.__name__}", factory.GROUP_NAME)
@@ -180,7 +180,7 @@ class WarmProvisioner(LocalProvisioner):
         factory.default_provisioner_name = _PROVISIONER
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Have the kernel listen at files beside the zygote's socket, not at ports.
+        """Have the kernel listen at files beside the fork server's socket, not at ports.
 
         A port is chosen while it is free, and taken a second later: by then it may be that of a rank of another kernel.
         """
@@ -228,22 +228,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin the zygote in the process that hands out the tests; its workers, or it itself, ask that for kernels."""
+    """Begin the server in the process that hands out the tests; its workers, or it itself, ask that for kernels."""
     if sys.platform != "linux":
         return
     workerinput = getattr(config, "workerinput", None)
     if workerinput is None:
-        zygote = Zygote(config.getoption("--warm-modules"))
-        config.add_cleanup(zygote.close)
-        WarmProvisioner.install(zygote.folder)
+        fork_server = KernelForkServer(config.getoption("--warm-modules"))
+        config.add_cleanup(fork_server.close)
+        WarmProvisioner.install(fork_server.folder)
     else:
-        WarmProvisioner.install(Path(workerinput["course_zygote"]))
+        WarmProvisioner.install(Path(workerinput["course_kernels"]))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist where the zygote listens."""
-    node.workerinput["course_zygote"] = str(WarmProvisioner.folder)
+    """Tell a worker of pytest-xdist where the fork server listens."""
+    node.workerinput["course_kernels"] = str(WarmProvisioner.folder)
 
 
 @pytest.hookimpl(tryfirst=True)

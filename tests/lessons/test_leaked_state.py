@@ -1,4 +1,4 @@
-"""What a second trial of the checks left behind: hooks on parameters, and gradients switched off."""
+"""State that a wrong answer leaves: hooks on parameters, and gradients switched off."""
 
 from __future__ import annotations
 

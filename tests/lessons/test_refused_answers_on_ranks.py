@@ -1,4 +1,4 @@
-"""Answers on ranks that somebody gave who had seen no judge: refused though right, accepted though wrong, ill told."""
+"""Answers on ranks: wrong ones are refused, right ones pass, and messages use the learner's terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A third trial by somebody who had seen no judge: wrong answers that got through."""
+"""Answers that keep or spoil state are refused, by the mistake's name."""
 
 from __future__ import annotations
 

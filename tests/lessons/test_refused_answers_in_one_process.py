@@ -1,4 +1,4 @@
-"""Answers that somebody gave who had seen no judge: wrong ones that got through once, right ones that did not."""
+"""Answers that need no ranks: wrong ones are refused, right ones in other styles pass."""
 
 from __future__ import annotations
 

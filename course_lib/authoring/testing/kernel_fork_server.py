@@ -79,7 +79,7 @@ class Kernels:
             self._selector.register(source, selectors.EVENT_READ)
 
     def serve(self) -> Request | None:
-        """In each fork: its request. In the zygote: None, once the owner is gone and all kernels have been ended."""
+        """In each fork: its request. In the server: None, once the owner is gone and all kernels have been ended."""
         while True:
             for key, _ in self._selector.select():
                 if key.fileobj == _OWNER:
@@ -114,7 +114,7 @@ class Kernels:
         return None
 
     def _forget(self, connection: socket.socket) -> None:
-        """In a fork: nothing of the zygote's stays open, and signals mean what they mean elsewhere."""
+        """In a fork: nothing of the server's stays open, and signals mean what they mean elsewhere."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""A second trial by somebody who had seen no judge: what got through, what was refused, and what was ill told."""
+"""Answers of several lessons: wrong ones are refused, and messages say what was seen."""
 
 from __future__ import annotations
 

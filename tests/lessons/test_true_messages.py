@@ -1,4 +1,4 @@
-"""What the third trial found besides: right answers that were refused, and sentences that were not true."""
+"""Right answers of other styles pass, and each sentence of a verdict is true."""
 
 from __future__ import annotations
 
