@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import torch
 
+from course_lib.learn.catalogue.exercise import AnswerOutcome
 from course_lib.learn.display.repr_cleanup import folded
-from course_lib.learn.judging.compare import close_to, difference, short
+from course_lib.learn.judging.compare import Difference, close_to, difference, short
 
 SAME = [
     (3, 3),
@@ -121,3 +124,11 @@ def test_a_long_list_in_a_message_is_cut_short():
     nested = folded(f"{[[n, n] for n in range(100)]}")
     assert nested.endswith(", ... ]")
     assert len(nested) < 200
+
+
+def test_a_difference_carries_its_kind_through_a_process_and_reads_as_its_words():
+    made = Difference("rank 1 gave nothing", "nothing")
+    came = pickle.loads(pickle.dumps(made))
+    assert (came, came.kind) == ("rank 1 gave nothing", "nothing")
+    assert AnswerOutcome("two ranks", 1, difference=came).kind_of_difference == "nothing"
+    assert AnswerOutcome("two ranks", 1, difference="rank 1 gave nothing").kind_of_difference == ""

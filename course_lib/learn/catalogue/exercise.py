@@ -103,6 +103,11 @@ class AnswerOutcome:
     def right(self) -> bool:
         return self.error is None and not self.difference
 
+    @property
+    def kind_of_difference(self) -> str:
+        """The kind that whoever compared gave it (``Difference``); "" for none, or where it has no kind."""
+        return getattr(self.difference, "kind", "")
+
 
 @dataclass(frozen=True)
 class Evidence:

@@ -7,12 +7,14 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.compare import Difference, short
 from course_lib.learn.judging.failure import NotAnAnswer
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.sandbox.state_guard import right_but
 
-__all__ = ["in_words", "need_callable", "remembered", "settled"]
+__all__ = ["CHANGED", "in_words", "need_callable", "remembered", "settled"]
+
+CHANGED = "changed-an-argument"  # a kind of difference
 
 _LONGEST = 10_000  # items taken from a generator that a learner returns
 
@@ -32,7 +34,7 @@ def _names_of(answer: Any, count: int) -> list[str]:
 
 
 def in_words(change: str) -> str:
-    return right_but(f"changed what it was given: {change}") if change else ""
+    return Difference(right_but(f"changed what it was given: {change}"), CHANGED) if change else ""
 
 
 def need_callable(answer: Any) -> None:

@@ -12,10 +12,22 @@ from typing import Any
 
 from course_lib.learn.display.repr_cleanup import folded
 
-__all__ = ["Compare", "close_to", "difference", "short"]
+__all__ = ["Compare", "Difference", "close_to", "difference", "short"]
 
 Compare = Callable[[Any, Any], str]
 """``compare(expected, got)`` gives the first difference in words, or "" when there is none."""
+
+
+class Difference(str):
+    """A difference in words, and its kind: a recogniser asks for the kind, and reads no sentence."""
+
+    kind: str
+
+    def __new__(cls, words: str, kind: str = "") -> Difference:
+        made = super().__new__(cls, words)
+        made.kind = kind
+        return made
+
 
 _short = reprlib.Repr()
 _short.maxlist = _short.maxtuple = _short.maxset = 8

@@ -16,6 +16,7 @@ import torch
 from course_lib.cluster.api.shared import shared_cluster
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_02.on_rank import metered_trial, third_call
+from course_lib.learn.judging.compare import Difference
 from course_lib.learn.judging.judge import RankJudge
 from course_lib.meter import Call, Communication
 
@@ -36,6 +37,7 @@ _COUNTED = ", where what is sent is counted"
 THIRD_CALL = ", in a third call of the same shape"
 TYPES = "other types sent"  # in what came of a cost
 _BYTES = ("uint8", "int8")  # who sends a tensor's bytes as they are loses nothing
+SPOILT = "value-and-input"  # a kind of difference: both are wrong
 _ITS_OWN = "the tensor that was handed in is what came back"
 
 Weigh = Callable[[Communication], tuple[Mapping[str, Any], Mapping[str, Any], str]]
@@ -125,7 +127,7 @@ class CostJudge:
             return outcome.difference
         value = self.compare(outcome.expected, tried.value)
         if value and self.handed == "kept" and (tried.changed or tried.is_handed):
-            return f"{value}; and {tried.changed or _ITS_OWN}"
+            return Difference(f"{value}; and {tried.changed or _ITS_OWN}", SPOILT)
         return value or self._of_the_tensor(outcome.expected, tried, unfilled) or outcome.difference or tried.stayed
 
     def _of_the_tensor(self, expected: Any, tried: Any, unfilled: Sequence[int]) -> str:

@@ -9,12 +9,13 @@ from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.ready_made import GPIPES
 from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
-from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.compare import Difference, short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.schedules import Action, Schedule, from_text, gpipe, validate
 
 __all__ = ["GPIPE"]
 
+_MIXED, _TOO_LONG = "mixed", "too-long"  # kinds of differences
 _SIZES = ((2, 3), (4, 8), (4, 2), (3, 3), (1, 4), (2, 12), (5, 7), (5, 1))  # stages, micro-batches
 Table = list[str]
 
@@ -65,9 +66,12 @@ def _shape(schedule: Schedule, num_columns: int) -> str:
         if set(kinds) - {"F", "B"}:
             return f"stage {rank} runs backwards in halves (I and W); in this table a backward is one cell, such as B0"
         if "BF" in kinds:
-            return f"stage {rank} runs a forward after a backward; in GPipe all forwards come first"
+            words = f"stage {rank} runs a forward after a backward; in GPipe all forwards come first"
+            return Difference(words, _MIXED)
     used = max(column for _, column, _ in schedule.cells) + 1
-    return f"the table has {used} columns; {num_columns} are enough" if used > num_columns else ""
+    if used > num_columns:
+        return Difference(f"the table has {used} columns; {num_columns} are enough", _TOO_LONG)
+    return ""
 
 
 def _rows(table: Any) -> Any:
@@ -122,9 +126,9 @@ def _from_one(num_stages: int, num_micro_batches: int) -> Table:
     return [" ".join(w if w == "." else f"{w[0]}{int(w[1:]) + 1}" for w in row.split()) for row in rows]
 
 
-def _says(words: str) -> Callable[[Evidence], bool]:
+def _differs_by(kind: str) -> Callable[[Evidence], bool]:
     """Whatever differs, differs in this."""
-    return lambda evidence: all(words in outcome.difference for outcome in evidence.wrong)
+    return lambda evidence: all(outcome.kind_of_difference == kind for outcome in evidence.wrong)
 
 
 GPIPE = Exercise(
@@ -169,7 +173,7 @@ GPIPE = Exercise(
             "Everything is in order, and there are idle columns in which nobody waits for anything. The last "
             "stage has run its last forward: what keeps it from beginning its first backward in the next column? "
             "Each stage before it follows one column later.",
-            recognise=_says("are enough"),
+            recognise=_differs_by(_TOO_LONG),
         ),
         Mistake(
             "rows-are-micro-batches",
@@ -190,7 +194,7 @@ GPIPE = Exercise(
             "another-schedule",
             "It can run, and it is another schedule: some stage runs a forward after a backward. In GPipe all forwards "
             "come first. (You will write such another one in a moment.)",
-            recognise=_says("a forward after a backward"),
+            recognise=_differs_by(_MIXED),
         ),
     ),
     hints=(

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.judging.compare import close_to, short
+from course_lib.learn.judging.compare import Difference, close_to, short
 from course_lib.learn.judging.judge import by_cases
 from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
@@ -19,6 +19,7 @@ from course_lib.learn.judging.mutation_guard import Kept
 __all__ = ["CHOICE"]
 
 _NUM_TOKENS, _WIDTH, _NUM_EXPERTS = 256, 32, 8
+_OTHER_EXPERTS, _OTHER_DTYPE = "other-experts", "other-dtype"  # kinds of differences
 _CLEAR = 1e-4  # two scores that are closer could be told apart by nobody who sums in float32
 Answer = Callable[[Tensor, Tensor], Any]
 
@@ -99,12 +100,13 @@ def _compare(right: Any, got: Any) -> str:
     if not isinstance(got, _Seen) or got.problem:
         return got.problem if isinstance(got, _Seen) else f"two tensors are to come, and what came is {short(got)}"
     if others := got.others(right):
-        return f"{others} of {_NUM_TOKENS} tokens have other experts than in float64"
+        return Difference(f"{others} of {_NUM_TOKENS} tokens have other experts than in float64", _OTHER_EXPERTS)
     few = right.dtype == torch.bfloat16
     if found := close_to(1e-2 if few else 1e-4, 1e-6)(right.by_expert, got.by_expert):
         return f"the experts are right; their weights, by token and expert: {found}"
     if got.dtype != right.dtype:
-        return f"experts and weights are right, and the weights come as {got.dtype}, where x is {right.dtype}"
+        words = f"experts and weights are right, and the weights come as {got.dtype}, where x is {right.dtype}"
+        return Difference(words, _OTHER_DTYPE)
     scale = float(right.gradient.abs().max())
     if found := close_to(0.0, scale * (2e-2 if few else 1e-4))(right.gradient, got.gradient):
         return f"experts and weights are right; the gradient that comes to the router: {found}"
@@ -122,8 +124,7 @@ def _among_two(x: Tensor, router: Tensor) -> Any:
 def _rounds_first(evidence: Evidence) -> bool:
     """Other experts where scores are large in bfloat16, and none in float32, of what is right otherwise."""
     return evidence.error is None and all(
-        isinstance(o.got, _Seen) and not o.got.problem and "bfloat16" in o.case and "have other experts" in o.difference
-        for o in evidence.wrong
+        "bfloat16" in o.case and o.kind_of_difference == _OTHER_EXPERTS for o in evidence.wrong
     )
 
 
@@ -151,7 +152,9 @@ CHOICE = Exercise(
             "weights-of-another-dtype",
             "Experts and weights are right, and the weights are float32. The layer multiplies them with outputs in the "
             "dtype of x, and what comes would be float32 from there on.",
-            recognise=lambda evidence: all("the weights come as torch.float32" in o.difference for o in evidence.wrong),
+            recognise=lambda evidence: all(
+                o.kind_of_difference == _OTHER_DTYPE and o.got.dtype == torch.float32 for o in evidence.wrong
+            ),
         ),
         Mistake(
             "softmax-of-two",

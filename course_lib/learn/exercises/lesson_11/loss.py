@@ -13,13 +13,14 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.judging.compare import close_to, short
+from course_lib.learn.judging.compare import Difference, close_to, short
 from course_lib.learn.judging.judge import by_cases
 from course_lib.meter import MemoryLedger
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 
 __all__ = ["LOSS"]
 
+_NO_GRAPH, _HELD = "no-graph", "held-too-much"  # kinds of differences
 _VOCABULARY = 2048  # scores of a position are many times what a layer keeps of it
 _SLACK = 0.4  # of the positions: a right answer may hold the gradient of the vocabulary's matrix a moment longer
 _close = close_to(1e-9, 1e-12)
@@ -62,7 +63,9 @@ def _step(answer: Answer, batch: _Batch) -> Any:
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             return _Seen(problem=f"a tensor with one number is to come, and what came is {short(loss)}")
         if not loss.requires_grad:
-            return _Seen(loss.item(), problem="backward cannot begin there: what came has no graph")
+            return _Seen(
+                loss.item(), problem=Difference("backward cannot begin there: what came has no graph", _NO_GRAPH)
+            )
         if any(parameter.grad is not None for parameter in model.parameters()):
             return _Seen(problem="a backward has run already when the loss comes back")
         if untouched != [parameter.tolist() for parameter in model.parameters()]:
@@ -90,10 +93,11 @@ def _compare(right: Any, got: Any) -> str:
         return f"the loss is right; its gradients: {found}"
     for when, most, held in (("before backward", right.before, got.before), ("at the fullest", right.peak, got.peak)):
         if held > most:
-            return (
+            words = (
                 f"the loss and its gradients are right; {when} as many bytes were held beside weights and gradients as "
                 f"{held:.0f} positions' scores take, and {most:.0f} are enough"
             )
+            return Difference(words, _HELD)
     return ""
 
 
@@ -142,7 +146,7 @@ def _held(check: Callable[[Any, Any], bool]) -> Callable[[Evidence], bool]:
 
     def recognise(evidence: Evidence) -> bool:
         first, *_ = evidence.outcomes
-        too_much = evidence.error is None and all("gradients are right" in one.difference for one in evidence.wrong)
+        too_much = evidence.error is None and all(one.kind_of_difference == _HELD for one in evidence.wrong)
         return too_much and bool(first.difference) and check(first.got, first.expected)
 
     return recognise
@@ -199,7 +203,7 @@ LOSS = Exercise(
             "no-graph",
             "The number may be right, and backward cannot begin at it: an `item()`, a `detach()` or a new tensor has "
             "no past.",
-            recognise=lambda evidence: all("no graph" in o.difference for o in evidence.outcomes),
+            recognise=lambda evidence: all(o.kind_of_difference == _NO_GRAPH for o in evidence.outcomes),
         ),
     ),
     hints=(

@@ -17,10 +17,12 @@ from course_lib.learn.exercises.lesson_01.ledger.cases import (
     tied_and_frozen,
     without_numbers,
 )
-from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.compare import Difference, difference, short
 from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["LEDGER"]
+
+_FRACTION = "fraction"  # a kind of difference
 
 
 def _counting(
@@ -66,7 +68,7 @@ def _bytes_difference(expected: dict[str, int], got: Any) -> str:
     for name, value in got.items():
         number = value.item() if hasattr(value, "item") else value
         if not isinstance(number, int):
-            return f"under {name!r}: a count of bytes is a whole number, and {short(value)} came"
+            return Difference(f"under {name!r}: a count of bytes is a whole number, and {short(value)} came", _FRACTION)
     return ""
 
 
@@ -220,7 +222,7 @@ LEDGER: Exercise = Exercise(
             "fractions-of-bytes",
             "The counts are right, and they are not whole numbers. Nothing holds a part of a byte, and beyond 9 PB a "
             "float no longer tells one byte from the next: stay with `int`, and divide by `//`.",
-            recognise=lambda seen: all("is a whole number" in one.difference or one.right for one in seen.outcomes),
+            recognise=lambda seen: all(one.right or one.kind_of_difference == _FRACTION for one in seen.outcomes),
         ),
         Mistake(
             "compared-by-value",

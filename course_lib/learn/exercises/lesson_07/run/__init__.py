@@ -10,11 +10,12 @@ from course_lib.base.text import counted
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.run.trial import LAYOUTS, RightRun, RunSeen, right_run, try_run
 from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
-from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.compare import Difference, close_to
 from course_lib.learn.judging.judge import by_trial
 
 __all__ = ["RUN"]
 
+_HELD_BACK = "held-back"  # a kind of difference
 _ROOM = 1.5  # a shape may travel before each message
 _LET_GO = "let go of it without wait()"
 _close = close_to(1e-9, 1e-12)
@@ -39,7 +40,8 @@ def _compare(right: Any, got: Any) -> str:
         )
     if got.held and got.sent:
         made, begun = got.held[0]
-        return f"the gradients are right, and what {made} made had not set out when {begun} began"
+        words = f"the gradients are right, and what {made} made had not set out when {begun} began"
+        return Difference(words, _HELD_BACK)
     if got.sent > _ROOM * right.num_messages:
         return (
             f"the gradients are right, and this rank sent as much as {got.sent:.1f} messages, where "
@@ -138,7 +140,7 @@ def _other_micro_batches(evidence: Evidence) -> bool:
 
 
 def _is_held_back(outcome: AnswerOutcome) -> bool:
-    return isinstance(outcome.got, RunSeen) and outcome.difference.endswith(" began") and bool(outcome.got.held)
+    return outcome.kind_of_difference == _HELD_BACK
 
 
 def _holds_back(evidence: Evidence) -> bool:

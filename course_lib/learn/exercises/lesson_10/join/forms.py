@@ -27,10 +27,10 @@ class SeenInstead(str):
 
 
 def _sides(num_sides: int, num_queries: int = 3) -> tuple[list[Found], Found]:
-    """What queries find at three keys each, and at all of them: (1, 2, Q, 4) and (1, 2, Q)."""
+    """What queries find at three keys each, and at all of them: (2, 2, Q, 4) and (2, 2, Q)."""
     random = torch.Generator().manual_seed(10)
-    scores = torch.randn(1, 2, num_queries, 3 * num_sides, generator=random, dtype=torch.float64)
-    v = torch.randn(1, 2, 3 * num_sides, 4, generator=random, dtype=torch.float64)
+    scores = torch.randn(2, 2, num_queries, 3 * num_sides, generator=random, dtype=torch.float64)
+    v = torch.randn(2, 2, 3 * num_sides, 4, generator=random, dtype=torch.float64)
     sides = zip(scores.split(3, -1), v.split(3, -2), strict=True)
     return [found(*side) for side in sides], found(scores, v)
 

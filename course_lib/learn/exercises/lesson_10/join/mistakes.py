@@ -11,6 +11,7 @@ from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Mistake
 from course_lib.learn.exercises.lesson_10.join import wrong_answers
 from course_lib.learn.exercises.lesson_10.join.cases import CASES
 from course_lib.learn.exercises.lesson_10.join.labels import Label
+from course_lib.learn.judging.call_io import CHANGED
 
 __all__ = ["MISTAKES"]
 
@@ -108,11 +109,11 @@ def _is_rounded(evidence: Evidence) -> bool:
         have.dtype == want.dtype and torch.allclose(have, want, rtol=1e-5, atol=1e-3)
         for outcome in evidence.outcomes
         for have, want in zip(outcome.got, outcome.expected, strict=True)
-    ) and not any("changed what" in outcome.difference for outcome in evidence.wrong)
+    ) and not any(outcome.kind_of_difference == CHANGED for outcome in evidence.wrong)
 
 
 def _changes_what_it_was_given(evidence: Evidence) -> bool:
-    return all("changed what it was given" in outcome.difference for outcome in evidence.wrong)
+    return all(outcome.kind_of_difference == CHANGED for outcome in evidence.wrong)
 
 
 def _no_last_dim(evidence: Evidence) -> bool:

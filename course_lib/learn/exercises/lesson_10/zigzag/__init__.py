@@ -14,8 +14,8 @@ from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_10.zigzag import mistakes
-from course_lib.learn.exercises.lesson_10.zigzag.labels import SIZES
-from course_lib.learn.judging.compare import short
+from course_lib.learn.exercises.lesson_10.zigzag.labels import FALLS, MISSING, SIZES
+from course_lib.learn.judging.compare import Difference, short
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.learn.judging.kept_references import Traces
 
@@ -54,7 +54,7 @@ def _fault_of_one(rank: int, own: Sequence[Any], num_tokens: int) -> str:
         if one == following:
             return f"rank {rank} has position {one} twice"
         if one > following:
-            return f"rank {rank} has position {one} before {following}, and they are to rise"
+            return Difference(f"rank {rank} has position {one} before {following}, and they are to rise", FALLS)
     return ""
 
 
@@ -69,7 +69,7 @@ def _fault_in_owners(parts: Sequence[Sequence[int]], num_tokens: int) -> str:
     if missing:
         others = len(missing) - 1
         more = f", and {others} more {'is' if others == 1 else 'are'} missing" if others else ""
-        return f"no rank has position {missing[0]}{more}"
+        return Difference(f"no rank has position {missing[0]}{more}", MISSING)
     return ""
 
 

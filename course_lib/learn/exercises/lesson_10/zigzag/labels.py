@@ -1,8 +1,10 @@
-"""The sizes with which 10.zigzag is tried: ranks and positions."""
+"""The sizes with which 10.zigzag is tried, ranks and positions; and kinds of differences."""
 
 from __future__ import annotations
 
-__all__ = ["MANY_RANKS", "SIZES"]
+__all__ = ["FALLS", "MANY_RANKS", "MISSING", "SIZES"]
+
+FALLS, MISSING = "falls", "missing"  # kinds of differences
 
 MANY_RANKS = 24
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
 from course_lib.learn.exercises.lesson_10.zigzag import wrong_answers
-from course_lib.learn.exercises.lesson_10.zigzag.labels import MANY_RANKS, SIZES
+from course_lib.learn.exercises.lesson_10.zigzag.labels import FALLS, MANY_RANKS, MISSING, SIZES
 
 __all__ = ["MISTAKES"]
 
@@ -68,7 +68,7 @@ def _falls_somewhere(evidence: Evidence) -> bool:
     return (
         bool(evidence.wrong)
         and _are_dealt_out(evidence)
-        and all("and they are to rise" in outcome.difference for outcome in evidence.wrong)
+        and all(outcome.kind_of_difference == FALLS for outcome in evidence.wrong)
     )
 
 
@@ -77,10 +77,7 @@ def _drops_some(evidence: Evidence) -> bool:
     parts = _all_parts(evidence)
     return bool(parts and evidence.wrong) and all(
         outcome.right
-        or (
-            "no rank has position" in outcome.difference
-            and num_tokens - sum(map(len, given)) <= num_tokens % (2 * num_ranks)
-        )
+        or (outcome.kind_of_difference == MISSING and num_tokens - sum(map(len, given)) <= num_tokens % (2 * num_ranks))
         for outcome, given, (num_ranks, num_tokens) in zip(evidence.outcomes, parts, SIZES, strict=True)
     )
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_13.own import mistakes
+from course_lib.learn.exercises.lesson_13.own.seen import OTHER_COUNT
 from course_lib.learn.exercises.lesson_13.own.worlds import LEAST, MOST, OPEN, WORLDS, Clock, most_measured
-from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.compare import Difference, short
 from course_lib.learn.judging.judge import by_cases
 
 __all__ = ["OWN", "decided"]
@@ -89,12 +90,14 @@ def _counts(expected: Mapping[str, Any], measured: Mapping[int, tuple[int, int]]
     pairs = expected["pairs"]
     for size, counts in measured.items():
         if min(counts) < pairs:
-            return (
+            words = (
                 f"the verdict is right, from too few measurements: {counts[0]} of {size:,} bytes and {counts[1]} of "
                 f"twice as many, where {pairs} pairs are asked for"
             )
+            return Difference(words, OTHER_COUNT)
         if max(counts) > most_measured(pairs):
-            return f"{max(counts)} measurements at {size:,} bytes, where {pairs} pairs are asked for"
+            words = f"{max(counts)} measurements at {size:,} bytes, where {pairs} pairs are asked for"
+            return Difference(words, OTHER_COUNT)
     return ""
 
 

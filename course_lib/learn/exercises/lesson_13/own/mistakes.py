@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_13.own import wrong_answers as wrong
-from course_lib.learn.exercises.lesson_13.own.seen import did_assert, did_go_on, left_sizes_out
+from course_lib.learn.exercises.lesson_13.own.seen import OTHER_COUNT, did_assert, did_go_on, left_sizes_out
 
 __all__ = ["MISTAKES"]
 
@@ -115,7 +115,7 @@ MISTAKES = (
         "How often you measure depends on what you have seen so far. That is optional stopping: whoever goes on until "
         "the numbers say something gets noise to say it. How many pairs there are is fixed before.",
         recognise=did_go_on,
-        shows=lambda outcome: "pairs are asked for" in outcome.difference,
+        shows=lambda outcome: outcome.kind_of_difference == OTHER_COUNT,
     ),
     Mistake(
         "sizes-untried",

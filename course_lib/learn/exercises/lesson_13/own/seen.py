@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from course_lib.learn.catalogue.exercise import Evidence
 from course_lib.learn.exercises.lesson_13.own.worlds import most_measured
 
-__all__ = ["did_assert", "did_go_on", "left_sizes_out"]
+__all__ = ["OTHER_COUNT", "did_assert", "did_go_on", "left_sizes_out"]
+
+OTHER_COUNT = "other-count"  # a kind of difference: more or fewer measurements than were asked for
 
 
 def _measured(evidence: Evidence) -> list[tuple[int, list[tuple[int, int]]]]:
