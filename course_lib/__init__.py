@@ -26,6 +26,8 @@ _HOME_OF = {
     "solution": "course_lib.learn",
     "quiz": "course_lib.learn",
     "progress": "course_lib.learn",
+    "build_progress": "course_lib.learn",
+    "side_by_side": "course_lib.learn",
     "bet": "course_lib.learn",
     "settle": "course_lib.learn",
     "scoreboard": "course_lib.learn",

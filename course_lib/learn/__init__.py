@@ -15,6 +15,7 @@ In the order to read:
 - ``checks/``: ``check``, ``hint``, ``solution`` and the map of progress
 - ``predictions/``: ``ask`` and ``reveal``: a prediction before a run, compared with it afterwards
 - ``quizzes/``: ``quiz``: questions at the end of a lesson
+- ``builds/``: Whole builds: one cell judged in steps, how far one is, and what it costs beside others
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ _HOME_OF = {
     "Predict": "predictions.predict",
     "ask": "predictions.asking",
     "bet": "bets.betting",
+    "build_progress": "builds.progress",
     "check": "checks.checking",
     "elastic": "sick.elastic",
     "hint": "checks.hints",
@@ -34,6 +36,7 @@ _HOME_OF = {
     "reveal": "predictions.asking",
     "scoreboard": "bets.scoreboard",
     "settle": "bets.settling",
+    "side_by_side": "builds.comparison",
     "sick_job": "sick.sick_job",
     "sick_runs": "sick.sick_runs",
     "solution": "checks.hints",

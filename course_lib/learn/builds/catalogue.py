@@ -1,0 +1,23 @@
+"""The builds of the course, in the order of the lessons. A new one is a line here: docs/maintaining/add-a-build.md."""
+
+from __future__ import annotations
+
+from course_lib.learn.builds.build import Build
+
+__all__ = ["BUILDS", "build_named", "build_of_step"]
+
+BUILDS: tuple[Build, ...] = ()
+
+
+def build_named(name: str) -> Build:
+    """The build of this name. Raises ``ValueError`` with those that there are."""
+    for build in BUILDS:
+        if name == build.name:
+            return build
+    offers = ", ".join(build.name for build in BUILDS) or "none yet"
+    raise ValueError(f"There is no build {name!r}; there is {offers}.")
+
+
+def build_of_step(exercise: str) -> Build | None:
+    """The build that has this exercise for a step; None for an exercise that stands alone."""
+    return next((build for build in BUILDS if exercise in build.steps), None)
