@@ -1,4 +1,4 @@
-"""A learner's own library: functions that have passed their checks, kept as source, on which later lessons run.
+"""A learner's own library: what has passed its check, kept as source, on which later lessons run.
 
 ``from course_lib import mine``: ``mine.ring_all_reduce`` is the learner's where 02.ring has passed and the file is as
 it passed, else the course's; a line on the page says which. The files lie in the folder ``mine`` beside the lessons,
@@ -12,7 +12,8 @@ In the order to read:
 - ``source/``: A learner's functions as text: out of cells, into a file, and out of it again
 - ``files.py``: that text written, and what it replaces set beside
 - ``ledger.py``: the digests that this learner's checks have passed
-- ``budget.py``: how much of a page's time it may take
+- ``budget.py``: how much of a page's time a function may take
+- ``own_class.py``: a class of the learner's, made as the course's is
 - ``use.py``: whose function a name stands for now, and the line that says so
 - ``keeping.py``: ``check`` of the lessons, which keeps what passes
 - ``again.py``: the check on what stands in the file now

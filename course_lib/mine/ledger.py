@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.learn.records.store import Store, record, store
+from course_lib.mine.table import LibraryEntry
 
-__all__ = ["PassedVersions", "kept_of", "note_kept", "note_slow", "own_events"]
+__all__ = ["PassedVersions", "furthest_step", "kept_of", "note_kept", "note_passed", "note_slow", "own_events"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,17 @@ class PassedVersions:
 def note_kept(exercise: str, digest: str) -> None:
     """Write down that the check has passed this version."""
     record("kept", exercise, digest=digest)
+
+
+def note_passed(entry: LibraryEntry, exercise: str, digest: str) -> None:
+    """Write down that this version has passed an exercise of the entry's. A later step has passed the entry's own."""
+    for name in dict.fromkeys((entry.exercise, exercise)):
+        note_kept(name, digest)
+
+
+def furthest_step(entry: LibraryEntry, digest: str) -> str:
+    """The last step of a build that this version has passed, or the entry's own exercise; "" for none."""
+    return next((name for name in reversed(entry.exercises) if digest in kept_of(name).passed), "")
 
 
 def note_slow(exercise: str, digest: str) -> None:

@@ -10,19 +10,22 @@ from functools import cache
 from typing import Any
 
 from course_lib.learn import exercises
+from course_lib.learn.builds.build import Build
+from course_lib.learn.builds.catalogue import build_of_step
 from course_lib.learn.catalogue.exercise import Exercise
 
-__all__ = ["ENTRIES", "LibraryEntry", "entry_of", "entry_of_exercise", "exercise_of"]
+__all__ = ["ENTRIES", "LibraryEntry", "entry_of", "entry_of_exercise", "exercise_of", "step_words"]
 
 _COURSES = "course_lib.mine.courses"
 
 
 @dataclass(frozen=True)
 class LibraryEntry:
-    """A function of the learner's library, ``mine.NAME``, kept when the check of ``exercise`` passes.
+    """A function or class of the learner's library, ``mine.NAME``, kept when the check of ``exercise`` passes.
 
-    It stands in ``mine/MODULE.py``. The course's, of the same name in ``courses.py``, has the signature by which
-    lessons call either; the learner's is called by position, so its parameters may have other names.
+    That of a build is kept again by each later step; ``exercise`` is the one from which it can be used. It stands in
+    ``mine/MODULE.py``. The course's, of the same name in ``courses.py``, has the signature by which lessons call
+    either; the learner's is called by position, so its parameters may have other names.
     """
 
     exercise: str
@@ -31,8 +34,18 @@ class LibraryEntry:
     says: str  # what it does, for lists
 
     @property
+    def build(self) -> Build | None:
+        """The build of whose steps ``exercise`` is one; None for an exercise that stands alone."""
+        return build_of_step(self.exercise)
+
+    @property
+    def exercises(self) -> tuple[str, ...]:
+        """The exercises whose check keeps an answer, the one that demands least first."""
+        return (self.exercise,) if self.build is None else self.build.steps[self.build.number_of(self.exercise) - 1 :]
+
+    @property
     def courses(self) -> Callable[..., Any]:
-        """The course's function, which stands in for the learner's."""
+        """The course's function or class, which stands in for the learner's."""
         return getattr(importlib.import_module(_COURSES), self.name)
 
     @property
@@ -58,21 +71,32 @@ ENTRIES = (
 
 
 def entry_of(name: str) -> LibraryEntry:
-    """The entry of a function's name. Raises ``ValueError`` with those that there are."""
+    """The entry of a function's name, or of an exercise that keeps it. Raises ``ValueError`` with those there are."""
     for entry in ENTRIES:
-        if name in (entry.name, entry.exercise):
+        if name in (entry.name, *entry.exercises):
             return entry
     offers = ", ".join(f"{entry.name} ({entry.exercise})" for entry in ENTRIES)
     raise ValueError(f"There is no {name!r} in a library of your own; there is {offers}.")
 
 
 def entry_of_exercise(exercise: str) -> LibraryEntry | None:
-    """The entry of an exercise; None where its answer is not kept."""
-    return next((entry for entry in ENTRIES if entry.exercise == exercise), None)
+    """The entry of an exercise, also of a step of a build that comes before its answer is kept; None for others."""
+    for entry in ENTRIES:
+        if exercise == entry.exercise or (entry.build is not None and exercise in entry.build.steps):
+            return entry
+    return None
+
+
+def step_words(entry: LibraryEntry, step: str) -> str:
+    """How far a version of a build is that has passed this step: "step 2 of 5 of its build"; "" outside of builds."""
+    build = entry.build
+    return "" if build is None else f"step {build.number_of(step)} of {len(build.steps)} of its build"
 
 
 @cache  # one object: what is known of its mistakes is kept by it
-def exercise_of(entry: LibraryEntry) -> Exercise:
-    """The exercise, which does not take the course's stand-in for an answer, by whatever name it is called."""
-    exercise = exercises.exercise(entry.exercise)
+def exercise_of(entry: LibraryEntry, name: str = "") -> Exercise:
+    """The entry's exercise, or the step of its build of this name. No stand-in of the course's is an answer to it, by
+    whatever name it is called.
+    """
+    exercise = exercises.exercise(name or entry.exercise)
     return replace(exercise, forbidden=(*exercise.forbidden, f"{_COURSES}.{entry.name}"))

@@ -10,11 +10,12 @@ from typing import Any
 from course_lib.base.front_end import running_cell
 from course_lib.cluster.process.rank_process import current_rank
 from course_lib.mine.budget import LIMIT_S, OwnFunction
-from course_lib.mine.ledger import kept_of
+from course_lib.mine.ledger import furthest_step, kept_of
+from course_lib.mine.own_class import OwnClass
 from course_lib.mine.place import is_off, mine_folder, shown_path
 from course_lib.mine.source.load import made
 from course_lib.mine.source.package import CannotLoadError, version_of
-from course_lib.mine.table import LibraryEntry
+from course_lib.mine.table import LibraryEntry, step_words
 
 __all__ = ["OwnChoice", "SentLibrary", "chosen", "day_of", "tell"]
 
@@ -50,7 +51,7 @@ def chosen(entry: LibraryEntry) -> OwnChoice:
             return _instead(entry, "too slow", why)
         function = made(version)
         if not callable(function):
-            raise CannotLoadError(f"{entry.name} in {entry.file} is no function")
+            raise CannotLoadError(f"{entry.name} in {entry.file} is neither a function nor a class")
     except FileNotFoundError:
         why = f"{entry.file} is gone. Run the check of {entry.exercise} again, and it is kept anew."
         return _instead(entry, "gone", why)
@@ -58,12 +59,17 @@ def chosen(entry: LibraryEntry) -> OwnChoice:
         return _instead(entry, "cannot be loaded", f"{error}. Once that is mended, {again} checks it.")
     except Exception as error:  # whatever stands in a file, the page goes on
         return _instead(entry, "cannot be loaded", f"{entry.file} cannot be read ({type(error).__name__}: {error}).")
-    own = OwnFunction(entry.name, version.digest, function, since=kept.passed[version.digest])
-    line = (
-        f"mine.{entry.name} is yours: {shown_path(folder / entry.module)}.py, which passed {entry.exercise} on "
-        f"{day_of(kept.passed[version.digest])}. Its calls may take {LIMIT_S:g} s of a page; "
-        "COURSE_MINE=0 takes the course's."
+    step = furthest_step(entry, version.digest)
+    when = day_of(kept_of(step).passed[version.digest])
+    how_far = f" ({step_words(entry, step)})" if entry.build is not None else ""
+    where = (
+        f"mine.{entry.name} is yours: {shown_path(folder / entry.module)}.py, which passed {step}{how_far} on {when}."
     )
+    if isinstance(function, type):
+        line = f"{where} COURSE_MINE=0 takes the course's."
+        return OwnChoice(entry, "yours", OwnClass(entry.name, function), line)
+    own = OwnFunction(entry.name, version.digest, function, since=kept.passed[version.digest])
+    line = f"{where} Its calls may take {LIMIT_S:g} s of a page; COURSE_MINE=0 takes the course's."
     return OwnChoice(entry, "yours", own, line)
 
 

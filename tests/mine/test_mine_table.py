@@ -8,6 +8,7 @@ import pytest
 
 from course_lib import mine
 from course_lib.learn import exercises
+from course_lib.learn.builds import BUILDS
 from course_lib.learn.checks.reference import reference_answer
 from course_lib.mine.table import ENTRIES, entry_of
 
@@ -39,3 +40,10 @@ def test_a_name_that_is_not_there_is_told_those_that_are():
     with pytest.raises(ValueError, match=r"no 'ring' .*ring_all_reduce \(02.ring\)"):
         entry_of("ring")
     assert "tree_broadcast" in dir(mine)
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
+def test_every_build_has_an_entry_which_begins_with_the_step_from_which_it_is_usable(build):
+    entry = entry_of(build.entry)
+    assert entry.exercise == build.usable_from
+    assert entry.build is build

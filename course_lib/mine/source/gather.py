@@ -9,6 +9,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from course_lib.mine.source.cells import defining_statement, import_line, newest_binding, text_of_code
+from course_lib.mine.source.classes import class_statement, space_of_class
 from course_lib.mine.source.piece import AnswerSource, NotKeptError, SourcePart
 from course_lib.mine.source.statements import Statement
 
@@ -20,15 +21,17 @@ _PLAIN = (int, float, complex, str, bytes, bool, type(None), tuple, list, dict, 
 
 
 def gathered(answer: Any) -> AnswerSource:
-    """The piece to keep of a function that a cell has defined.
+    """The piece to keep of a function or class that a cell has defined.
 
     Raises:
         NotKeptError: Something that it uses cannot be written down; the sentence says what, and what to do.
     """
+    if isinstance(answer, type):
+        return _gathered_class(answer)
     function = inspect.unwrap(answer) if callable(answer) else answer
     if not isinstance(function, FunctionType):
         raise NotKeptError(f"it is no function but {_article(type(answer).__name__)}. Write it as a `def` of a cell.")
-    name = _name_of(answer, function)
+    name = _name_of(answer, function.__name__, function.__globals__)
     code, space = function.__code__, function.__globals__
     if code.co_freevars:
         held = ", ".join(f"`{one}`" for one in code.co_freevars)
@@ -41,9 +44,17 @@ def gathered(answer: Any) -> AnswerSource:
     return AnswerSource((*found.values(), SourcePart(name, own.text)), name)
 
 
-def _name_of(answer: Any, function: FunctionType) -> str:
-    space = function.__globals__
-    for name in (function.__name__, *space):
+def _gathered_class(answer: type) -> AnswerSource:
+    space, beside = space_of_class(answer)
+    name = _name_of(answer, answer.__name__, space)
+    own = class_statement(answer, name, "it", beside)
+    found: dict[str, SourcePart] = {}
+    _collect(own, space, beside, found, {name})
+    return AnswerSource((*found.values(), SourcePart(name, own.text)), name)
+
+
+def _name_of(answer: Any, own_name: str, space: dict[str, Any]) -> str:
+    for name in (own_name, *space):
         if space.get(name) is answer and not name.startswith("_"):
             return name
     raise NotKeptError("it has no name in the notebook. Define it at the top of a cell, and give that name to check.")
@@ -94,9 +105,9 @@ def _as_statement(name: str, value: Any, beside: str) -> Statement | str:
         if found is None:
             raise NotKeptError(f"the text of its helper `{name}` is not there any more. Run its cell again, then this.")
         return found
+    if isinstance(value, type):
+        return class_statement(value, name, f"its helper `{name}`", beside)
     newest = newest_binding(name, beside)
-    if isinstance(value, type) and newest is not None and isinstance(newest.node, ast.ClassDef):
-        return newest
     written = newest.node if newest is not None and newest.binds == {name} else None
     expression = written.value if isinstance(written, ast.Assign | ast.AnnAssign) else None
     if newest is not None and _is_literal(expression):
