@@ -202,6 +202,51 @@ def test_a_check_below_its_answer_in_one_cell_becomes_a_cell_of_its_own():
         tiny(above)
 
 
+BUILD_CELLS = (
+    HEAD
+    + '''
+# %%
+def add(a: int, b: int) -> int:
+    """Their sum."""
+    ### BEGIN SOLUTION
+    return a + b
+    ### END SOLUTION
+
+
+def double(a: int) -> int:
+    """Twice a."""
+    ### BEGIN SOLUTION
+    return add(a, a)
+    ### END SOLUTION
+
+# %%
+check("05.twice_values", double)
+
+# %% [markdown]
+# Now of less.
+
+# %%
+check("05.twice_memory", double)
+
+# %%
+check("05.twice_hidden", double)
+'''
+)
+
+
+def test_each_step_of_a_build_is_a_point_for_the_one_cell_above():
+    answer, *tests = about(tiny(BUILD_CELLS))
+    assert answer["solution"]
+    assert answer["grade_id"] == "answer_double"  # what is handed in, and not what stands first
+    assert [test["grade_id"] for test in tests] == [f"check_05_twice_{step}" for step in ("values", "memory", "hidden")]
+    assert [test["points"] for test in tests] == [1, 1, 1]
+    assert not breaches(tiny(BUILD_CELLS))
+    cells = [cell.source for cell in tiny(BUILD_CELLS).cells if cell.metadata.get("nbgrader", {}).get("grade")]
+    for name, text in zip(("values", "memory", "hidden"), cells, strict=True):
+        assert f'need_passed("05.twice_{name}")' in text
+        assert text.count("need_passed(") == 1
+
+
 def test_text_shows_pictures_beside_it_and_leads_nowhere_that_is_not_handed_out(notebooks):
     text = tiny().cells[0].source
     assert "The next trebles" in text

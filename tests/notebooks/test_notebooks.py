@@ -11,9 +11,11 @@ import pytest
 from nbval.plugin import get_sanitize_patterns
 
 from course_lib.authoring.notebooks.rules import RULES, Lesson, Rule, load_lesson
+from course_lib.authoring.notebooks.rules.code import cells_are_short
 from course_lib.authoring.notebooks.rules.prose import parts_lead_to_each_other
 from course_lib.authoring.notebooks.writing.build import Paths, strays
 from course_lib.base.paths import project_root
+from course_lib.learn.builds import Build, catalogue
 from course_lib.lessons.convert import learner_notebook, solution_shell
 from course_lib.lessons.execute import without_folders
 from course_lib.lessons.source import parse_source
@@ -165,6 +167,26 @@ def test_a_source_that_breaks_a_rule_is_named(planted: Planted, name: str, old: 
     assert found, "the rule sees nothing"
     assert all(sentence.startswith(f"05_tiny.py:{line}: ") for sentence in found), found
     assert words in found[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "lines", "says"),
+    [
+        ("05.tiny_values", 149, ""),
+        ("05.tiny_memory", 149, ""),
+        ("05.tiny_memory", 150, "151 lines and may have 150"),
+        ("05.twice", 25, "26 lines and may have 25"),
+    ],
+)
+def test_the_cell_of_a_build_may_be_longer(planted: Planted, monkeypatch, step: str, lines: int, says: str):
+    steps = ("05.tiny_values", "05.tiny_memory")
+    build = Build(name="05.tiny", title="", steps=steps, entry="double", usable_from=steps[0])
+    monkeypatch.setattr(catalogue, "BUILDS", (build,))
+    source = GOOD.replace("    return a + a\n", "    a += 1\n" * lines).replace(
+        "# %% [markdown]\n# ## The end", f'# %%\ncheck("{step}", double)\n\n\n# %% [markdown]\n# ## The end'
+    )
+    found = cells_are_short(planted.lesson(source))
+    assert says in "".join(found) if says else not found
 
 
 def code_cell(notebook: nbformat.NotebookNode, index: int = 0) -> nbformat.NotebookNode:

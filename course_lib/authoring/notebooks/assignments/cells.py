@@ -3,6 +3,7 @@
 * A cell with ``check("00.share", my_share)`` is a locked test, for one point. Around its own line stand two regions of
   hidden tests, which nbgrader takes out of the learner's copy and puts back before it marks.
 * A cell whose region binds a name (a function, a class, a value) is a solution cell: the learner's, not deletable.
+* The one cell of a build has several checks below it, a step each: a point for every step that passes.
 * All else is as it is in the course: what asks for a prediction or a bet costs and gives nothing.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from course_lib.learn.checks.reference import answer_names
 from course_lib.lessons.glossary import without_marks
 from course_lib.lessons.info import LessonError
 from course_lib.lessons.regions import find_regions, has_region, solution_text
@@ -134,8 +136,16 @@ def _about_answer(source: Source, cell: Cell, text: str) -> dict[str, Any] | Non
         tree = ast.parse(solution_text(text, lambda line: source.where(cell, line)))
     except SyntaxError:  # a magic: nothing that could be handed to a check
         return None
-    bound = next(filter(None, map(_name_bound, tree.body)), None)
+    names = list(filter(None, map(_name_bound, tree.body)))
+    handed_in = _names_handed_in(source)
+    bound = next((name for name in names if name in handed_in), names[0] if names else None)
     return None if bound is None else _about(f"answer_{_word(bound)}", solution=True)
+
+
+def _names_handed_in(source: Source) -> set[str]:
+    """The names that the lesson's checks are given."""
+    texts = (solution_text(cell.text, str) for cell in source.cells if cell.is_code and "check(" in cell.text)
+    return {answer for text in texts if checks_in(text) for answer in answer_names(text).values()}
 
 
 def _name_bound(statement: ast.stmt) -> str | None:

@@ -12,6 +12,9 @@ import re
 from collections.abc import Iterator
 
 from course_lib.authoring.notebooks.rules.lesson import Lesson
+from course_lib.learn.builds import build_of_step
+from course_lib.learn.checks.reference import answer_names
+from course_lib.lessons.code_names import bound_in
 from course_lib.lessons.regions import has_region
 from course_lib.lessons.source import Cell
 
@@ -26,6 +29,7 @@ __all__ = [
 
 MAX_LINES = 20
 MAX_EXERCISE_LINES = 25
+MAX_BUILD_LINES = 150
 
 _MAGIC = re.compile(r"^(\s*)[%!]")
 _NAMES = {
@@ -64,11 +68,14 @@ def code_parses(lesson: Lesson) -> list[str]:
 
 
 def cells_are_short(lesson: Lesson) -> list[str]:
-    """At most 20 lines a cell, imports and blank lines aside; an exercise at most 25 lines of code."""
+    """At most 20 lines a cell, imports and blank lines aside; an exercise at most 25 lines of code, a build 150."""
     found = []
+    builds = _answers_of_builds(lesson)
     for cell in _code_cells(lesson):
-        exercise = has_region(cell.text)
-        lines, limit = (_code_lines(cell), MAX_EXERCISE_LINES) if exercise else (_lines(cell), MAX_LINES)
+        lines, limit = _lines(cell), MAX_LINES
+        if has_region(cell.text):
+            is_build = not builds.isdisjoint(bound_in(parse(cell)))
+            lines, limit = _code_lines(cell), MAX_BUILD_LINES if is_build else MAX_EXERCISE_LINES
         if lines > limit:
             found.append(f"{lesson.at(cell)}: the cell has {lines} lines and may have {limit}; cut it")
     return found
@@ -129,6 +136,12 @@ def parse(cell: Cell) -> ast.Module:
         return ast.parse(_plain(cell))
     except SyntaxError:
         return ast.Module(body=[], type_ignores=[])
+
+
+def _answers_of_builds(lesson: Lesson) -> set[str]:
+    """The names that the checks of a build's steps are given: each is bound by the one cell of its build."""
+    checked = [answer_names(ast.unparse(parse(cell))) for cell in _code_cells(lesson)]
+    return {answer for names in checked for step, answer in names.items() if build_of_step(step) is not None}
 
 
 def _code_cells(lesson: Lesson) -> Iterator[Cell]:
