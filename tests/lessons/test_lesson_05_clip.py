@@ -93,7 +93,7 @@ def in_half_precision(me, shards, max_norm):
         (one_call_a_gradient, "returns-early", "no gradient at all on rank 1"),
         (only_the_last, None, "up.weight"),
         (with_its_partner, None, "of 4: the norm: expected"),
-        (asks_the_first_shard, "begins-with-nothing", "'NoneType' object has no attribute 'new_zeros'"),
+        (asks_the_first_shard, "trips-over-none", "'NoneType' object has no attribute 'new_zeros'"),
         (adds_the_norms_of_shards, "adds-norms", "the norm: expected"),
         (weights_too, None, "your code changed what was to stay: `shards`[0]"),
         pytest.param(the_root_too_early, None, "the norm: expected", marks=pytest.mark.long),

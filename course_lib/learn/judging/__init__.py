@@ -18,6 +18,8 @@ In the order to read:
 - ``rank_failure_messages.py``: what ranks tell of their failure, for the learner of an exercise
 - ``rank_runner.py``: what a rank runs when an answer is tried there, and what it tells of the call beside its value
 - ``report.py``: a report: what a trial saw of an answer, in fields that say how each is compared and told
+- ``errors.py``: recognisers of answers on ranks that end with an error: ranks that wait for each other, and what is
+  raised first
 - ``judge.py``: judges: they try an answer in several cases and write down what came, as :class:`Evidence`
 - ``isolated_judge.py``: A judge that lets an answer run in a process of its own, so that nothing it does can cost the
   notebook

@@ -5,6 +5,7 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_05.clip import mistakes, wrong_answers
 from course_lib.learn.exercises.lesson_05.clip.cases import FEW, KINDS, ONE_LARGE, right, trial
+from course_lib.learn.judging.errors import hangs_in
 from course_lib.learn.judging.judge import by_trial
 from course_lib.learn.judging.report import compare, is_not_waited_for, only_wrong
 
@@ -72,14 +73,14 @@ CLIP = Exercise(
             "One rank has no gradient in this case, and did not make a call that the others wait in. Its sum of "
             "squares is 0, and they need to hear that. Whether a rank calls, and how often, must not depend on what "
             "only that rank knows.",
-            recognise=mistakes.hangs_in(FEW),
+            recognise=hangs_in(FEW),
         ),
         Mistake(
             "stays-away-when-short",
             "In this case one rank's own norm is above max_norm and the others' own norms are below it, and not all "
             "ranks made the same calls. Only after the sum over ranks does anybody know whether there is something to "
             "clip: call first, ask then.",
-            recognise=mistakes.hangs_in(ONE_LARGE),
+            recognise=hangs_in(ONE_LARGE),
         ),
         Mistake(
             "begins-with-nothing",

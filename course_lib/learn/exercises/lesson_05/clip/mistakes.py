@@ -22,6 +22,7 @@ from course_lib.learn.exercises.lesson_05.clip.cases import (
     max_norm_of,
     norms,
 )
+from course_lib.learn.judging.errors import is_deadlock
 from course_lib.learn.judging.report import NOTHING, compare, only_wrong, reports
 
 __all__ = [
@@ -33,15 +34,12 @@ __all__ = [
     "fills_what_is_none",
     "gave",
     "gives_no_norm",
-    "hangs_in",
     "is_right_on_rank_0_alone",
     "leaves_all_as_it_was",
     "of_all",
     "scaled_weights",
     "scales",
 ]
-
-_STUCK = ("RankTimeout", "RankFailed")
 
 
 @dataclass(frozen=True)
@@ -178,21 +176,9 @@ def _is_clipped(one: ClipTry) -> bool:
 # -- what ended with an error -------------------------------------------------------------------------------------
 
 
-def hangs_in(kind: str) -> Callable[[Evidence], bool]:
-    """Whether ranks waited for each other in this case, which is the first that went wrong so."""
-
-    def recognise(evidence: Evidence) -> bool:
-        error = evidence.error
-        stuck = [one for one in evidence.wrong if one.error is not None]
-        return error is not None and error.kind in _STUCK and stuck[0].case.startswith(kind)
-
-    return recognise
-
-
 def begins_with_no_gradient(evidence: Evidence) -> bool:
     """Whether the first thing that is wrong is an error of the rank without gradients."""
-    error = evidence.error
-    return error is not None and error.kind not in _STUCK and evidence.wrong[0].case.startswith(FEW)
+    return evidence.error is not None and not is_deadlock(evidence) and evidence.wrong[0].case.startswith(FEW)
 
 
 def asks_none_for_its_numbers(evidence: Evidence) -> bool:

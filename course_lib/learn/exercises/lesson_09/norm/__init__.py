@@ -5,20 +5,17 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_09.norm import mistakes
 from course_lib.learn.exercises.lesson_09.norm.cases import (
-    FORM,
-    KEPT,
     KINDS,
     ONE_AXIS,
-    SENT,
     SHARDS,
     SILENT,
     STAGES,
-    UNWAITED,
-    compare,
     right,
     trial,
 )
+from course_lib.learn.judging.errors import hangs_in, raised_first_in
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import compare, is_not_waited_for, only_wrong
 
 __all__ = ["NORM"]
 
@@ -37,9 +34,7 @@ NORM = Exercise(
             "not-waited-for",
             "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
             "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
-            recognise=lambda evidence: any(
-                isinstance(one.got, dict) and one.got[UNWAITED] != one.expected[UNWAITED] for one in evidence.wrong
-            ),
+            recognise=is_not_waited_for,
         ),
         Mistake(
             "counts-copies",
@@ -129,19 +124,19 @@ NORM = Exercise(
             "returns-early",
             "In this case the ranks of the first stage have no gradient at all, and not all ranks made the same calls. "
             "A rank without gradients has a sum of 0, and the others need to hear that.",
-            recognise=mistakes.hangs(SILENT),
+            recognise=hangs_in(SILENT),
         ),
         Mistake(
             "a-call-for-each",
             "Here ranks of different stages have lists of different lengths, and not all ranks made the same calls. "
             "Add up first what this rank counts; then one call, the same on all ranks, whatever they have.",
-            recognise=mistakes.hangs(STAGES),
+            recognise=hangs_in(STAGES),
         ),
         Mistake(
             "stays-away",
             "Not all ranks made the same calls. Whether a rank *counts* something and whether it *calls* are two "
             "things: a rank that counts nothing adds 0, and calls with all others.",
-            recognise=mistakes.hangs(SHARDS),
+            recognise=hangs_in(SHARDS),
         ),
         Mistake(
             "trips-over-none",
@@ -154,13 +149,13 @@ NORM = Exercise(
             "All went well until a rank had no gradient at all; there your code raised what stands below. A sum of no "
             "squares is 0, and it has to be a tensor to travel, such as "
             "`torch.zeros((), dtype=torch.float64, device=me.device)`.",
-            recognise=mistakes.raises_first(SILENT),
+            recognise=raised_first_in(SILENT),
         ),
         Mistake(
             "trips-over-no-rows",
             "All went well until a rank had a gradient of no rows, as where there are fewer rows than ranks; there "
             "your code raised what stands below. A sum of no squares is 0; no numbers have a largest one.",
-            recognise=mistakes.raises_first(ONE_AXIS),
+            recognise=raised_first_in(ONE_AXIS),
         ),
         Mistake(
             "takes-rows-for-granted",
@@ -196,7 +191,7 @@ NORM = Exercise(
             "in-another-form",
             "The number is right, and it comes in another form than the promise says: a 0-d tensor of float64. Callers "
             "count on it, for a clamp, or to tell two meshes apart in the tenth digit.",
-            recognise=mistakes.only_wrong(FORM),
+            recognise=only_wrong("form"),
         ),
         Mistake(
             "takes-pairs-out",
@@ -208,13 +203,13 @@ NORM = Exercise(
             "changes-the-gradients",
             "The norm is right, and the gradients are not what they were: something was computed in place. The step "
             "that comes next reads them.",
-            recognise=mistakes.only_wrong(KEPT),
+            recognise=only_wrong("kept"),
         ),
         Mistake(
             "sends-much",
             "The norm is right, and more was sent than a number there and one back. Each rank can add up the squares "
             "of what it counts: one number from each is all that the others need.",
-            recognise=mistakes.only_wrong(SENT),
+            recognise=only_wrong("sent"),
         ),
     ),
     hints=(

@@ -14,29 +14,22 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn.judging.compare import close_to, short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, RankReport, fact
 from course_lib.parallel.collectives.members import split_sizes
 
 __all__ = [
-    "FORM",
-    "KEPT",
     "KINDS",
     "MANY",
     "NAN",
-    "NORM",
-    "NOTHING",
-    "NO_NUMBER",
     "ONE_AXIS",
     "ORDER",
     "REPLICAS",
-    "SENT",
     "SHARDS",
     "SHORT",
     "SILENT",
     "STAGES",
-    "UNWAITED",
+    "NormReport",
     "Piece",
-    "compare",
-    "differs",
     "mesh_of",
     "norm_of",
     "pieces_of",
@@ -57,14 +50,6 @@ NAN = "a NaN in a gradient"
 MANY = "three hundred gradients, and an axis cp"
 KINDS = (SHARDS, REPLICAS, STAGES, ORDER, ONE_AXIS, SILENT, SHORT, NAN, MANY)
 
-NORM, FORM, UNWAITED, KEPT, SENT = (
-    "the norm",
-    "what the norm comes in",
-    "begun and not waited for",
-    "changed that was to stay",
-    "sent",
-)
-NOTHING, NO_NUMBER = "nothing", "no number: "
 _A_TENSOR = "a tensor of float64 and shape ()"
 _FEW, _FEW_NUMBERS, _FEW_BYTES = "a few numbers", 2, 1000  # one there and one back; pickled, one takes some hundred
 _NUMBER, _NUMBER_OF_FLOAT32 = close_to(1e-9, 1e-12), close_to(1e-6, 1e-12)
@@ -176,6 +161,39 @@ def _is_on(weight: _Weight, stages: int) -> bool:
     return weight.stage is None or weight.stage < stages
 
 
+# -- a trial ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came as the norm: a number, or in words what is none; and the form in which it came."""
+
+    value: float | str
+    form: str
+
+
+def _off(want: float, came: Came) -> str:
+    """A norm that comes in float32 cannot be closer than that."""
+    if isinstance(came.value, str):
+        return came.value
+    return (_NUMBER_OF_FLOAT32 if "float32" in came.form else _NUMBER)(want, came.value)
+
+
+def _of_the_norm(want: float, came: Came, how: str) -> str:
+    return f"expected a norm, {short(want)}, got {how}" if isinstance(came.value, str) else f"the norm: {how}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NormReport(RankReport):
+    """What an answer gave on a rank, and what it sent."""
+
+    asked_for = "a norm"
+    norm: Any = fact(_of_the_norm, by=_off)
+    form: str = fact("the norm is right, and it comes as {got}; promised is {expected}", right=_A_TENSOR)
+    kept: str = fact("the norm is right, and your code changed what was to stay: {got}", right=NOTHING)
+    sent: str = fact("the norm is right, and this rank sent {got}; one number from each rank is enough", right=_FEW)
+
+
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
@@ -187,14 +205,14 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         norm = answer(me, mesh_of(kind, me.world_size), given)
     if norm is ...:
         return ...
-    begun = never_waited_here()
-    return {
-        NORM: _as_number(norm),
-        FORM: _form(norm),
-        UNWAITED: begun[0] if begun else NOTHING,
-        KEPT: kept.changes() or NOTHING,
-        SENT: _sent(recorder.calls, me.world_size - 1),
-    }
+    begun, form = never_waited_here(), _form(norm)
+    return NormReport(
+        unwaited=begun[0] if begun else NOTHING,
+        norm=Came(_as_number(norm), form),
+        form=form,
+        kept=kept.changes() or NOTHING,
+        sent=_sent(recorder.calls, me.world_size - 1),
+    )
 
 
 def _stored(kind: str, gradient: Tensor) -> Tensor:
@@ -222,7 +240,7 @@ def _as_number(norm: Any) -> float | str:
         return float(norm.detach())
     if isinstance(norm, int | float) and not isinstance(norm, bool):
         return float(norm)
-    return f"{NO_NUMBER}{short(norm)}"
+    return short(norm)
 
 
 def _form(norm: Any) -> str:
@@ -234,37 +252,5 @@ def _form(norm: Any) -> str:
 # -- what is right ------------------------------------------------------------------------------------------------
 
 
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(_: int, num_ranks: int) -> dict[str, Any]:
-        norm = norm_of(kind, num_ranks)
-        return {UNWAITED: NOTHING, NORM: norm, FORM: _A_TENSOR, KEPT: NOTHING, SENT: _FEW}
-
-    return expected
-
-
-def compare(expected: dict[str, Any], got: Any) -> str:
-    """The first fact that is not as expected, in words."""
-    if not isinstance(got, dict) or NORM not in got:
-        return f"expected a norm, got {short(got)}"
-    wrong = (name for name in expected if differs(name, expected, got))
-    return next((_said(name, expected[name], got[name]) for name in wrong), "")
-
-
-def differs(name: str, expected: dict[str, Any], got: dict[str, Any]) -> str:
-    """How a fact is not as expected; a norm that is returned in float32 cannot be closer than that."""
-    close = _NUMBER_OF_FLOAT32 if name == NORM and "float32" in got[FORM] else _NUMBER
-    return close(expected[name], got[name])
-
-
-def _said(name: str, want: Any, have: Any) -> str:
-    if name == UNWAITED:
-        return f"this rank {have}"
-    if name == NORM and isinstance(have, str):
-        return f"expected a norm, {short(want)}, got {have.removeprefix(NO_NUMBER)}"
-    if name == FORM:
-        return f"the norm is right, and it comes as {have}; promised is {want}"
-    if name == KEPT:
-        return f"the norm is right, and your code changed what was to stay: {have}"
-    if name == SENT:
-        return f"the norm is right, and this rank sent {have}; one number from each rank is enough"
-    return f"{name}: {_NUMBER(want, have)}"
+def right(kind: str) -> Callable[[int, int], NormReport]:
+    return lambda _, num_ranks: NormReport(norm=norm_of(kind, num_ranks))

@@ -8,24 +8,21 @@ from math import isclose
 from typing import Any
 
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.catalogue.exercise import Evidence
 from course_lib.learn.exercises.lesson_09.norm.cases import (
-    FORM,
-    KEPT,
     MANY,
     NAN,
-    NORM,
     ORDER,
     REPLICAS,
-    SENT,
     SHORT,
     SILENT,
-    UNWAITED,
-    differs,
+    NormReport,
     mesh_of,
     norm_of,
     pieces_of,
 )
+from course_lib.learn.judging.errors import is_deadlock, raised_first_in
+from course_lib.learn.judging.report import differing, only_wrong, reports
 
 __all__ = [
     "Weigh",
@@ -33,21 +30,17 @@ __all__ = [
     "adds_in_float32",
     "asks_none_for_its_numbers",
     "counts",
-    "hangs",
     "hides_a_nan",
     "is_right_on_rank_0_alone",
     "knows_no_cp",
     "only_short_is_wrong",
-    "only_wrong",
     "own",
-    "raises_first",
     "right_weight",
     "takes_pairs_out",
     "takes_rows_for_granted",
     "times",
 ]
 
-_STUCK = ("RankTimeout", "RankFailed")
 Weigh = Callable[["NormTry", dict[str, int], Sequence[str]], float]
 
 
@@ -86,10 +79,9 @@ def right_weight(_: NormTry, here: dict[str, int], copied: Sequence[str]) -> flo
 
 
 def _tries(evidence: Evidence) -> Iterator[NormTry]:
-    for outcome in evidence.outcomes:
-        # With a NaN every number is NaN, however it was counted.
-        if outcome.error is None and isinstance(outcome.got, dict) and outcome.kind != NAN:
-            yield NormTry(outcome.kind, outcome.rank, outcome.num_ranks, outcome.got[NORM])
+    for outcome, report in reports(evidence, NormReport):
+        if outcome.kind != NAN:  # with a NaN every number is NaN, however it was counted
+            yield NormTry(outcome.kind, outcome.rank, outcome.num_ranks, report.norm.value)
 
 
 def _is(have: Any, want: float) -> bool:
@@ -138,25 +130,9 @@ def is_right_on_rank_0_alone(evidence: Evidence) -> bool:
     )
 
 
-def _differing(outcome: AnswerOutcome) -> set[str]:
-    if not isinstance(outcome.got, dict):
-        return {"everything"}
-    names = (NORM, FORM, UNWAITED, KEPT, SENT)
-    return {name for name in names if differs(name, outcome.expected, outcome.got)}
-
-
-def only_wrong(*names: str) -> Callable[[Evidence], bool]:
-    """Whether these facts differ somewhere, and no other."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return evidence.error is None and all(_differing(outcome) <= {*names} for outcome in evidence.wrong)
-
-    return recognise
-
-
 def adds_in_float32(evidence: Evidence) -> bool:
     """Whether norms alone are wrong, and those of gradients in float64 from the seventh digit on."""
-    return only_wrong(NORM)(evidence) and all(
+    return only_wrong("norm")(evidence) and all(
         isinstance(one.gave, float) and isclose(one.gave, one.right, rel_tol=1e-6)
         for one in _tries(evidence)
         if one.kind != SHORT
@@ -168,7 +144,7 @@ def only_short_is_wrong(evidence: Evidence) -> bool:
     short = [one for one in _tries(evidence) if one.kind == SHORT]
     return (
         evidence.error is None
-        and all(outcome.case.startswith(SHORT) and _differing(outcome) == {NORM} for outcome in evidence.wrong)
+        and all(outcome.case.startswith(SHORT) and differing(outcome) == {"norm"} for outcome in evidence.wrong)
         and all(isinstance(one.gave, float) and isclose(one.gave, one.right, rel_tol=0.05) for one in short)
     )
 
@@ -176,7 +152,7 @@ def only_short_is_wrong(evidence: Evidence) -> bool:
 def hides_a_nan(evidence: Evidence) -> bool:
     """Whether a NaN alone makes a wrong norm, and one that is a number."""
     return evidence.error is None and all(
-        one.case.startswith(NAN) and _differing(one) == {NORM} and isinstance(one.got[NORM], float)
+        one.case.startswith(NAN) and differing(one) == {"norm"} and isinstance(one.got.norm.value, float)
         for one in evidence.wrong
     )
 
@@ -189,21 +165,10 @@ def knows_no_cp(evidence: Evidence) -> bool:
 
 def takes_pairs_out(evidence: Evidence) -> bool:
     """Whether nothing is wrong but that the list of pairs is shorter than it was."""
-    return only_wrong(KEPT)(evidence) and all("items and has" in outcome.got[KEPT] for outcome in evidence.wrong)
+    return only_wrong("kept")(evidence) and all("items and has" in outcome.got.kept for outcome in evidence.wrong)
 
 
 # -- what ended with an error -------------------------------------------------------------------------------------
-
-
-def hangs(*kinds: str) -> Callable[[Evidence], bool]:
-    """Whether ranks waited for each other, first in one of these cases."""
-
-    def recognise(evidence: Evidence) -> bool:
-        error = evidence.error
-        stuck = [one for one in evidence.wrong if one.error is not None]
-        return error is not None and error.kind in _STUCK and stuck[0].case.startswith(kinds)
-
-    return recognise
 
 
 def asks_none_for_its_numbers(evidence: Evidence) -> bool:
@@ -211,27 +176,12 @@ def asks_none_for_its_numbers(evidence: Evidence) -> bool:
     error = evidence.error
     return (
         error is not None
-        and error.kind not in _STUCK
+        and not is_deadlock(evidence)
         and "None" in error.message
         and evidence.wrong[0].case.startswith((REPLICAS, SILENT))
     )
 
 
-def raises_first(*kinds: str) -> Callable[[Evidence], bool]:
-    """Whether the first thing that is wrong is an error in one of these cases, and no deadlock."""
-
-    def recognise(evidence: Evidence) -> bool:
-        error = evidence.error
-        return (
-            error is not None
-            and error.kind not in _STUCK
-            and evidence.wrong[0].error is not None
-            and evidence.wrong[0].case.startswith(kinds)
-        )
-
-    return recognise
-
-
 def takes_rows_for_granted(evidence: Evidence) -> bool:
     """Whether ``view`` would not take a tensor that is stored by column."""
-    return raises_first(ORDER)(evidence) and "view size is not compatible" in str(evidence.error)
+    return raised_first_in(ORDER)(evidence) and "view size is not compatible" in str(evidence.error)

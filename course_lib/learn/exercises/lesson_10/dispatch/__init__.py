@@ -6,6 +6,7 @@ from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_10.dispatch import mistakes, wrong_answers
 from course_lib.learn.exercises.lesson_10.dispatch.cases import KINDS, DispatchKind
 from course_lib.learn.exercises.lesson_10.dispatch.trial import right, trial
+from course_lib.learn.judging.errors import error_says, hangs_in
 from course_lib.learn.judging.judge import by_trial
 from course_lib.learn.judging.report import compare, is_not_waited_for, only_wrong
 
@@ -105,21 +106,21 @@ DISPATCH = Exercise(
             "numbers-from-zero",
             "`run` was asked for an expert of another rank. Its numbers are those in `chosen`: on rank r they begin at "
             "`r * num_experts // n`, not at 0. For any other expert, rows have to travel to its rank.",
-            recognise=mistakes.says("`run` was asked for expert"),
+            recognise=error_says("`run` was asked for expert"),
         ),
         Mistake(
             "sizes-swapped",
             "The sizes that you gave to `all_to_all_single` do not add up to the rows of a tensor. It takes what comes "
             "before what goes, of the sizes too: (output, input, output sizes, input sizes). On the way back the "
             "two sizes change places.",
-            recognise=mistakes.says("Split sizes doesn't match"),
+            recognise=error_says("Split sizes doesn't match"),
         ),
         Mistake(
             "no-sizes",
             "`all_to_all_single` was given no lists of sizes, and an output of another size than the input: without "
             "lists it cuts both into equal parts, one for each rank. How many rows go to a rank, and come from it, "
             "follows from the choices: give both lists.",
-            recognise=mistakes.says("in->size == out->size"),
+            recognise=error_says("in->size == out->size"),
         ),
         Mistake(
             "sizes-not-agreed",
@@ -127,7 +128,7 @@ DISPATCH = Exercise(
             "let the counts travel first. (2) `torch.bincount` without `minlength=num_experts` gives counts of "
             "different lengths. (3) The rows for a rank are those for all of its experts, whose counts stand side by "
             "side. (4) A collective wanted one shape, where ranks have different numbers of tokens.",
-            recognise=mistakes.says(
+            recognise=error_says(
                 "came for a receive",
                 "more than its tensor has room for",
                 "inLengthPerRank",
@@ -139,38 +140,38 @@ DISPATCH = Exercise(
             "lists-of-many-sizes",
             "gloo's `dist.all_to_all`, which takes lists of tensors, wants them all of one size (NCCL's takes any). "
             "`dist.all_to_all_single` takes one tensor and two lists of sizes, on both.",
-            recognise=mistakes.says("alltoall: invalid tensor size"),
+            recognise=error_says("alltoall: invalid tensor size"),
         ),
         Mistake(
             "sizes-as-tensors",
             "The sizes that `all_to_all_single` takes are lists of whole numbers, and you gave it something else. A "
             "tensor makes such a list by `tolist()`.",
-            recognise=mistakes.says("AllToAllOptions"),
+            recognise=error_says("AllToAllOptions"),
         ),
         Mistake(
             "returns-early",
             "Rank 1 has no tokens in this case, and did not make a call that the others wait in. Tokens of others "
             "come to its experts all the same. Every rank makes every call, with 0 rows if need be.",
-            recognise=mistakes.stuck_in(DispatchKind.NONE),
+            recognise=hangs_in(DispatchKind.NONE),
         ),
         Mistake(
             "rests-without-rows",
             "In this case nobody chose the experts of some ranks, and not all ranks made the same calls. A rank "
             "without rows sends no output back, and still waits for those of its own tokens. Every rank makes "
             "every call.",
-            recognise=mistakes.stuck_in(DispatchKind.IDLE),
+            recognise=hangs_in(DispatchKind.IDLE),
         ),
         Mistake(
             "joins-nothing",
             "Some ranks' experts got no row in this case, and `torch.cat` and `torch.stack` join no empty list. `run` "
             "takes 0 rows as well; or write the outputs into a tensor of as many rows as came.",
-            recognise=mistakes.says("expected a non-empty list of Tensors", "expects a non-empty TensorList"),
+            recognise=error_says("expected a non-empty list of Tensors", "expects a non-empty TensorList"),
         ),
         Mistake(
             "minus-one",
             "A rank without tokens has a tensor of 0 numbers, and nobody can say what -1 stands for in its new shape. "
             "Write the size: `tokens.size(1)`.",
-            recognise=mistakes.says("cannot reshape tensor of 0 elements"),
+            recognise=error_says("cannot reshape tensor of 0 elements"),
         ),
         Mistake(
             "sends-too-much",

@@ -21,8 +21,6 @@ __all__ = [
     "has_other_dtype",
     "is_of_this_rank_alone",
     "keeps_one_choice",
-    "says",
-    "stuck_in",
 ]
 
 
@@ -83,24 +81,5 @@ def has_other_dtype(evidence: Evidence) -> bool:
 # -- what ended with an error ---------------------------------------------------------------------------------------
 
 
-def says(*words: str) -> Recogniser:
-    """Whether the error says this."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return evidence.error is not None and any(word in evidence.error.message for word in words)
-
-    return recognise
-
-
 def ended_so(outcome: AnswerOutcome) -> bool:
     return outcome.error is not None
-
-
-def stuck_in(kind: str) -> Recogniser:
-    """Whether ranks waited for each other in this case, and all was right before it."""
-
-    def recognise(evidence: Evidence) -> bool:
-        error = evidence.error
-        return error is not None and error.kind == "RankTimeout" and evidence.wrong[0].case.startswith(kind)
-
-    return recognise
