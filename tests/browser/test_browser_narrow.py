@@ -7,52 +7,79 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from phone_page import PHONE, faults, moved
+from small_course import small_course
 
 from course_lib import export
 from course_lib.authoring.site.command import missing
 from course_lib.base import paths
 
-pytestmark = [pytest.mark.long, pytest.mark.limit_s(1200)]
-PHONE = {"width": 390, "height": 844}
-# Boxes around a heading that are wider within than a phone, or than themselves: the page, or all of its text, moves.
-# Code, tables and formulas hold no heading: they move within boxes of their own.
-# The theme lays a heading 8 px beyond the text on both sides, into the margin of the page.
-BEYOND = """(seen) => {
-  const around = new Set();
-  for (const heading of document.querySelectorAll("h1, h2, h3"))
-    for (let box = heading; box; box = box.parentElement) around.add(box);
-  return [...around].filter((box) => box.clientWidth && box.scrollWidth > Math.min(seen, box.clientWidth) + 8)
-    .map((box) => `${box.tagName} ${box.className}: ${box.scrollWidth} of ${box.clientWidth} px`);
-}"""
-# Code and tables that are wider than their box, and that can be moved in it: there are some, or nothing was tried.
-MOVES = """() => [...document.querySelectorAll("pre, div")].filter((part) =>
-  part.scrollWidth > part.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(part).overflowX)).length"""
+needs_sphinx = pytest.mark.skipif(bool(missing()), reason="the site needs: pip install -e '.[site]'")
 
 
 @pytest.fixture
 def phone(browser: Any) -> Iterator[Any]:
-    context = browser.new_context(viewport=PHONE, is_mobile=True, has_touch=True)
+    context = browser.new_context(**PHONE)
     page = context.new_page()
     page.set_default_timeout(120_000)
     yield page
     context.close()
 
 
-def beyond(phone: Any, path: Path) -> list[str]:
-    """What makes the page at ``path`` wider than the phone."""
-    phone.goto(path.as_uri())
-    return [f"{path.name}: {found}" for found in phone.evaluate(BEYOND, PHONE["width"])]
+def exported(words: list[str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The page of solved lessons, by ``course export``."""
+    monkeypatch.setenv("COURSE_HOME", str(folder / "home"))
+    solved, page = paths.project_root() / "notebooks" / "solutions", folder / "page.html"
+    assert export.main([*words, "--folder", str(solved), "--all", "--out", str(page)]) == 0
+    return page
 
 
-def test_the_export_of_solved_lessons(phone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COURSE_HOME", str(tmp_path / "home"))
-    solved, page = paths.project_root() / "notebooks" / "solutions", tmp_path / "page.html"
-    assert export.main(["00", "11a", "14a", "--folder", str(solved), "--all", "--out", str(page)]) == 0
-    assert beyond(phone, page) == []
-    assert phone.evaluate(MOVES) > 10
+PLANTED = {
+    "<p style='width: 500px'>Words</p>": "from ",
+    "<div style='overflow-x: auto'><p style='width: 500px'>Words</p></div>": "plain text moves sideways",
+    "<p style='font-size: 9px'>Words</p>": "letters of 9 px",
+    "<p style='overflow: hidden; white-space: nowrap; width: 90px'>Words that go on and on</p>": "cut off",
+    "<pre style='white-space: pre-wrap'>Words</pre>": "lines are broken",
+    "<details><summary>S</summary><p style='width: 500px'>Words</p></details>": "from ",
+    "<table style='display: block; overflow-x: auto'><tr><td><p style='width: 500px'>Words</p></td></tr></table>": "",
+    "<pre style='overflow-x: auto'>Words that go on and on, further than any phone is wide</pre>": "",
+}  # fmt: skip
 
 
-@pytest.mark.skipif(bool(missing()), reason="the site needs: pip install -e '.[site]'")
+def test_the_look_sees_what_it_is_for(phone: Any, tmp_path: Path) -> None:
+    page, head = tmp_path / "page.html", "<!doctype html><meta name=viewport content='width=device-width'><body>"
+    for body, found in PLANTED.items():
+        page.write_text(head + body, encoding="utf-8")
+        told = faults(phone, page)
+        assert found in " ".join(told) if found else told == [], (body, told)
+    page.write_text("<!doctype html><body>Words")
+    assert any("asks for 980 px" in one for one in faults(phone, page))
+
+
+def test_the_export_of_a_solved_lesson(phone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert faults(phone, exported(["13a"], tmp_path, monkeypatch)) == []
+    assert moved(phone) > 3
+
+
+@needs_sphinx
+def test_a_page_of_the_site(phone: Any, tmp_path: Path) -> None:
+    from course_lib.authoring.site.build import build_site
+
+    root = small_course(tmp_path / "course")
+    build_site(root, tmp_path / "site")
+    assert faults(phone, tmp_path / "site" / "lessons" / "01a_two.html") == []
+
+
+@pytest.mark.long
+@pytest.mark.limit_s(1200)
+def test_the_export_of_all_solved_lessons(phone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert faults(phone, exported([], tmp_path, monkeypatch)) == []
+    assert moved(phone) > 100
+
+
+@needs_sphinx
+@pytest.mark.long
+@pytest.mark.limit_s(1200)
 def test_every_page_of_the_site(phone: Any, tmp_path: Path) -> None:
     from course_lib.authoring.site.build import build_site
 
@@ -60,10 +87,9 @@ def test_every_page_of_the_site(phone: Any, tmp_path: Path) -> None:
     build_site(paths.project_root(), site)
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 48
-    assert [found for path in pages for found in beyond(phone, path)] == []
-    phone.goto((site / "index.html").as_uri())
-    moved = 0
+    assert [found for path in pages for found in faults(phone, path)] == []
+    num_moved = 0
     for path in sorted((site / "lessons").glob("0*.html"))[:6]:
         phone.goto(path.as_uri())
-        moved += phone.evaluate(MOVES)
-    assert moved > 0
+        num_moved += moved(phone)
+    assert num_moved > 0
