@@ -36,7 +36,6 @@ BEFORE_OUTLINES = {
     "05b_whole_for_a_moment", "05d_links_and_precision", "06a_model_parallel",
     "06b_where_to_cut", "07b_smaller_bubbles", "08d_links_and_production", "14a_the_job", "14b_defend_it",
 }  # fmt: skip
-MEASURED_BEFORE_OUTLINES = {"07_studio"}  # `course pictures --only 07_studio`, on a quiet machine
 EXPLORERS = (
     "BucketExplorer", "ContextExplorer", "MatmulExplorer", "MeshExplorer", "PlanExplorer",
     "ScheduleStudio", "ShardedExplorer",
@@ -115,11 +114,7 @@ def test_a_shade_is_only_darker_where_it_must_be():
 @pytest.mark.long
 @pytest.mark.parametrize("path", ASSETS, ids=lambda path: path.stem)
 def test_the_marks_of_a_picture_stand_out(path: Path):
-    found = lost(Image.open(path))
-    if path.stem in MEASURED_BEFORE_OUTLINES:
-        assert found > MOST_LOST, "it is drawn anew: take it off the list"
-    else:
-        assert found <= MOST_LOST
+    assert lost(Image.open(path)) <= MOST_LOST
 
 
 @pytest.mark.long
