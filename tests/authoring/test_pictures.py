@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +12,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from course_lib import schedules
 from course_lib.authoring.pictures import gallery, main
 from course_lib.authoring.pictures.gallery import LessonPicture, NoSuchPicture, lessons, pictures_of, the_one
 from course_lib.base.paths import project_root
+from course_lib.cost.model_parallel.pipeline import simulate
 from course_lib.lessons.info import lessons as lesson_infos
 from course_lib.lessons.info import source_files
+from course_lib.plot import pipeline_gantt
+from course_lib.schedules import StageTimes
 
 ROOT = project_root()
 ASSETS = ROOT / "assets"
@@ -109,6 +114,18 @@ def test_a_picture_of_a_real_run_is_left_alone(monkeypatch, tmp_path, capsys):
     assert main(["07"], folder=tmp_path) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["07_quiz.png"]
     assert "07_studio shows a real run and is left as it is; --only 07_studio" in capsys.readouterr().out
+
+
+def test_a_picture_of_a_real_run_has_the_frame_that_is_drawn_today():
+    """Names of rows and title, left of the times, and the legend: here with the plan itself in place of the run."""
+    drawn_by_these_versions()
+    schedule, times = schedules.one_f_one_b(4, 6), StageTimes.of(0.020)
+    plan = simulate(schedule, times)
+    drawn = Image.open(io.BytesIO(pipeline_gantt(plan, plan, title="1F1B").png()))
+    today, kept = np.asarray(drawn.convert("RGB"), dtype=int), pixels(ASSETS / "07_studio.png")
+    assert kept.shape == today.shape
+    for part in (np.s_[:, :136], np.s_[370:]):
+        assert np.abs(kept[part] - today[part]).max() <= 16, "it is old: `course pictures --only 07_studio`"
 
 
 def test_a_picture_of_a_real_run_is_drawn_when_asked_for(monkeypatch, tmp_path, capsys):

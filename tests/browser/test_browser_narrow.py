@@ -39,7 +39,7 @@ PLANTED = {
     "<div style='overflow-x: auto'><p style='width: 500px'>Words</p></div>": "plain text moves sideways",
     "<p style='font-size: 9px'>Words</p>": "letters of 9 px",
     "<p style='overflow: hidden; white-space: nowrap; width: 90px'>Words that go on and on</p>": "cut off",
-    "<pre style='white-space: pre-wrap'>Words</pre>": "lines are broken",
+    "<style>pre {white-space: pre-wrap}</style><pre>Words</pre>": "lines are broken",
     "<details><summary>S</summary><p style='width: 500px'>Words</p></details>": "from ",
     "<table style='display: block; overflow-x: auto'><tr><td><p style='width: 500px'>Words</p></td></tr></table>": "",
     "<pre style='overflow-x: auto'>Words that go on and on, further than any phone is wide</pre>": "",

@@ -1,6 +1,7 @@
 """What is wrong with a page on a phone: it moves sideways, its text is small or cut off, its lines of code are broken.
 
-All folds of the page are opened before it is looked at.
+All folds of the page are opened before it is looked at. Lines of what a learner's code has printed, in a report of a
+check, are broken on purpose.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _LOOK = """([width, smallest, movesAlone]) => {
     const area = part.getBoundingClientRect();
     if (beyond(area) && ![...around(part)].some((box) => moves(box) || cuts(box)))
       found.push(`${name(part)}: from ${Math.round(area.left)} to ${Math.round(area.right)} px`);
-    if (part.matches("pre") && getComputedStyle(part).whiteSpace !== "pre")
+    if (part.matches("pre:not([style], .stderr pre)") && getComputedStyle(part).whiteSpace !== "pre")
       found.push(`${name(part)}: its lines are broken`);
     if (moves(part) && part.scrollWidth > part.clientWidth + 1) {
       const words = [...part.querySelectorAll("h1, h2, h3, h4, p, li")].filter((one) => !isHidden(one));
