@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from course_lib.learn.exercises.lesson_03.failures import silent_threads, words_of
 from course_lib.learn.judging.call_time_limits import limits_end_at_once
 from course_lib.learn.judging.kept_references import Traces
 from course_lib.learn.judging.mutation_guard import Kept
@@ -110,17 +110,6 @@ class Replicas:
         return "one after another" if self.most_at_once < 2 else f"{self.most_at_once} at a time"
 
 
-@contextmanager
-def _silent_threads() -> Iterator[list[str]]:
-    """What a thread dies of is not printed; the judge tells it."""
-    before, died = threading.excepthook, []
-    threading.excepthook = lambda told: died.append(f"{told.exc_type.__name__}: {told.exc_value}".rstrip(": "))
-    try:
-        yield died
-    finally:
-        threading.excepthook = before
-
-
 def _parts(trial: ReplicaTrial) -> list[Tensor]:
     numbers = range(trial.count)
     parts = [torch.tensor([r + 0.5, 10.0 * trial.count], dtype=trial.dtype) for r in numbers]
@@ -134,7 +123,7 @@ def facts_of(answer: Callable[..., Any], trial: ReplicaTrial) -> dict[str, Any]:
     kept, traces = Kept(inputs=parts, modules=modules), Traces((parts,))
     outputs: Any = None
     told = "nothing"
-    with _silent_threads() as died, torch.set_grad_enabled(trial.recording), limits_end_at_once() as cut:
+    with silent_threads() as died, torch.set_grad_enabled(trial.recording), limits_end_at_once() as cut:
         before = set(threading.enumerate())
         try:
             outputs = answer(modules, parts)
@@ -193,7 +182,7 @@ def _told(error: BaseException, trial: ReplicaTrial) -> str:
     """What an error says of the failure; empty where it is about something else."""
     if not trial.failing:
         return ""
-    words, everything = " ".join(_words(error)), " ".join(_words(error, with_causes=True))
+    words, everything = " ".join(words_of(error)), " ".join(words_of(error, with_causes=True))
     named = [r for r in range(trial.count + 1) if re.search(rf"(?<![\d.]){r}(?![\d.]*\d)", words)]
     blamed = [r for r in trial.failing if r in named]
     kept = [r for r in trial.failing if _ERRORS[r] in everything]
@@ -207,16 +196,6 @@ def _told(error: BaseException, trial: ReplicaTrial) -> str:
     if named and (in_own_words or kept):
         return f"{' and '.join(map(str, named))}, and no number of a replica that failed"
     return "that some replica failed" if in_own_words or kept else ""
-
-
-def _words(error: BaseException | None, with_causes: bool = False) -> Iterator[str]:
-    if error is None:
-        return
-    yield from (str(error), *getattr(error, "__notes__", ()))
-    for one in getattr(error, "exceptions", ()):  # of a group
-        yield from _words(one, with_causes)
-    if with_causes:
-        yield from _words(error.__cause__ or error.__context__, with_causes)
 
 
 def _in_words(outputs: Any, trial: ReplicaTrial) -> Any:

@@ -1,0 +1,172 @@
+"""The cases of each step, and what is right: one model on one device, and the parts of a batch by ``Tensor.chunk``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from course_lib.learn.catalogue.exercise import Case
+from course_lib.learn.exercises.lesson_03.data_parallel.report import FINE, NOT_DEMANDED, DataParallelReport
+from course_lib.learn.exercises.lesson_03.data_parallel.trial import Run, inputs_of, loss_of, mode_of, train
+
+__all__ = ["AWKWARD", "COST", "FLAT", "GRADIENTS", "THREADS", "VALUES", "cases_of", "right"]
+
+VALUES = ("output", "rows", "earlier", "changed", "training")
+GRADIENTS = (*VALUES, "grads", "input_grads", "weights", "memory")
+COST = (*GRADIENTS, "copied", "held")
+THREADS = (*COST, "limits", "met", "told", "died", "done", "mixed", "modes", "after", "threads", "later")
+AWKWARD = (*THREADS, "buffers")
+FLAT = AWKWARD
+
+_PLAIN: dict[str, Run] = {
+    "8 rows on 4 devices": Run("plain"),
+    "10 rows on 4 devices": Run("plain", rows=10),
+    "6 rows on 4 devices": Run("plain", rows=6),
+    "1 row on 4 devices": Run("plain", rows=1),
+    "7 rows on 3 devices": Run("plain", 3, 7),
+    "5 rows on 1 device": Run("plain", 1, 5),
+}
+_LEARNED: dict[str, Run] = {
+    "training on 4 devices": Run("plain", rows=10, trains=True),
+    "training on 3 devices": Run("plain", 3, 4, trains=True),
+    "training on 1 device": Run("plain", 1, 5, trains=True),
+    "an evaluation under torch.no_grad()": Run("plain", rows=9, mode="no_grad", evaluates=True),
+}
+_COUNTED: dict[str, Run] = {
+    "a wide model on 4 devices": Run("wide", metered=True),
+    "a wide model on 2 devices": Run("wide", 2, metered=True),
+    "4 rows on 3 devices, one of them idle": Run("wide", 3, 4, metered=True),
+    "a wide model under torch.no_grad()": Run("wide", mode="no_grad", metered=True),
+}
+_TOGETHER: dict[str, Run] = {
+    "replicas that wait for each other": Run("plain", rows=10, meets=True, trains=True),
+    "replicas that wait, under torch.no_grad()": Run("plain", 3, 7, "no_grad", meets=True),
+    "replicas that wait, in inference mode": Run("plain", 2, 4, "inference", meets=True),
+    "replicas that wait, under autocast": Run("plain", 4, 8, "bfloat16", meets=True),
+    "replicas that wait, under autocast with float16": Run("plain", 3, 8, "float16", meets=True),
+    "a replica that fails": Run("failing", meets=True, failing=(2,)),
+    "two replicas that fail": Run("failing", meets=True, failing=(1, 3)),
+    "the first replica fails": Run("failing", 3, 7, meets=True, failing=(0,)),
+}
+_ODD: dict[str, Run] = {
+    "a model with shared, frozen and unused weights": Run("tied", rows=10, meets=True, trains=True),
+    "a BatchNorm in training": Run("normed", meets=True),
+    "a BatchNorm in evaluation": Run("normed", 3, 7, meets=True, evaluates=True),
+    "buffers that are changed in place, and a lock": Run("counting", rows=10, meets=True),
+    "nested inputs and outputs": Run("nested", rows=10, meets=True),
+    "nested inputs, fewer rows than devices": Run("nested", rows=2, meets=True),
+    "a layer that keeps a list of its weights": Run("recurrent", rows=6, meets=True, trains=True),
+    "a model without an input": Run("no input"),
+    "no rows": Run("plain", rows=0),
+}
+_RUNS = {VALUES: _PLAIN, GRADIENTS: _LEARNED, COST: _COUNTED, THREADS: _TOGETHER, AWKWARD: _ODD}
+_OF_EARLIER = 2  # cases of each step before this one
+
+
+def cases_of(demands: tuple[str, ...]) -> list[Case]:
+    """The first cases of each earlier step, by what this one demands, and all of its own."""
+    runs: dict[str, Run] = {}
+    for step, of_step in _RUNS.items():
+        own = step == demands
+        runs |= of_step if own else dict(list(of_step.items())[:_OF_EARLIER])
+        if own:
+            break
+    return [Case(label, (run,), partial(right, demands)) for label, run in runs.items()]
+
+
+def right(demands: tuple[str, ...], run: Run) -> DataParallelReport:
+    """What this step expects of a run."""
+    facts = {**FINE, **_facts(run)}
+    return DataParallelReport(**{name: facts[name] for name in demands if name in facts}, run=run)
+
+
+@cache
+def _facts(run: Run) -> dict[str, Any]:
+    if run.failing:
+        return {"told": "all", "done": f"{run.num_parts} of {run.num_parts}", "later": "right", **_rows(run)}
+    with mode_of(run):
+        out = _whole(run)
+        facts: dict[str, Any] = {"done": f"{run.num_parts} of {run.num_parts}", "training": [not run.evaluates]}
+        facts |= {"output": _detached(out, run), "buffers": _buffers(run), **_rows(run)}
+    if not run.rows or run.kind == "no input":
+        facts |= dict.fromkeys(("rows", "done", "training", "memory"), NOT_DEMANDED)  # one call will do
+    return facts | ({} if run.mode else _learned(run))
+
+
+def _rows(run: Run) -> dict[str, Any]:
+    if run.kind == "no input" or not run.rows:
+        return {}
+    return {"rows": [len(part) for part in torch.arange(run.rows).chunk(run.num_devices)]}
+
+
+def _calls(run: Run, forward: Callable[..., Any], rows: int, step: int = 0, given: Any = None) -> list[Any]:
+    """What a model gives for each part, one after another on one device."""
+    args, kwargs = given or inputs_of(run, rows, step)
+    outputs = []
+    for at in torch.arange(rows).chunk(run.num_devices):
+        part = slice(int(at[0]), int(at[-1]) + 1)
+        outputs.append(forward(*_cut(args, part), **_cut(kwargs, part)))
+    return outputs
+
+
+def _cut(thing: Any, part: slice) -> Any:
+    if isinstance(thing, Tensor):
+        return thing[part]
+    if isinstance(thing, dict):
+        return {key: _cut(value, part) for key, value in thing.items()}
+    return type(thing)(_cut(one, part) for one in thing) if isinstance(thing, list | tuple) else thing
+
+
+def _joined(outputs: list[Any]) -> Any:
+    first = outputs[0]
+    if isinstance(first, Tensor):
+        return torch.stack(outputs) if first.dim() == 0 else torch.cat(outputs)
+    if isinstance(first, dict):
+        return {key: _joined([one[key] for one in outputs]) for key in first}
+    if isinstance(first, list | tuple):
+        return type(first)(_joined(list(column)) for column in zip(*outputs, strict=True))
+    return first
+
+
+def _one_device(run: Run, model: Any, rows: int, step: int = 0, given: Any = None) -> Any:
+    """What one device gives: for the whole batch, or in its parts where a part has values of its own."""
+    if run.kind in ("normed", "wide", "nested"):
+        return _joined(_calls(run, model, rows, step, given))
+    args, kwargs = given or inputs_of(run, rows, step)
+    return model(*args, **kwargs)
+
+
+def _whole(run: Run) -> Any:
+    return _one_device(run, run.model(), run.rows)
+
+
+def _buffers(run: Run) -> dict[str, Tensor]:
+    """As the first part alone leaves them."""
+    model = run.model()
+    if run.rows and run.kind != "no input":
+        args, kwargs = inputs_of(run, run.rows)
+        first = slice(0, run.rows_each)
+        model(*_cut(args, first), **_cut(kwargs, first))
+    return {name: one.detach().clone() for name, one in model.named_buffers()}
+
+
+def _detached(out: Any, run: Run) -> Any:
+    if run.is_mixed and isinstance(out, Tensor):
+        return str(out.dtype)
+    return tree_map(lambda one: one.detach() if isinstance(one, Tensor) else one, out)
+
+
+def _learned(run: Run) -> dict[str, Any]:
+    model, given = run.model(), inputs_of(run, run.rows)
+    loss_of(_one_device(run, model, run.rows, given=given)).backward()
+    leaves = [one for one in tree_leaves(given) if isinstance(one, Tensor) and one.requires_grad]
+    facts = {
+        "grads": {name: "none" if p.grad is None else p.grad.clone() for name, p in model.named_parameters()},
+        "input_grads": ["none" if x.grad is None else x.grad.clone() for x in leaves],
+    }
+    return facts | ({"weights": train(model, model, run)} if run.trains else {})

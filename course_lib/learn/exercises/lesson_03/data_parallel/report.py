@@ -1,0 +1,115 @@
+"""The report of the build of lesson 03: all that a trial sees. A step compares what it demands, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.learn.judging.compare import Compare, close_to, difference
+from course_lib.learn.judging.report import NOTHING, Report, fact
+
+__all__ = ["FINE", "NOTHING", "NOT_DEMANDED", "DataParallelReport"]
+
+NOT_DEMANDED = "not demanded"
+_CLOSE = close_to(1e-9, 1e-11)
+
+
+def _if_demanded(by: Compare) -> Compare:
+    """A comparison of what is expected, and came."""
+
+    def compare(expected: Any, got: Any) -> str:
+        is_free = any(isinstance(one, str) and one == NOT_DEMANDED for one in (expected, got))
+        return "" if is_free else by(expected, got)
+
+    return compare
+
+
+def _output(expected: Any, got: Any) -> str:
+    """Nested alike, kinds of containers too, and the same numbers."""
+    if isinstance(expected, dict | list | tuple) and type(expected) is not type(got):
+        return f"expected a {type(expected).__name__}, got a {type(got).__name__}"
+    if isinstance(expected, dict) and isinstance(got, dict):
+        return next((f"under {key!r}: {d}" for key in expected if (d := _output(expected[key], got.get(key)))), "")
+    if isinstance(expected, list | tuple) and len(expected) == len(got):
+        pairs = enumerate(zip(expected, got, strict=True))
+        return next((f"item {place}: {d}" for place, (a, b) in pairs if (d := _output(a, b))), "")
+    return _CLOSE(expected, got)
+
+
+_FACT, _NUMBERS, _OUTPUT = _if_demanded(difference), _if_demanded(_CLOSE), _if_demanded(_output)
+_FREE = NOT_DEMANDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataParallelReport(Report):
+    """What a trial saw of one answer in one run."""
+
+    asked_for = "a module"
+    # Threads that failed or were not waited for explain whatever else is wrong.
+    limits: str = fact(
+        "your code waited for a time, {got}, and the replicas were not done", by=_FACT, right=NOT_DEMANDED
+    )
+    met: str = fact("the replicas ran {got}; expected: {expected}", by=_FACT, right=_FREE)
+    told: str = fact(
+        "the caller is told {got}; expected: replica, device, error and traceback",
+        by=_FACT,
+        right=NOT_DEMANDED,
+    )
+    output: Any = fact("the output: {difference}", by=_OUTPUT, right=_FREE)
+    rows: Any = fact(
+        "the output is right, and devices computed {got} rows; expected: {expected}", by=_FACT, right=NOT_DEMANDED
+    )
+    earlier: str = fact("the output is right, and after another call it holds {got}", by=_FACT, right=_FREE)
+    changed: str = fact(
+        "the output is right, and your code changed what it was given: {got}", by=_FACT, right=NOT_DEMANDED
+    )
+    training: Any = fact(
+        "replicas were not in the module's mode (train or eval): {difference}", by=_FACT, right=NOT_DEMANDED
+    )
+    grads: Any = fact("the .grad of the module's parameters: {difference}", by=_NUMBERS, right=_FREE)
+    input_grads: Any = fact("the .grad of the batch: {difference}", by=_NUMBERS, right=_FREE)
+    weights: Any = fact(
+        "the module's weights after three more steps of training: {difference}", by=_NUMBERS, right=NOT_DEMANDED
+    )
+    memory: str = fact(
+        "the gradients are right, and {got}, which no other device can reach",
+        by=_FACT,
+        right=NOT_DEMANDED,
+    )
+    copied: str = fact("the results are right, and your code copied {got}", by=_FACT, right=_FREE)
+    held: str = fact(
+        "the results are right, and when all is over somebody still holds {got}", by=_FACT, right=NOT_DEMANDED
+    )
+    died: str = fact("a thread ended in {got}", by=_FACT, right=_FREE)
+    done: str = fact("the caller went on when {got} replicas were done", by=_FACT, right=_FREE)
+    mixed: str = fact("in the middle of its forward a replica's weights became {got}", by=_FACT, right=_FREE)
+    modes: str = fact("in a replica {got}", by=_FACT, right=_FREE)
+    after: str = fact("the caller's modes are {got}", by=_FACT, right=_FREE)
+    threads: str = fact(
+        "the output is right, and {got} that your code started still runs", by=_FACT, right=NOT_DEMANDED
+    )
+    later: str = fact("after the failure, another call is {got}", by=_FACT, right=_FREE)
+    buffers: Any = fact("the module's buffers after the call: {difference}", by=_NUMBERS, right=_FREE)
+    # For recognisers alone:
+    leaf: str = NOTHING
+    initial: Any = None
+    run: Any = None
+    first_is_copied: bool = False  # replica 0 has weights in other memory than the module's
+    made_bytes: int = 0
+    model_bytes: int = 0
+
+
+FINE = {
+    "limits": NOTHING,
+    "met": "at the same time",
+    "earlier": NOTHING,
+    "changed": NOTHING,
+    "memory": "each has its own",
+    "copied": "enough",
+    "held": NOTHING,
+    "died": NOTHING,
+    "mixed": "its own",
+    "modes": "the caller's",
+    "after": "as before",
+    "threads": NOTHING,
+}

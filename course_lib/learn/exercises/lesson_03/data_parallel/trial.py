@@ -1,0 +1,294 @@
+"""One trial for all steps of the build: calls of what an answer gives, and training with it, as one report."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
+
+from course_lib.learn.exercises.lesson_03.data_parallel.models import ERRORS, batch, model_of
+from course_lib.learn.exercises.lesson_03.data_parallel.report import NOTHING, DataParallelReport
+from course_lib.learn.exercises.lesson_03.data_parallel.told import told_of
+from course_lib.learn.exercises.lesson_03.data_parallel.trace import (
+    Meeting,
+    Trace,
+    bytes_of_tensors,
+    modes_now,
+    place_of,
+    threads_metered,
+    tracing,
+)
+from course_lib.learn.exercises.lesson_03.failures import silent_threads
+from course_lib.learn.judging.call_time_limits import limits_end_at_once
+from course_lib.learn.judging.mutation_guard import Kept
+
+__all__ = ["Run", "inputs_of", "loss_of", "mode_of", "modes_of", "train", "trial"]
+
+_BESIDE_BYTES = 2048  # numbers of rows, flags
+_LATE_S = 3.0  # for threads that the answer did not wait for
+_LR, _STEPS = 0.1, (7, 5, 2)  # rows of the batches of training
+
+_never_met: list[Any] = []  # answers whose replicas ran one after another: the next wait is short
+_MODE_NAMES = ("recording", "inference mode", "autocast", "the dtype of autocast")
+_MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "": contextlib.nullcontext,
+    "no_grad": torch.no_grad,
+    "inference": torch.inference_mode,
+    "bfloat16": lambda: torch.autocast("cpu", torch.bfloat16),
+    "float16": lambda: torch.autocast("cpu", torch.float16),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """How an answer is tried: the kind of model, devices, rows of the batch, and what is asked besides."""
+
+    kind: str
+    num_devices: int = 4
+    rows: int = 8
+    mode: str = ""  # of the caller: a name of ``_MODES``
+    meets: bool = False  # replicas wait for each other
+    failing: tuple[int, ...] = ()
+    trains: bool = False  # three steps of SGD after the first backward
+    evaluates: bool = False
+    metered: bool = False
+
+    @property
+    def rows_each(self) -> int:
+        return -(-self.rows // self.num_devices)
+
+    @property
+    def num_parts(self) -> int:
+        """Devices that have work: what ``Tensor.chunk`` gives."""
+        return -(-self.rows // self.rows_each) if self.rows and self.kind != "no input" else 1
+
+    def model(self) -> Any:
+        model = model_of(self.kind, *((self.failing, self.rows_each) if self.kind == "failing" else ()))
+        model.train(not self.evaluates)
+        return model.float() if self.is_mixed else model
+
+    @property
+    def is_mixed(self) -> bool:
+        return "float" in self.mode
+
+
+def inputs_of(run: Run, rows: int, step: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Positional and keyword arguments of a call with this many rows."""
+    x = batch(rows, learns=not (run.mode or run.metered), step=step)
+    if run.is_mixed:
+        x = x.float()
+    if run.kind == "no input":
+        return (), {"times": 2 + step}
+    if run.kind == "nested":
+        labels = torch.arange(rows) * 3 + step
+        given = {"x": x, "rest": (labels, "abc")}
+        return (given, 2), {"shift": [torch.ones(rows, 1, dtype=x.dtype), {"k": labels + 1}]}
+    return (x,), {}
+
+
+def loss_of(out: Any) -> Tensor:
+    """A loss in which every number of an output has a weight of its own."""
+    floats = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    weights = [torch.arange(1.0, 1 + leaf.numel(), dtype=leaf.dtype).view_as(leaf) for leaf in floats]
+    return torch.stack([(weight * leaf.square()).sum() for weight, leaf in zip(weights, floats, strict=True)]).sum()
+
+
+def mode_of(run: Run) -> contextlib.AbstractContextManager[Any]:
+    """What the caller enters around its call."""
+    return _MODES[run.mode]()
+
+
+def modes_of(run: Run) -> tuple[bool, bool, bool, str]:
+    """The modes of a thread that has entered it."""
+    with mode_of(run):
+        return modes_now()
+
+
+def trial(answer: Callable[..., Any], run: Run) -> DataParallelReport:
+    """A call, as the run says it, then what it should leave: gradients, weights after training, memory, threads."""
+    model, inputs = run.model(), inputs_of(run, run.rows)
+    trace = Trace(model, run.rows_each, Meeting(run.num_parts, answer not in _never_met) if run.meets else None)
+    wrapped = answer(model, ["cpu"] * run.num_devices)
+    own, kept = [*model.parameters(), *model.buffers()], Kept(module=model, inputs=[*inputs], ignore=("buffers",))
+    out, seen = _called(wrapped, inputs, trace, run)
+    if not trace.met:
+        _never_met.append(answer)
+    now = [*model.parameters(), *model.buffers()]
+    is_same = len(now) == len(own) and all(a is b for a, b in zip(own, now, strict=True))
+    seen |= _of_calls(trace, run, inputs)
+    seen |= {
+        "output": _noted(out, run),
+        "changed": kept.changes() or (NOTHING if is_same else "`module` has other tensors than before"),
+        "copied": _copied(trace, run, inputs, out),
+        "buffers": {name: one.detach().clone() for name, one in model.named_buffers()},
+        "initial": {name: one.clone() for name, one in run.model().named_buffers()},
+        "run": run,
+    }
+    if run.failing:
+        return DataParallelReport(**seen, later=_later(wrapped, run))
+    if not run.mode and tree_leaves(out):
+        seen |= _backward(model, inputs, out)
+    out = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, out)  # no graph any more
+    gc.collect()
+    held = trace.alive(inputs, out, *(p.grad for p in model.parameters()))
+    seen["held"] = ", ".join(held[:2]) or NOTHING
+    seen |= _earlier(wrapped, run, out)
+    if run.trains:
+        seen["weights"] = train(wrapped, model, run)
+    return DataParallelReport(**seen)
+
+
+def _called(wrapped: Callable[..., Any], inputs: Any, trace: Trace, run: Run) -> tuple[Any, dict[str, Any]]:
+    """What a call gives, and what its caller has when it is back, before threads that are late add to it."""
+    args, kwargs = inputs
+    out: Any = None
+    told = NOTHING
+    threads = set(threading.enumerate())
+    meter = threads_metered(trace) if run.metered else contextlib.nullcontext()
+    with silent_threads() as died, tracing(trace), mode_of(run), limits_end_at_once() as cut, meter:
+        try:
+            out = wrapped(*args, **kwargs)
+        except Exception as error:
+            told = told_of(error, run.failing, run.num_devices) if run.failing else ""
+            if not told:
+                raise
+        num_done, modes = trace.num_done, modes_now()
+        left = {thread for thread in threading.enumerate() if thread.is_alive()} - threads
+    for thread in left if num_done < run.num_parts else ():
+        thread.join(_LATE_S)
+    return out, {
+        "told": told,
+        "died": died[0] if died else NOTHING,
+        "done": f"{num_done} of {run.num_parts}",
+        "after": "as before" if modes == modes_of(run) else "others than before",
+        "threads": "a thread" if left else NOTHING,
+        "limits": cut[0] if cut and num_done < run.num_parts else NOTHING,
+    }
+
+
+def _of_calls(trace: Trace, run: Run, inputs: Any) -> dict[str, Any]:
+    """What the replicas saw."""
+    calls = trace.calls
+    return {
+        "rows": sorted((call.num_rows for call in calls), reverse=True),
+        "memory": _memory(trace, inputs),
+        "leaf": next((name for call in calls for name in call.leaves), NOTHING),
+        "met": _met(trace),
+        "mixed": "those of another" if any(call.mixed for call in calls) else "its own",
+        "modes": _odd(trace, modes_of(run)),
+        "training": sorted({call.is_training for call in calls}),
+        "first_is_copied": _first_is_copied(trace),
+        "made_bytes": trace.made_bytes,
+        "model_bytes": bytes_of_tensors(trace.original),
+    }
+
+
+def train(forward: Callable[..., Any], model: nn.Module, run: Run) -> dict[str, Tensor]:
+    """The weights after steps of SGD with momentum, with batches of other sizes, from the gradients that there are."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=_LR, momentum=0.9)
+    for step, rows in enumerate(_STEPS, start=1):
+        args, kwargs = inputs_of(run, rows, step)
+        optimizer.step()
+        optimizer.zero_grad()
+        loss_of(forward(*args, **kwargs)).backward()
+    optimizer.step()
+    return {name: p.detach().clone() for name, p in model.named_parameters()}
+
+
+def _noted(out: Any, run: Run) -> Any:
+    """An output to be compared; under autocast its dtype, since a part of a batch may be rounded in another way."""
+    if run.is_mixed and isinstance(out, Tensor):
+        return str(out.dtype)
+    return tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, Tensor) else leaf, out)
+
+
+def _later(wrapped: Callable[..., Any], run: Run) -> str:
+    """Whether rows that fail nowhere go through after the failure, as they did before."""
+    x = batch(1)
+    x[:, 0] = len(ERRORS) * run.rows_each * run.num_devices
+    want = run.model()(x).detach()
+    have = wrapped(x)
+    return "right" if isinstance(have, Tensor) and torch.allclose(have.detach(), want, atol=1e-12) else "wrong"
+
+
+def _earlier(wrapped: Callable[..., Any], run: Run, out: Any) -> dict[str, str]:
+    """What becomes of an output when there is another call, with the other numbers of another batch."""
+    was = tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, Tensor) else leaf, out)
+    args, kwargs = inputs_of(run, run.rows, 9)
+    with torch.no_grad(), _MODES[run.mode]():
+        wrapped(*args, **kwargs)
+    pairs = zip(tree_leaves(was), tree_leaves(out), strict=True)
+    same = all(torch.equal(a, b) for a, b in pairs if isinstance(a, Tensor))
+    return {"earlier": NOTHING if same else "other numbers"}
+
+
+def _backward(model: nn.Module, inputs: Any, out: Any) -> dict[str, Any]:
+    loss = loss_of(out)
+    if loss.requires_grad:
+        loss.backward()
+    given = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.requires_grad]
+    return {
+        "grads": {name: "none" if p.grad is None else p.grad.clone() for name, p in model.named_parameters()},
+        "input_grads": ["none" if x.grad is None else x.grad.clone() for x in given],
+    }
+
+
+def _memory(trace: Trace, inputs: Any) -> str:
+    """Whether every replica but one has memory that neither the module nor another replica uses."""
+    calls = sorted(trace.calls, key=lambda call: call.first_row)
+    taken = dict.fromkeys(trace.own_places.values(), "the module")
+    for number, call in enumerate(calls):
+        for name, place in call.places.items():
+            owner = taken.get(place, f"replica {number}")
+            if owner != f"replica {number}" and number > 0:
+                return f"replica {number} shares {name} with {owner}"
+        taken |= {place: f"replica {number}" for place in call.places.values() if place not in taken}
+    batch_places = {place_of(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)}
+    for number, call in enumerate(calls[1:], start=1):
+        if batch_places & {*call.input_places}:
+            return f"replica {number} shares the batch with the caller"
+    return "each has its own"
+
+
+def _first_is_copied(trace: Trace) -> bool:
+    first = min(trace.calls, key=lambda call: call.first_row, default=None)
+    learned = [name for name, _ in trace.original.named_parameters()]
+    return first is not None and any(first.places[name] != trace.own_places[name] for name in learned)
+
+
+def _copied(trace: Trace, run: Run, inputs: Any, out: Any) -> str:
+    """Whether what was copied for replicas, and of batch and outputs, is no more than is needed."""
+    if not run.metered:
+        return "enough"
+    others = run.num_parts - 1
+    needed = others * bytes_of_tensors(trace.original)
+    beside = bytes_of_tensors(inputs) + 2 * bytes_of_tensors(out) + _BESIDE_BYTES
+    if trace.made_bytes <= needed + beside:
+        return "enough"
+    return f"{trace.made_bytes:,} bytes, where {needed + beside - _BESIDE_BYTES:,} will do"
+
+
+def _met(trace: Trace) -> str:
+    if trace.met:
+        return "at the same time"
+    return "one after another" if trace.most_at_once < 2 else f"{trace.most_at_once} at a time"
+
+
+def _odd(trace: Trace, right: tuple[bool, bool, bool, str]) -> str:
+    """The first mode of a replica that is not the caller's."""
+    for call in trace.calls:
+        for name, have, want in zip(_MODE_NAMES, call.modes, right, strict=True):
+            if have != want:
+                return f"{name} was {_shown(have)}, and the caller's is {_shown(want)}"
+    return "the caller's"
+
+
+def _shown(mode: bool | str) -> str:
+    return mode if isinstance(mode, str) else "on" if mode else "off"
