@@ -27,6 +27,7 @@ _HOME_OF = {
     "quiz": "course_lib.learn",
     "progress": "course_lib.learn",
     "build_progress": "course_lib.learn",
+    "replicas_side_by_side": "course_lib.learn",
     "side_by_side": "course_lib.learn",
     "bet": "course_lib.learn",
     "settle": "course_lib.learn",

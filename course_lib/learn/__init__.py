@@ -36,6 +36,7 @@ _HOME_OF = {
     "reveal": "predictions.asking",
     "scoreboard": "bets.scoreboard",
     "settle": "bets.settling",
+    "replicas_side_by_side": "builds.replicas",
     "side_by_side": "builds.comparison",
     "sick_job": "sick.sick_job",
     "sick_runs": "sick.sick_runs",

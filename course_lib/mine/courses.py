@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 
 __all__ = [
+    "MyDataParallel",
     "average_gradients",
     "clip",
     "indices_of",
@@ -45,6 +46,20 @@ def tree_broadcast(me: Rank, tensor: Tensor) -> Tensor:
     from course_lib.parallel.collectives import broadcast
 
     return broadcast(me, tensor, out=tensor)
+
+
+class MyDataParallel(nn.Module):
+    """``module`` on several ``devices``, in one process, with a thread for each."""
+
+    def __init__(self, module: nn.Module, devices: list[Any]) -> None:
+        super().__init__()
+        self.module, self.devices = module, devices
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives for all rows."""
+        from course_lib.parallel.data import DataParallel
+
+        return DataParallel(self.module, self.devices)(*args, **kwargs)
 
 
 def average_gradients(me: Rank, model: nn.Module) -> None:

@@ -6,7 +6,7 @@
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 1 of 2 · [2: what one process costs](03b_one_process.ipynb)
+# Part 1 of 3 · [2: what one process costs](03b_one_process.ipynb) · [3: build it whole](03c_build_data_parallel.ipynb)
 #
 # At the end you can
 #

@@ -6,7 +6,7 @@
 #
 # **70 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 2 of 2 · [1: four steps](03a_data_parallel.ipynb)
+# Part 2 of 3 · [1: four steps](03a_data_parallel.ipynb) · [3: build it whole](03c_build_data_parallel.ipynb)
 #
 # At the end you can
 #

@@ -5,6 +5,7 @@ In the order to read:
 - ``build.py``: what a build is, as data
 - ``catalogue.py``: the builds of the course
 - ``comparison.py``: several implementations through the same metered run, as a table
+- ``replicas.py``: the same for replicas in the threads of one process, of the build of lesson 03
 - ``progress.py``: ``build_progress``: which steps have passed, which is next, and what the learner's cost
 """
 
@@ -20,6 +21,7 @@ _HOME_OF = {
     "build_named": "catalogue",
     "build_of_step": "catalogue",
     "build_progress": "progress",
+    "replicas_side_by_side": "replicas",
     "side_by_side": "comparison",
 }
 

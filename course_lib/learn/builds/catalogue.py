@@ -6,7 +6,15 @@ from course_lib.learn.builds.build import Build
 
 __all__ = ["BUILDS", "build_named", "build_of_step"]
 
-BUILDS: tuple[Build, ...] = ()
+BUILDS: tuple[Build, ...] = (
+    Build(
+        name="03.data_parallel",
+        title="DataParallel, whole",
+        steps=("03.dp_values", "03.dp_gradients", "03.dp_cost", "03.dp_threads", "03.dp_awkward"),
+        entry="MyDataParallel",
+        usable_from="03.dp_gradients",
+    ),
+)
 
 
 def build_named(name: str) -> Build:

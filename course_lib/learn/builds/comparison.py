@@ -24,6 +24,9 @@ ROWS = {
     "messages": "messages of the busiest rank",
     "memory": "memory beside what was given",
     "hidden": "communication hidden",
+    "copied": "copied to devices",
+    "at_once": "replicas at the same time",
+    "left": "of replicas left at the end",
 }
 Job = Callable[..., Any]  # (me, implementation, *what prepare gave)
 

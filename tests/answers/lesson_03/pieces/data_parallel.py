@@ -257,7 +257,61 @@ class CopiesInItsThread(Right):
             thread.join()
 
 
+class Flat(Right):
+    """Tensors of a kind travel as one."""
+
+    def groups(self):
+        groups = {}
+        for tensor in (*self.module.parameters(), *self.module.buffers()):
+            groups.setdefault((tensor.dtype, tensor.requires_grad), []).append(tensor)
+        return groups.values()
+
+    def joined_group(self, group):
+        return torch.cat([tensor.flatten() for tensor in group])
+
+    def replicas(self, num_parts):
+        groups = [(group, self.joined_group(group)) for group in self.groups()] if num_parts > 1 else []
+        tables = [{}] + [self.table(groups, r) for r in range(1, num_parts)]
+        return [self.replica(self.module, r, table) for r, table in enumerate(tables)]
+
+    def table(self, groups, r):
+        found = {}
+        for group, flat in groups:
+            pieces = self.sent(flat, r).split([tensor.numel() for tensor in group])
+            found |= {tensor: piece.view_as(tensor) for tensor, piece in zip(group, pieces, strict=True)}
+        return found
+
+
+class FlatInOneFunction(Flat):
+    """Learned tensors by a function of autograd, the others as they are joined."""
+
+    def joined_group(self, group):
+        return super().joined_group(group) if group[0].requires_grad else torch.cat([t.reshape(-1) for t in group])
+
+    def sent(self, tensor, r):
+        return tensor if r == 0 else Sends.apply(self.devices[r], tensor)[0]
+
+
+class FlatIntoEmpty(Flat):
+    """A flat tensor that is filled, and views of it."""
+
+    def joined_group(self, group):
+        if group[0].requires_grad and torch.is_grad_enabled():
+            return super().joined_group(group)
+        flat, start = group[0].new_empty(sum(t.numel() for t in group)), 0
+        for tensor in group:
+            flat[start : start + tensor.numel()] = tensor.detach().flatten()
+            start += tensor.numel()
+        return flat
+
+
+class FlatForEach(Flat):
+    def table(self, groups, r):
+        return super().table([(group, self.joined_group(group)) for group, _ in groups], r)
+
+
 RIGHT = {
+    "flat": (Flat, FlatInOneFunction, FlatIntoEmpty),
     "values": (Loop, LoopOverSlices),
     "awkward": (Right, WithAPool, WithFunctionalCall, WithAFunction, CopiesInItsThread),
 }
@@ -881,5 +935,11 @@ WRONG = {
         (TuplesBecomeLists, "not-nested", "other containers than the module's"),
         (ScalarsAreAveraged, "not-nested", "PyTorch gives a vector"),
         (DropsKeywords, "not-nested", "keywords never arrive"),
+    ],
+    "flat": [
+        (Right, "one-by-one", "the last step's own answer"),
+        (FlatForEach, "flattened-for-each", "a flat tensor for each device"),
+        (Detaches, None, "no gradient comes back"),
+        (LosesBuffers, None, "and each by itself"),
     ],
 }

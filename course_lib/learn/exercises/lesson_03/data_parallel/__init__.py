@@ -1,12 +1,13 @@
-"""03.dp_values to 03.dp_awkward, and 03.dp_flat: the build of ``nn.DataParallel``, judged step by step."""
+"""The build of ``nn.DataParallel``, step by step: 03.dp_values to 03.dp_awkward, and 03.dp_flat for the quick."""
 
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Exercise, Mistake
-from course_lib.learn.exercises.lesson_03.data_parallel import named
+from course_lib.learn.exercises.lesson_03.data_parallel import named, named_late
 from course_lib.learn.exercises.lesson_03.data_parallel.cases import (
     AWKWARD,
     COST,
+    FLAT,
     GRADIENTS,
     THREADS,
     VALUES,
@@ -67,7 +68,7 @@ STEPS = (
         "gradients",
         "DataParallel: a replica for each device, and gradients that come back",
         GRADIENTS,
-        (*named.OF_GRADIENTS, *named.OF_VALUES),
+        named.UP_TO_GRADIENTS,
         (
             "What must a replica's weight be, if autograd is to carry its gradient on to the module's?",
             "Device 0 has the module's own tensors. For every other device copy the tree of modules, without the "
@@ -82,7 +83,7 @@ STEPS = (
         "cost",
         "DataParallel: no byte more than needed, and nothing kept",
         COST,
-        (*named.OF_COST, *named.OF_GRADIENTS, *named.OF_VALUES),
+        named.UP_TO_COST,
         (
             "Who needs a copy of what? Count devices that have work, and tensors that are there under two names.",
             "Replicas for as many devices as there are parts. Device 0 takes what is there. A tensor with two names is "
@@ -96,7 +97,7 @@ STEPS = (
         "threads",
         "DataParallel: a thread for each device",
         THREADS,
-        (*named.OF_THREADS, *named.OF_COST, *named.OF_GRADIENTS, *named.OF_VALUES),
+        named_late.UP_TO_THREADS,
         (
             "What does a new thread not have of its maker's: recording, inference mode, autocast, and anybody who sees "
             "it fail.",
@@ -111,7 +112,7 @@ STEPS = (
         "awkward",
         "DataParallel: awkward models and inputs",
         AWKWARD,
-        (*named.OF_AWKWARD, *named.OF_THREADS, *named.OF_COST, *named.OF_GRADIENTS, *named.OF_VALUES),
+        named_late.UP_TO_AWKWARD,
         (
             "Take nested things apart into leaves, do to each leaf what you do to a tensor, and put them together.",
             "`tree_flatten` gives leaves and a nesting, `tree_unflatten` builds again. What is no tensor goes to every "
@@ -120,5 +121,19 @@ STEPS = (
             "`max((len(pieces) for pieces in cut if pieces), default=1)`.",
         ),
         "Shared, frozen and unused weights, buffers, nested inputs and outputs, no rows: as on one device.",
+    ),
+    _step(
+        "flat",
+        "DataParallel: the weights in one piece",
+        FLAT,
+        named_late.OF_FLAT,
+        (
+            "Which tensors can be one tensor while they travel, and what does autograd do on the way back?",
+            "Group parameters and buffers by dtype and `requires_grad`. Join each group once, copy it for each device, "
+            "and cut it there: `split` and `view` copy nothing, and autograd knows their way back.",
+            "`flat = torch.cat([t.flatten() for t in group])`, then for each device `pieces = flat.to(device, "
+            "copy=True).split([t.numel() for t in group])`, and `piece.view_as(t)`.",
+        ),
+        "A piece for each kind of tensor and device, and all else as before.",
     ),
 )

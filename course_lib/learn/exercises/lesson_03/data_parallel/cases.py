@@ -11,8 +11,14 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from course_lib.learn.catalogue.exercise import Case
-from course_lib.learn.exercises.lesson_03.data_parallel.report import FINE, NOT_DEMANDED, DataParallelReport
-from course_lib.learn.exercises.lesson_03.data_parallel.trial import Run, inputs_of, loss_of, mode_of, train
+from course_lib.learn.exercises.lesson_03.data_parallel.report import (
+    FINE,
+    NONE_OR_ZEROS,
+    NOT_DEMANDED,
+    DataParallelReport,
+)
+from course_lib.learn.exercises.lesson_03.data_parallel.run import Run, inputs_of, loss_of, mode_of
+from course_lib.learn.exercises.lesson_03.data_parallel.trial import train
 
 __all__ = ["AWKWARD", "COST", "FLAT", "GRADIENTS", "THREADS", "VALUES", "cases_of", "right"]
 
@@ -21,7 +27,7 @@ GRADIENTS = (*VALUES, "grads", "input_grads", "weights", "memory")
 COST = (*GRADIENTS, "copied", "held")
 THREADS = (*COST, "limits", "met", "told", "died", "done", "mixed", "modes", "after", "threads", "later")
 AWKWARD = (*THREADS, "buffers")
-FLAT = AWKWARD
+FLAT = (*(fact for fact in AWKWARD if fact != "copied"), "copied_flat", "pieces")  # one model more may be made
 
 _PLAIN: dict[str, Run] = {
     "8 rows on 4 devices": Run("plain"),
@@ -64,7 +70,7 @@ _ODD: dict[str, Run] = {
     "a model without an input": Run("no input"),
     "no rows": Run("plain", rows=0),
 }
-_RUNS = {VALUES: _PLAIN, GRADIENTS: _LEARNED, COST: _COUNTED, THREADS: _TOGETHER, AWKWARD: _ODD}
+_RUNS = {VALUES: _PLAIN, GRADIENTS: _LEARNED, COST: _COUNTED, THREADS: _TOGETHER, AWKWARD: _ODD, FLAT: _COUNTED}
 _OF_EARLIER = 2  # cases of each step before this one
 
 
@@ -81,7 +87,9 @@ def cases_of(demands: tuple[str, ...]) -> list[Case]:
 
 def right(demands: tuple[str, ...], run: Run) -> DataParallelReport:
     """What this step expects of a run."""
-    facts = {**FINE, **_facts(run)}
+    facts: dict[str, Any] = {**FINE, **_facts(run)}
+    if demands == FLAT and "grads" in facts:  # one gradient comes back for a whole piece
+        facts["grads"] = {name: NONE_OR_ZEROS if isinstance(g, str) else g for name, g in facts["grads"].items()}
     return DataParallelReport(**{name: facts[name] for name in demands if name in facts}, run=run)
 
 

@@ -137,7 +137,9 @@ def _sorted(rows: Tensor) -> Tensor:
 
 
 def gradients_of_the_first_part(evidence: Evidence) -> bool:
-    """Whether gradients are missing, or smaller than all parts together give; and no replica has leaves of its own."""
+    """Whether gradients are missing, or smaller than all parts together give, of outputs that are right."""
+    if any(True for _ in wrong(evidence, "output")):
+        return False
     found = [got for _, got in wrong(evidence, "grads")]
     return (
         bool(found) and all(got.leaf == "nothing" for got in found) and not gradients_times(lambda n: 1 / n)(evidence)
@@ -185,11 +187,11 @@ def unused_got_zeros(evidence: Evidence) -> bool:
 # -- memory, buffers ----------------------------------------------------------------------------------------------
 
 
-def copied_as_many(models: Callable[[int], float]) -> Recogniser:
+def copied_as_many(models: Callable[[int], float], fact: str = "copied") -> Recogniser:
     """Whether at least so many models were copied, a function of how many parts there are, wherever it is wrong."""
 
     def recognise(evidence: Evidence) -> bool:
-        found = [got for _, got in wrong(evidence, "copied")]
+        found = [got for _, got in wrong(evidence, fact)]
         return bool(found) and all(got.made_bytes >= models(got.run.num_parts) * got.model_bytes for got in found)
 
     return recognise

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from course_lib.learn.judging.compare import Compare, close_to, difference
 from course_lib.learn.judging.report import NOTHING, Report, fact
 
-__all__ = ["FINE", "NOTHING", "NOT_DEMANDED", "DataParallelReport"]
+__all__ = ["FINE", "NONE_OR_ZEROS", "NOTHING", "NOT_DEMANDED", "DataParallelReport"]
 
 NOT_DEMANDED = "not demanded"
+NONE_OR_ZEROS = "none, or zeros"  # a gradient of which either will do
 _CLOSE = close_to(1e-9, 1e-11)
 
 
@@ -22,6 +25,15 @@ def _if_demanded(by: Compare) -> Compare:
         return "" if is_free else by(expected, got)
 
     return compare
+
+
+def _gradients(expected: Any, got: Any) -> str:
+    """By name; where a gradient may be zeros or none, either is right."""
+    free = [name for name, want in expected.items() if isinstance(want, str) and want == NONE_OR_ZEROS]
+    odd = [name for name in free if isinstance(got.get(name), Tensor) and got[name].any()]
+    if odd:
+        return f"under {odd[0]!r}: expected zeros or none"
+    return _CLOSE(*({name: grad for name, grad in one.items() if name not in free} for one in (expected, got)))
 
 
 def _output(expected: Any, got: Any) -> str:
@@ -66,7 +78,7 @@ class DataParallelReport(Report):
     training: Any = fact(
         "replicas were not in the module's mode (train or eval): {difference}", by=_FACT, right=NOT_DEMANDED
     )
-    grads: Any = fact("the .grad of the module's parameters: {difference}", by=_NUMBERS, right=_FREE)
+    grads: Any = fact("the .grad of the module's parameters: {difference}", by=_if_demanded(_gradients), right=_FREE)
     input_grads: Any = fact("the .grad of the batch: {difference}", by=_NUMBERS, right=_FREE)
     weights: Any = fact(
         "the module's weights after three more steps of training: {difference}", by=_NUMBERS, right=NOT_DEMANDED
@@ -77,6 +89,8 @@ class DataParallelReport(Report):
         right=NOT_DEMANDED,
     )
     copied: str = fact("the results are right, and your code copied {got}", by=_FACT, right=_FREE)
+    copied_flat: str = fact("the results are right, and your code copied {got}", by=_FACT, right=_FREE)
+    pieces: str = fact("the results are right, and the tensors made for replicas are {got}", by=_FACT, right=_FREE)
     held: str = fact(
         "the results are right, and when all is over somebody still holds {got}", by=_FACT, right=NOT_DEMANDED
     )
@@ -106,6 +120,8 @@ FINE = {
     "changed": NOTHING,
     "memory": "each has its own",
     "copied": "enough",
+    "copied_flat": "enough",
+    "pieces": "few",
     "held": NOTHING,
     "died": NOTHING,
     "mixed": "its own",

@@ -40,8 +40,9 @@ class Meeting:
     No condition of Python's is used: a judge cuts the waits of those short, and this wait is no answer's.
     """
 
-    def __init__(self, count: int, is_patient: bool = True) -> None:
+    def __init__(self, count: int, is_patient: bool = True, in_order: bool = True) -> None:
         self.count, self.num_here, self.is_broken = count, 0, False
+        self._in_order = in_order
         self._wait_s = _MEET_S if is_patient else _LATER_S
         self._lock, self._gate = threading.Lock(), threading.Lock()
         self._exits = [threading.Lock() for _ in range(count)]
@@ -62,11 +63,16 @@ class Meeting:
 
     def leave(self, number: int) -> None:
         """Waits until the next one has left, a moment ago."""
-        if not self.is_broken and number + 1 < self.count and self._exits[number + 1].acquire(timeout=_MEET_S):
+        if (
+            self._in_order
+            and not self.is_broken
+            and number + 1 < self.count
+            and self._exits[number + 1].acquire(timeout=_MEET_S)
+        ):
             time.sleep(_LATER_S)
 
     def left(self, number: int) -> None:
-        if number < self.count and self._exits[number].locked():
+        if self._in_order and number < self.count and self._exits[number].locked():
             self._exits[number].release()
 
 
@@ -97,6 +103,7 @@ class Trace:
     most_at_once: int = 0
     num_done: int = 0
     made_bytes: int = 0
+    num_made: int = 0  # tensors with memory of their own
     seen: list[tuple[str, StorageWeakRef]] = field(default_factory=list)  # while it is there, no place is used again
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -238,7 +245,9 @@ class _Meter(TorchDispatchMode):
             known = {place_of(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)}
             made = {place_of(leaf): leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)}
             with self.trace.lock:
-                self.trace.made_bytes += sum(leaf.nbytes for place, leaf in made.items() if place not in known)
+                new = [leaf.nbytes for place, leaf in made.items() if place not in known]
+                self.trace.made_bytes += sum(new)
+                self.trace.num_made += len(new)
         return result
 
 

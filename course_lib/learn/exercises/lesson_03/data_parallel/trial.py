@@ -6,22 +6,29 @@ import contextlib
 import gc
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from course_lib.learn.exercises.lesson_03.data_parallel.models import ERRORS, batch, model_of
+from course_lib.learn.exercises.lesson_03.data_parallel.models import ERRORS, batch
+from course_lib.learn.exercises.lesson_03.data_parallel.replicas import (
+    copied,
+    first_is_copied,
+    memory_of_replicas,
+    met,
+    odd,
+    pieces,
+)
 from course_lib.learn.exercises.lesson_03.data_parallel.report import NOTHING, DataParallelReport
+from course_lib.learn.exercises.lesson_03.data_parallel.run import Run, inputs_of, loss_of, mode_of, modes_of
 from course_lib.learn.exercises.lesson_03.data_parallel.told import told_of
 from course_lib.learn.exercises.lesson_03.data_parallel.trace import (
     Meeting,
     Trace,
     bytes_of_tensors,
     modes_now,
-    place_of,
     threads_metered,
     tracing,
 )
@@ -29,86 +36,12 @@ from course_lib.learn.exercises.lesson_03.failures import silent_threads
 from course_lib.learn.judging.call_time_limits import limits_end_at_once
 from course_lib.learn.judging.mutation_guard import Kept
 
-__all__ = ["Run", "inputs_of", "loss_of", "mode_of", "modes_of", "train", "trial"]
+__all__ = ["train", "trial"]
 
-_BESIDE_BYTES = 2048  # numbers of rows, flags
 _LATE_S = 3.0  # for threads that the answer did not wait for
 _LR, _STEPS = 0.1, (7, 5, 2)  # rows of the batches of training
 
 _never_met: list[Any] = []  # answers whose replicas ran one after another: the next wait is short
-_MODE_NAMES = ("recording", "inference mode", "autocast", "the dtype of autocast")
-_MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
-    "": contextlib.nullcontext,
-    "no_grad": torch.no_grad,
-    "inference": torch.inference_mode,
-    "bfloat16": lambda: torch.autocast("cpu", torch.bfloat16),
-    "float16": lambda: torch.autocast("cpu", torch.float16),
-}
-
-
-@dataclass(frozen=True)
-class Run:
-    """How an answer is tried: the kind of model, devices, rows of the batch, and what is asked besides."""
-
-    kind: str
-    num_devices: int = 4
-    rows: int = 8
-    mode: str = ""  # of the caller: a name of ``_MODES``
-    meets: bool = False  # replicas wait for each other
-    failing: tuple[int, ...] = ()
-    trains: bool = False  # three steps of SGD after the first backward
-    evaluates: bool = False
-    metered: bool = False
-
-    @property
-    def rows_each(self) -> int:
-        return -(-self.rows // self.num_devices)
-
-    @property
-    def num_parts(self) -> int:
-        """Devices that have work: what ``Tensor.chunk`` gives."""
-        return -(-self.rows // self.rows_each) if self.rows and self.kind != "no input" else 1
-
-    def model(self) -> Any:
-        model = model_of(self.kind, *((self.failing, self.rows_each) if self.kind == "failing" else ()))
-        model.train(not self.evaluates)
-        return model.float() if self.is_mixed else model
-
-    @property
-    def is_mixed(self) -> bool:
-        return "float" in self.mode
-
-
-def inputs_of(run: Run, rows: int, step: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments of a call with this many rows."""
-    x = batch(rows, learns=not (run.mode or run.metered), step=step)
-    if run.is_mixed:
-        x = x.float()
-    if run.kind == "no input":
-        return (), {"times": 2 + step}
-    if run.kind == "nested":
-        labels = torch.arange(rows) * 3 + step
-        given = {"x": x, "rest": (labels, "abc")}
-        return (given, 2), {"shift": [torch.ones(rows, 1, dtype=x.dtype), {"k": labels + 1}]}
-    return (x,), {}
-
-
-def loss_of(out: Any) -> Tensor:
-    """A loss in which every number of an output has a weight of its own."""
-    floats = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
-    weights = [torch.arange(1.0, 1 + leaf.numel(), dtype=leaf.dtype).view_as(leaf) for leaf in floats]
-    return torch.stack([(weight * leaf.square()).sum() for weight, leaf in zip(weights, floats, strict=True)]).sum()
-
-
-def mode_of(run: Run) -> contextlib.AbstractContextManager[Any]:
-    """What the caller enters around its call."""
-    return _MODES[run.mode]()
-
-
-def modes_of(run: Run) -> tuple[bool, bool, bool, str]:
-    """The modes of a thread that has entered it."""
-    with mode_of(run):
-        return modes_now()
 
 
 def trial(answer: Callable[..., Any], run: Run) -> DataParallelReport:
@@ -126,7 +59,9 @@ def trial(answer: Callable[..., Any], run: Run) -> DataParallelReport:
     seen |= {
         "output": _noted(out, run),
         "changed": kept.changes() or (NOTHING if is_same else "`module` has other tensors than before"),
-        "copied": _copied(trace, run, inputs, out),
+        "copied": copied(trace, run, inputs, out),
+        "copied_flat": copied(trace, run, inputs, out, more=1),
+        "pieces": pieces(trace, run),
         "buffers": {name: one.detach().clone() for name, one in model.named_buffers()},
         "initial": {name: one.clone() for name, one in run.model().named_buffers()},
         "run": run,
@@ -178,13 +113,13 @@ def _of_calls(trace: Trace, run: Run, inputs: Any) -> dict[str, Any]:
     calls = trace.calls
     return {
         "rows": sorted((call.num_rows for call in calls), reverse=True),
-        "memory": _memory(trace, inputs),
+        "memory": memory_of_replicas(trace, inputs),
         "leaf": next((name for call in calls for name in call.leaves), NOTHING),
-        "met": _met(trace),
+        "met": met(trace),
         "mixed": "those of another" if any(call.mixed for call in calls) else "its own",
-        "modes": _odd(trace, modes_of(run)),
+        "modes": odd(trace, modes_of(run)),
         "training": sorted({call.is_training for call in calls}),
-        "first_is_copied": _first_is_copied(trace),
+        "first_is_copied": first_is_copied(trace),
         "made_bytes": trace.made_bytes,
         "model_bytes": bytes_of_tensors(trace.original),
     }
@@ -222,7 +157,7 @@ def _earlier(wrapped: Callable[..., Any], run: Run, out: Any) -> dict[str, str]:
     """What becomes of an output when there is another call, with the other numbers of another batch."""
     was = tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, Tensor) else leaf, out)
     args, kwargs = inputs_of(run, run.rows, 9)
-    with torch.no_grad(), _MODES[run.mode]():
+    with torch.no_grad(), mode_of(run):
         wrapped(*args, **kwargs)
     pairs = zip(tree_leaves(was), tree_leaves(out), strict=True)
     same = all(torch.equal(a, b) for a, b in pairs if isinstance(a, Tensor))
@@ -238,57 +173,3 @@ def _backward(model: nn.Module, inputs: Any, out: Any) -> dict[str, Any]:
         "grads": {name: "none" if p.grad is None else p.grad.clone() for name, p in model.named_parameters()},
         "input_grads": ["none" if x.grad is None else x.grad.clone() for x in given],
     }
-
-
-def _memory(trace: Trace, inputs: Any) -> str:
-    """Whether every replica but one has memory that neither the module nor another replica uses."""
-    calls = sorted(trace.calls, key=lambda call: call.first_row)
-    taken = dict.fromkeys(trace.own_places.values(), "the module")
-    for number, call in enumerate(calls):
-        for name, place in call.places.items():
-            owner = taken.get(place, f"replica {number}")
-            if owner != f"replica {number}" and number > 0:
-                return f"replica {number} shares {name} with {owner}"
-        taken |= {place: f"replica {number}" for place in call.places.values() if place not in taken}
-    batch_places = {place_of(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor)}
-    for number, call in enumerate(calls[1:], start=1):
-        if batch_places & {*call.input_places}:
-            return f"replica {number} shares the batch with the caller"
-    return "each has its own"
-
-
-def _first_is_copied(trace: Trace) -> bool:
-    first = min(trace.calls, key=lambda call: call.first_row, default=None)
-    learned = [name for name, _ in trace.original.named_parameters()]
-    return first is not None and any(first.places[name] != trace.own_places[name] for name in learned)
-
-
-def _copied(trace: Trace, run: Run, inputs: Any, out: Any) -> str:
-    """Whether what was copied for replicas, and of batch and outputs, is no more than is needed."""
-    if not run.metered:
-        return "enough"
-    others = run.num_parts - 1
-    needed = others * bytes_of_tensors(trace.original)
-    beside = bytes_of_tensors(inputs) + 2 * bytes_of_tensors(out) + _BESIDE_BYTES
-    if trace.made_bytes <= needed + beside:
-        return "enough"
-    return f"{trace.made_bytes:,} bytes, where {needed + beside - _BESIDE_BYTES:,} will do"
-
-
-def _met(trace: Trace) -> str:
-    if trace.met:
-        return "at the same time"
-    return "one after another" if trace.most_at_once < 2 else f"{trace.most_at_once} at a time"
-
-
-def _odd(trace: Trace, right: tuple[bool, bool, bool, str]) -> str:
-    """The first mode of a replica that is not the caller's."""
-    for call in trace.calls:
-        for name, have, want in zip(_MODE_NAMES, call.modes, right, strict=True):
-            if have != want:
-                return f"{name} was {_shown(have)}, and the caller's is {_shown(want)}"
-    return "the caller's"
-
-
-def _shown(mode: bool | str) -> str:
-    return mode if isinstance(mode, str) else "on" if mode else "off"
