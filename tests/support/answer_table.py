@@ -1,7 +1,8 @@
 """Tables of answers to the exercises, each with the verdict that it is to get: ``tests/answers/lesson_NN/NAME.py``.
 
 A file is for one exercise. It is loaded as a learner's cell is executed: its functions belong to no module, travel to
-ranks by value, and count as a person's code. It binds ``ROWS``, a list of :class:`Row`.
+ranks by value, and count as a person's code. It binds ``ROWS``, a list of :class:`Row`. What
+several tables share stands one folder deeper, and comes by :func:`pieces`.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["Row", "answer_files", "rows_of"]
+__all__ = ["Row", "answer_files", "pieces", "rows_of"]
 
 FOLDER = Path(__file__).parents[1] / "answers"
 
@@ -43,9 +46,20 @@ def answer_files() -> Iterator[tuple[str, Path]]:
 
 def rows_of(path: Path) -> list[Row]:
     """The rows of a table, its code executed anew."""
+    return list(_executed(path)["ROWS"])
+
+
+@cache
+def pieces(name: str) -> SimpleNamespace:
+    """What a file binds that several tables share, such as "lesson_03/pieces/data_parallel.py"."""
+    return SimpleNamespace(**_executed(FOLDER / name))
+
+
+def _executed(path: Path) -> dict[str, Any]:
+    """What this file binds, executed as a learner's cell is."""
     source = path.read_text(encoding="utf-8")
     filename = f"<answers of {path.parent.name}, {path.stem}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(source, filename, "exec", dont_inherit=True), namespace)
-    return list(namespace["ROWS"])
+    return namespace

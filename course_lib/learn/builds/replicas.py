@@ -14,9 +14,9 @@ from course_lib.forms.show import show
 from course_lib.learn.builds.catalogue import build_named
 from course_lib.learn.builds.comparison import SideBySide
 from course_lib.learn.exercises.lesson_03.data_parallel.trace import (
-    Meeting,
+    ThreadRendezvous,
     Trace,
-    Watched,
+    WatchedRoot,
     bytes_of_tensors,
     threads_metered,
     tracing,
@@ -47,11 +47,11 @@ def replicas_side_by_side(
     kept_as = build_named(build).name if build else ""
     columns: dict[str, dict[str, str]] = {}
     failures: dict[str, str] = {}
-    alone = Watched(copy.deepcopy(model))
+    alone = WatchedRoot(copy.deepcopy(model))
     expected = _step(alone, alone, x)
     for name, wrap in {**implementations, "the course's": DataParallel}.items():
         try:
-            columns[name] = _column(wrap, Watched(copy.deepcopy(model)), x, num_devices, expected)
+            columns[name] = _column(wrap, WatchedRoot(copy.deepcopy(model)), x, num_devices, expected)
         except Exception as error:
             columns[name], failures[name] = {}, f"{type(error).__name__}: {error}".partition("\n")[0]
     found = SideBySide(columns, failures, f"The same step on {num_devices} devices")
@@ -61,10 +61,10 @@ def replicas_side_by_side(
     return found
 
 
-def _column(wrap: Wrap, model: Watched, x: Tensor, num_devices: int, expected: list[Tensor]) -> dict[str, str]:
+def _column(wrap: Wrap, model: WatchedRoot, x: Tensor, num_devices: int, expected: list[Tensor]) -> dict[str, str]:
     """Memory made in the backward pass is each implementation's and the model's together, and is not counted."""
     num_parts = len(x.chunk(num_devices))
-    trace = Trace(model, meeting=Meeting(num_parts, in_order=False))
+    trace = Trace(model, rendezvous=ThreadRendezvous(num_parts, in_order=False))
     wrapped = wrap(model, ["cpu"] * num_devices)
     with tracing(trace), threads_metered(trace):
         out = wrapped(x)

@@ -10,6 +10,7 @@ import copy
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -943,3 +944,21 @@ WRONG = {
         (LosesBuffers, None, "and each by itself"),
     ],
 }
+
+STEPS = ("values", "gradients", "cost", "threads", "awkward")
+
+
+def rows(row, step):
+    """The rows of a step's table: right ones and wrong ones in turn, its own first, then those of earlier steps.
+
+    What is right in the last step has passed the others: of these one wrong answer is handed in each time.
+    """
+    right = [*RIGHT["values"], *RIGHT["awkward"]] if step == "values" else RIGHT.get(step, RIGHT["awkward"])
+    earlier = STEPS[: STEPS.index(step)] if step in STEPS else ()
+    wrong = [one for at in (step, *earlier) for one in WRONG[at] if at == step or one[1]]
+    found = [row(answer=one, verdict="passed", why=one.__doc__ or "another style") for one in right]
+    for at, (answer, mistake, why) in enumerate(wrong):
+        found.insert(min(2 * at + 1, len(found)), row(answer=answer, verdict="not yet", mistake=mistake, why=why))
+    if step in ("gradients", "cost", "threads"):
+        found[0] = replace(found[0], long=True)
+    return found

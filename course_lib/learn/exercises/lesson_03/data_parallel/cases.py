@@ -17,7 +17,7 @@ from course_lib.learn.exercises.lesson_03.data_parallel.report import (
     NOT_DEMANDED,
     DataParallelReport,
 )
-from course_lib.learn.exercises.lesson_03.data_parallel.run import Run, inputs_of, loss_of, mode_of
+from course_lib.learn.exercises.lesson_03.data_parallel.run import ReplicaRun, inputs_of, loss_of, mode_of
 from course_lib.learn.exercises.lesson_03.data_parallel.trial import train
 
 __all__ = ["AWKWARD", "COST", "FLAT", "GRADIENTS", "THREADS", "VALUES", "cases_of", "right"]
@@ -29,63 +29,61 @@ THREADS = (*COST, "limits", "met", "told", "died", "done", "mixed", "modes", "af
 AWKWARD = (*THREADS, "buffers")
 FLAT = (*(fact for fact in AWKWARD if fact != "copied"), "copied_flat", "pieces")  # one model more may be made
 
-_PLAIN: dict[str, Run] = {
-    "8 rows on 4 devices": Run("plain"),
-    "10 rows on 4 devices": Run("plain", rows=10),
-    "6 rows on 4 devices": Run("plain", rows=6),
-    "1 row on 4 devices": Run("plain", rows=1),
-    "7 rows on 3 devices": Run("plain", 3, 7),
-    "5 rows on 1 device": Run("plain", 1, 5),
+_PLAIN: dict[str, ReplicaRun] = {
+    "8 rows on 4 devices": ReplicaRun("plain"),
+    "10 rows on 4 devices": ReplicaRun("plain", rows=10),
+    "6 rows on 4 devices": ReplicaRun("plain", rows=6),
+    "1 row on 4 devices": ReplicaRun("plain", rows=1),
+    "7 rows on 3 devices": ReplicaRun("plain", 3, 7),
+    "5 rows on 1 device": ReplicaRun("plain", 1, 5),
 }
-_LEARNED: dict[str, Run] = {
-    "training on 4 devices": Run("plain", rows=10, trains=True),
-    "training on 3 devices": Run("plain", 3, 4, trains=True),
-    "training on 1 device": Run("plain", 1, 5, trains=True),
-    "an evaluation under torch.no_grad()": Run("plain", rows=9, mode="no_grad", evaluates=True),
+_LEARNED: dict[str, ReplicaRun] = {
+    "training on 4 devices": ReplicaRun("plain", rows=10, trains=True),
+    "training on 3 devices": ReplicaRun("plain", 3, 4, trains=True),
+    "training on 1 device": ReplicaRun("plain", 1, 5, trains=True),
+    "an evaluation under torch.no_grad()": ReplicaRun("plain", rows=9, mode="no_grad", evaluates=True),
 }
-_COUNTED: dict[str, Run] = {
-    "a wide model on 4 devices": Run("wide", metered=True),
-    "a wide model on 2 devices": Run("wide", 2, metered=True),
-    "4 rows on 3 devices, one of them idle": Run("wide", 3, 4, metered=True),
-    "a wide model under torch.no_grad()": Run("wide", mode="no_grad", metered=True),
+_COUNTED: dict[str, ReplicaRun] = {
+    "a wide model on 4 devices": ReplicaRun("wide", metered=True),
+    "a wide model on 2 devices": ReplicaRun("wide", 2, metered=True),
+    "4 rows on 3 devices, one of them idle": ReplicaRun("wide", 3, 4, metered=True),
+    "a wide model under torch.no_grad()": ReplicaRun("wide", mode="no_grad", metered=True),
 }
-_TOGETHER: dict[str, Run] = {
-    "replicas that wait for each other": Run("plain", rows=10, meets=True, trains=True),
-    "replicas that wait, under torch.no_grad()": Run("plain", 3, 7, "no_grad", meets=True),
-    "replicas that wait, in inference mode": Run("plain", 2, 4, "inference", meets=True),
-    "replicas that wait, under autocast": Run("plain", 4, 8, "bfloat16", meets=True),
-    "replicas that wait, under autocast with float16": Run("plain", 3, 8, "float16", meets=True),
-    "a replica that fails": Run("failing", meets=True, failing=(2,)),
-    "two replicas that fail": Run("failing", meets=True, failing=(1, 3)),
-    "the first replica fails": Run("failing", 3, 7, meets=True, failing=(0,)),
+_TOGETHER: dict[str, ReplicaRun] = {
+    "replicas that wait for each other": ReplicaRun("plain", rows=10, meets=True, trains=True),
+    "replicas that wait, under torch.no_grad()": ReplicaRun("plain", 3, 7, "no_grad", meets=True),
+    "replicas that wait, in inference mode": ReplicaRun("plain", 2, 4, "inference", meets=True),
+    "replicas that wait, under autocast": ReplicaRun("plain", 4, 8, "bfloat16", meets=True),
+    "replicas that wait, under autocast with float16": ReplicaRun("plain", 3, 8, "float16", meets=True),
+    "a replica that fails": ReplicaRun("failing", meets=True, failing=(2,)),
+    "two replicas that fail": ReplicaRun("failing", meets=True, failing=(1, 3)),
+    "the first replica fails": ReplicaRun("failing", 3, 7, meets=True, failing=(0,)),
 }
-_ODD: dict[str, Run] = {
-    "a model with shared, frozen and unused weights": Run("tied", rows=10, meets=True, trains=True),
-    "a BatchNorm in training": Run("normed", meets=True),
-    "a BatchNorm in evaluation": Run("normed", 3, 7, meets=True, evaluates=True),
-    "buffers that are changed in place, and a lock": Run("counting", rows=10, meets=True),
-    "nested inputs and outputs": Run("nested", rows=10, meets=True),
-    "nested inputs, fewer rows than devices": Run("nested", rows=2, meets=True),
-    "a layer that keeps a list of its weights": Run("recurrent", rows=6, meets=True, trains=True),
-    "a model without an input": Run("no input"),
-    "no rows": Run("plain", rows=0),
+_ODD: dict[str, ReplicaRun] = {
+    "a model with shared, frozen and unused weights": ReplicaRun("tied", rows=10, meets=True, trains=True),
+    "a BatchNorm in training": ReplicaRun("normed", meets=True),
+    "a BatchNorm in evaluation": ReplicaRun("normed", 3, 7, meets=True, evaluates=True),
+    "buffers that are changed in place, and a lock": ReplicaRun("counting", rows=10, meets=True),
+    "nested inputs and outputs": ReplicaRun("nested", rows=10, meets=True),
+    "nested inputs, fewer rows than devices": ReplicaRun("nested", rows=2, meets=True),
+    "a layer that keeps a list of its weights": ReplicaRun("recurrent", rows=6, meets=True, trains=True),
+    "a model without an input": ReplicaRun("no input"),
+    "no rows": ReplicaRun("plain", rows=0),
 }
 _RUNS = {VALUES: _PLAIN, GRADIENTS: _LEARNED, COST: _COUNTED, THREADS: _TOGETHER, AWKWARD: _ODD, FLAT: _COUNTED}
-_OF_EARLIER = 2  # cases of each step before this one
 
 
 def cases_of(demands: tuple[str, ...]) -> list[Case]:
-    """The first cases of each earlier step, by what this one demands, and all of its own."""
-    runs: dict[str, Run] = {}
+    """The cases of each step up to this one, by what this one demands."""
+    runs: dict[str, ReplicaRun] = {}
     for step, of_step in _RUNS.items():
-        own = step == demands
-        runs |= of_step if own else dict(list(of_step.items())[:_OF_EARLIER])
-        if own:
+        runs |= of_step
+        if step == demands:
             break
     return [Case(label, (run,), partial(right, demands)) for label, run in runs.items()]
 
 
-def right(demands: tuple[str, ...], run: Run) -> DataParallelReport:
+def right(demands: tuple[str, ...], run: ReplicaRun) -> DataParallelReport:
     """What this step expects of a run."""
     facts: dict[str, Any] = {**FINE, **_facts(run)}
     if demands == FLAT and "grads" in facts:  # one gradient comes back for a whole piece
@@ -94,7 +92,7 @@ def right(demands: tuple[str, ...], run: Run) -> DataParallelReport:
 
 
 @cache
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: ReplicaRun) -> dict[str, Any]:
     if run.failing:
         return {"told": "all", "done": f"{run.num_parts} of {run.num_parts}", "later": "right", **_rows(run)}
     with mode_of(run):
@@ -106,13 +104,13 @@ def _facts(run: Run) -> dict[str, Any]:
     return facts | ({} if run.mode else _learned(run))
 
 
-def _rows(run: Run) -> dict[str, Any]:
+def _rows(run: ReplicaRun) -> dict[str, Any]:
     if run.kind == "no input" or not run.rows:
         return {}
     return {"rows": [len(part) for part in torch.arange(run.rows).chunk(run.num_devices)]}
 
 
-def _calls(run: Run, forward: Callable[..., Any], rows: int, step: int = 0, given: Any = None) -> list[Any]:
+def _calls(run: ReplicaRun, forward: Callable[..., Any], rows: int, step: int = 0, given: Any = None) -> list[Any]:
     """What a model gives for each part, one after another on one device."""
     args, kwargs = given or inputs_of(run, rows, step)
     outputs = []
@@ -141,7 +139,7 @@ def _joined(outputs: list[Any]) -> Any:
     return first
 
 
-def _one_device(run: Run, model: Any, rows: int, step: int = 0, given: Any = None) -> Any:
+def _one_device(run: ReplicaRun, model: Any, rows: int, step: int = 0, given: Any = None) -> Any:
     """What one device gives: for the whole batch, or in its parts where a part has values of its own."""
     if run.kind in ("normed", "wide", "nested"):
         return _joined(_calls(run, model, rows, step, given))
@@ -149,11 +147,11 @@ def _one_device(run: Run, model: Any, rows: int, step: int = 0, given: Any = Non
     return model(*args, **kwargs)
 
 
-def _whole(run: Run) -> Any:
+def _whole(run: ReplicaRun) -> Any:
     return _one_device(run, run.model(), run.rows)
 
 
-def _buffers(run: Run) -> dict[str, Tensor]:
+def _buffers(run: ReplicaRun) -> dict[str, Tensor]:
     """As the first part alone leaves them."""
     model = run.model()
     if run.rows and run.kind != "no input":
@@ -163,13 +161,13 @@ def _buffers(run: Run) -> dict[str, Tensor]:
     return {name: one.detach().clone() for name, one in model.named_buffers()}
 
 
-def _detached(out: Any, run: Run) -> Any:
+def _detached(out: Any, run: ReplicaRun) -> Any:
     if run.is_mixed and isinstance(out, Tensor):
         return str(out.dtype)
     return tree_map(lambda one: one.detach() if isinstance(one, Tensor) else one, out)
 
 
-def _learned(run: Run) -> dict[str, Any]:
+def _learned(run: ReplicaRun) -> dict[str, Any]:
     model, given = run.model(), inputs_of(run, run.rows)
     loss_of(_one_device(run, model, run.rows, given=given)).backward()
     leaves = [one for one in tree_leaves(given) if isinstance(one, Tensor) and one.requires_grad]

@@ -19,12 +19,14 @@ __all__ = [
     "copied_as_many",
     "fails_in",
     "first_has_copies",
+    "first_says",
     "gradients_of_the_first_part",
     "gradients_times",
     "has_new_parameters",
     "idle_devices_alone",
     "is_first_part",
     "is_permuted",
+    "later_steps_are_wrong",
     "loses_failures",
     "output_is",
     "raised",
@@ -50,6 +52,16 @@ def says(fact: str, *words: str) -> Recogniser:
     return lambda evidence: any(
         all(word in str(getattr(got, fact)) for word in words) for _, got in wrong(evidence, fact)
     )
+
+
+def first_says(fact: str, *words: str) -> Recogniser:
+    """Whether this fact, where it is wrong first, reads so: later cases need not wait as long."""
+
+    def recognise(evidence: Evidence) -> bool:
+        first = next((str(getattr(got, fact)) for _, got in wrong(evidence, fact)), "")
+        return bool(first) and all(word in first for word in words)
+
+    return recognise
 
 
 def any_fact(*facts: str) -> Recogniser:
@@ -120,12 +132,9 @@ def is_permuted(evidence: Evidence) -> bool:
 def is_first_part(evidence: Evidence) -> bool:
     """Whether the rows of the first device came, and no others."""
     found = [(outcome.expected.output, got) for outcome, got in wrong(evidence, "output")]
-    return (
-        evidence.error is None
-        and bool(found)
-        and all(
-            isinstance(got.output, Tensor) and not _close(want[: got.run.rows_each], got.output) for want, got in found
-        )
+    found = [(want, got) for want, got in found if isinstance(want, Tensor)]
+    return bool(found) and all(
+        isinstance(got.output, Tensor) and not _close(want[: got.run.rows_each], got.output) for want, got in found
     )
 
 
@@ -148,6 +157,11 @@ def gradients_of_the_first_part(evidence: Evidence) -> bool:
 
 def has_new_parameters(evidence: Evidence) -> bool:
     return any(got.leaf != "nothing" for _, got in wrong(evidence, "grads"))
+
+
+def later_steps_are_wrong(evidence: Evidence) -> bool:
+    """Whether the weights are wrong after more steps, and nothing before it but what is held."""
+    return any(True for _ in wrong(evidence, "weights")) and any_fact("weights", "held", "earlier")(evidence)
 
 
 def gradients_times(factor: Callable[[int], float]) -> Recogniser:
@@ -200,7 +214,7 @@ def copied_as_many(models: Callable[[int], float], fact: str = "copied") -> Reco
 def first_has_copies(evidence: Evidence) -> bool:
     """Whether replica 0 had weights in memory of its own, wherever too much is copied."""
     found = [got for _, got in wrong(evidence, "copied")]
-    return bool(found) and all(got.first_is_copied for got in found)
+    return bool(found) and all(got.first_is_copied for got in found) and any_fact("copied", "held")(evidence)
 
 
 def idle_devices_alone(evidence: Evidence) -> bool:
@@ -210,7 +224,9 @@ def idle_devices_alone(evidence: Evidence) -> bool:
 
 
 def buffers_as_before(evidence: Evidence) -> bool:
-    """Whether the module's buffers did not move wherever they are wrong."""
+    """Whether the module's buffers did not move wherever they are wrong, and its mode was the right one."""
+    if any(True for _ in wrong(evidence, "training")):
+        return False
     found = [got for _, got in wrong(evidence, "buffers")]
     return bool(found) and all(got.buffers != NOT_DEMANDED and not _close(got.initial, got.buffers) for got in found)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.exercises.lesson_03.data_parallel.trace import Watched
+from course_lib.learn.exercises.lesson_03.data_parallel.trace import WatchedRoot
 
 __all__ = ["ERRORS", "FEATURES", "MODELS", "batch", "model_of"]
 
@@ -133,11 +133,11 @@ MODELS: dict[str, Callable[..., nn.Module]] = {
 }
 
 
-def model_of(kind: str, *args: Any) -> Watched:
+def model_of(kind: str, *args: Any) -> WatchedRoot:
     """A fresh model of this kind in float64; two of one kind are equal, and no random state has moved."""
     with torch.random.fork_rng(devices=[]), torch.enable_grad(), torch.inference_mode(False):
         torch.manual_seed(5)
-        return Watched(MODELS[kind](*args)).double()
+        return WatchedRoot(MODELS[kind](*args)).double()
 
 
 def batch(rows: int, *, learns: bool = False, step: int = 0) -> Tensor:

@@ -28,12 +28,12 @@ _OF_THREADS = (
         "one-after-another",
         "The replicas ran one after another: each waited for the others to be there, in vain. Start all threads in "
         "one loop, and wait for them in a second one.",
-        recognise=seen.says("met", "one after another"),
+        recognise=seen.first_says("met", "one after another"),
     ),
     Mistake(
         "not-all-at-once",
         "Some replicas ran at the same time, and not all of them. Each device has a thread of its own.",
-        recognise=seen.says("met", "at a time"),
+        recognise=seen.first_says("met", "at a time"),
     ),
     Mistake(
         "order-of-arrival",

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from course_lib.learn.exercises.lesson_03.data_parallel.run import MODE_NAMES, Run
+from course_lib.learn.exercises.lesson_03.data_parallel.run import MODE_NAMES, ReplicaRun
 from course_lib.learn.exercises.lesson_03.data_parallel.trace import Trace, bytes_of_tensors, place_of
 
 __all__ = ["copied", "first_is_copied", "memory_of_replicas", "met", "odd", "pieces"]
@@ -38,7 +38,7 @@ def first_is_copied(trace: Trace) -> bool:
     return first is not None and any(first.places[name] != trace.own_places[name] for name in learned)
 
 
-def copied(trace: Trace, run: Run, inputs: Any, out: Any, more: int = 0) -> str:
+def copied(trace: Trace, run: ReplicaRun, inputs: Any, out: Any, more: int = 0) -> str:
     """Whether what was copied for replicas, and of batch and outputs, is no more than is needed.
 
     ``more``: models that may be made besides, to be sent in one go.
@@ -53,7 +53,7 @@ def copied(trace: Trace, run: Run, inputs: Any, out: Any, more: int = 0) -> str:
     return f"{trace.made_bytes:,} bytes, where {needed + beside - _BESIDE_BYTES:,} will do"
 
 
-def pieces(trace: Trace, run: Run) -> str:
+def pieces(trace: Trace, run: ReplicaRun) -> str:
     """Whether a replica's tensors came in one piece of each kind: learned, frozen, and buffers by their dtype."""
     others, kinds = run.num_parts - 1, 4
     enough = kinds * (1 + others) + others + run.num_parts + 1  # flat, sent; parts of the batch; outputs

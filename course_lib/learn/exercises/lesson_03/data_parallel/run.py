@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from course_lib.learn.exercises.lesson_03.data_parallel.models import batch, model_of
 from course_lib.learn.exercises.lesson_03.data_parallel.trace import modes_now
 
-__all__ = ["MODE_NAMES", "Run", "inputs_of", "loss_of", "mode_of", "modes_of"]
+__all__ = ["MODE_NAMES", "ReplicaRun", "inputs_of", "loss_of", "mode_of", "modes_of"]
 
 MODE_NAMES = ("recording", "inference mode", "autocast", "the dtype of autocast")
 _MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
@@ -27,7 +27,7 @@ _MODES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 
 
 @dataclass(frozen=True)
-class Run:
+class ReplicaRun:
     """How an answer is tried: the kind of model, devices, rows of the batch, and what is asked besides."""
 
     kind: str
@@ -59,7 +59,7 @@ class Run:
         return "float" in self.mode
 
 
-def inputs_of(run: Run, rows: int, step: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def inputs_of(run: ReplicaRun, rows: int, step: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of a call with this many rows."""
     x = batch(rows, learns=not (run.mode or run.metered), step=step)
     if run.is_mixed:
@@ -80,12 +80,12 @@ def loss_of(out: Any) -> Tensor:
     return torch.stack([(weight * leaf.square()).sum() for weight, leaf in zip(weights, floats, strict=True)]).sum()
 
 
-def mode_of(run: Run) -> contextlib.AbstractContextManager[Any]:
+def mode_of(run: ReplicaRun) -> contextlib.AbstractContextManager[Any]:
     """What the caller enters around its call."""
     return _MODES[run.mode]()
 
 
-def modes_of(run: Run) -> tuple[bool, bool, bool, str]:
+def modes_of(run: ReplicaRun) -> tuple[bool, bool, bool, str]:
     """The modes of a thread that has entered it."""
     with mode_of(run):
         return modes_now()

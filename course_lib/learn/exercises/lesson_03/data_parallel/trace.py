@@ -17,10 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 __all__ = [
-    "Meeting",
     "ReplicaCall",
+    "ThreadRendezvous",
     "Trace",
-    "Watched",
+    "WatchedRoot",
     "bytes_of_tensors",
     "modes_now",
     "place_of",
@@ -34,7 +34,7 @@ _LATER_S = 0.01  # from one replica that is done to the next
 _now: list[Trace] = []  # a replica's thread knows nothing of its maker's
 
 
-class Meeting:
+class ThreadRendezvous:
     """All of ``count`` threads wait until the last has come, and then leave from the last to the first.
 
     No condition of Python's is used: a judge cuts the waits of those short, and this wait is no answer's.
@@ -92,11 +92,11 @@ class ReplicaCall:
 
 @dataclass
 class Trace:
-    """All calls of one run. ``meeting``: where replicas wait for each other, within their forward."""
+    """All calls of one run. ``rendezvous``: where replicas wait for each other, within their forward."""
 
     original: nn.Module
     rows_each: int = 1  # of all parts but the last
-    meeting: Meeting | None = None
+    rendezvous: ThreadRendezvous | None = None
     calls: list[ReplicaCall] = field(default_factory=list)
     met: bool = True
     running: int = 0
@@ -138,20 +138,20 @@ class Trace:
 
     def meet(self, module: nn.Module, call: ReplicaCall) -> None:
         """Waits for the other replicas; then looks at its own weights again, which nobody else may have changed."""
-        if self.meeting is None:
+        if self.rendezvous is None:
             return
-        self.met = self.meeting.arrive() and self.met
+        self.met = self.rendezvous.arrive() and self.met
         call.mixed = any(place_of(attrgetter(name)(module)) != place for name, place in call.places.items())
 
     def end(self, call: ReplicaCall) -> None:
         number = call.first_row // max(1, self.rows_each)
-        if self.meeting is not None and self.met:
-            self.meeting.leave(number)
+        if self.rendezvous is not None and self.met:
+            self.rendezvous.leave(number)
         with self.lock:
             self.running -= 1
             self.num_done += 1
-        if self.meeting is not None:
-            self.meeting.left(number)
+        if self.rendezvous is not None:
+            self.rendezvous.left(number)
 
     def alive(self, *ours: Any) -> list[str]:
         """What replicas computed with and somebody still holds, beside the module's own and ``ours``."""
@@ -166,7 +166,7 @@ def modes_now() -> tuple[bool, bool, bool, str]:
     return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), mixed, dtype
 
 
-class Watched(nn.Module):
+class WatchedRoot(nn.Module):
     """A root around ``inner``: what calls of it or of its replicas see is noted in the trace of the moment."""
 
     def __init__(self, inner: nn.Module) -> None:

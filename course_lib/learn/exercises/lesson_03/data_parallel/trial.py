@@ -22,10 +22,10 @@ from course_lib.learn.exercises.lesson_03.data_parallel.replicas import (
     pieces,
 )
 from course_lib.learn.exercises.lesson_03.data_parallel.report import NOTHING, DataParallelReport
-from course_lib.learn.exercises.lesson_03.data_parallel.run import Run, inputs_of, loss_of, mode_of, modes_of
+from course_lib.learn.exercises.lesson_03.data_parallel.run import ReplicaRun, inputs_of, loss_of, mode_of, modes_of
 from course_lib.learn.exercises.lesson_03.data_parallel.told import told_of
 from course_lib.learn.exercises.lesson_03.data_parallel.trace import (
-    Meeting,
+    ThreadRendezvous,
     Trace,
     bytes_of_tensors,
     modes_now,
@@ -44,10 +44,12 @@ _LR, _STEPS = 0.1, (7, 5, 2)  # rows of the batches of training
 _never_met: list[Any] = []  # answers whose replicas ran one after another: the next wait is short
 
 
-def trial(answer: Callable[..., Any], run: Run) -> DataParallelReport:
+def trial(answer: Callable[..., Any], run: ReplicaRun) -> DataParallelReport:
     """A call, as the run says it, then what it should leave: gradients, weights after training, memory, threads."""
     model, inputs = run.model(), inputs_of(run, run.rows)
-    trace = Trace(model, run.rows_each, Meeting(run.num_parts, answer not in _never_met) if run.meets else None)
+    trace = Trace(
+        model, run.rows_each, ThreadRendezvous(run.num_parts, answer not in _never_met) if run.meets else None
+    )
     wrapped = answer(model, ["cpu"] * run.num_devices)
     own, kept = [*model.parameters(), *model.buffers()], Kept(module=model, inputs=[*inputs], ignore=("buffers",))
     out, seen = _called(wrapped, inputs, trace, run)
@@ -71,16 +73,24 @@ def trial(answer: Callable[..., Any], run: Run) -> DataParallelReport:
     if not run.mode and tree_leaves(out):
         seen |= _backward(model, inputs, out)
     out = tree_map(lambda leaf: leaf.detach() if isinstance(leaf, Tensor) else leaf, out)  # no graph any more
-    gc.collect()
-    held = trace.alive(inputs, out, *(p.grad for p in model.parameters()))
-    seen["held"] = ", ".join(held[:2]) or NOTHING
+    seen["held"] = ", ".join(_held(trace, inputs, out)[:2]) or NOTHING
     seen |= _earlier(wrapped, run, out)
     if run.trains:
         seen["weights"] = train(wrapped, model, run)
     return DataParallelReport(**seen)
 
 
-def _called(wrapped: Callable[..., Any], inputs: Any, trace: Trace, run: Run) -> tuple[Any, dict[str, Any]]:
+def _held(trace: Trace, *ours: Any) -> list[str]:
+    """What somebody still holds of replicas; a circle of an answer's own frames is nobody."""
+    for generation in (0, 1, 2):  # the last takes a tenth of a second
+        found = trace.alive(ours, [p.grad for p in trace.original.parameters()])
+        if not found:
+            return []
+        gc.collect(generation)
+    return trace.alive(ours, [p.grad for p in trace.original.parameters()])
+
+
+def _called(wrapped: Callable[..., Any], inputs: Any, trace: Trace, run: ReplicaRun) -> tuple[Any, dict[str, Any]]:
     """What a call gives, and what its caller has when it is back, before threads that are late add to it."""
     args, kwargs = inputs
     out: Any = None
@@ -108,7 +118,7 @@ def _called(wrapped: Callable[..., Any], inputs: Any, trace: Trace, run: Run) ->
     }
 
 
-def _of_calls(trace: Trace, run: Run, inputs: Any) -> dict[str, Any]:
+def _of_calls(trace: Trace, run: ReplicaRun, inputs: Any) -> dict[str, Any]:
     """What the replicas saw."""
     calls = trace.calls
     return {
@@ -125,7 +135,7 @@ def _of_calls(trace: Trace, run: Run, inputs: Any) -> dict[str, Any]:
     }
 
 
-def train(forward: Callable[..., Any], model: nn.Module, run: Run) -> dict[str, Tensor]:
+def train(forward: Callable[..., Any], model: nn.Module, run: ReplicaRun) -> dict[str, Tensor]:
     """The weights after steps of SGD with momentum, with batches of other sizes, from the gradients that there are."""
     optimizer = torch.optim.SGD(model.parameters(), lr=_LR, momentum=0.9)
     for step, rows in enumerate(_STEPS, start=1):
@@ -137,14 +147,14 @@ def train(forward: Callable[..., Any], model: nn.Module, run: Run) -> dict[str, 
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
-def _noted(out: Any, run: Run) -> Any:
+def _noted(out: Any, run: ReplicaRun) -> Any:
     """An output to be compared; under autocast its dtype, since a part of a batch may be rounded in another way."""
     if run.is_mixed and isinstance(out, Tensor):
         return str(out.dtype)
     return tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, Tensor) else leaf, out)
 
 
-def _later(wrapped: Callable[..., Any], run: Run) -> str:
+def _later(wrapped: Callable[..., Any], run: ReplicaRun) -> str:
     """Whether rows that fail nowhere go through after the failure, as they did before."""
     x = batch(1)
     x[:, 0] = len(ERRORS) * run.rows_each * run.num_devices
@@ -153,7 +163,7 @@ def _later(wrapped: Callable[..., Any], run: Run) -> str:
     return "right" if isinstance(have, Tensor) and torch.allclose(have.detach(), want, atol=1e-12) else "wrong"
 
 
-def _earlier(wrapped: Callable[..., Any], run: Run, out: Any) -> dict[str, str]:
+def _earlier(wrapped: Callable[..., Any], run: ReplicaRun, out: Any) -> dict[str, str]:
     """What becomes of an output when there is another call, with the other numbers of another batch."""
     was = tree_map(lambda leaf: leaf.detach().clone() if isinstance(leaf, Tensor) else leaf, out)
     args, kwargs = inputs_of(run, run.rows, 9)
