@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import log2
 
@@ -111,12 +112,35 @@ def test_collectives_by_hand() -> None:
     bandwidth = 450e9 * C.inside_share
     assert inside.all_reduce_s(size) == pytest.approx(2 * (C.latency_s * doublings / 2 + 7 / 8 * size / bandwidth))
     assert outside.bandwidth_bytes_per_s == pytest.approx(400e9 * C.outside_share)
-    wanted_s = 2 * C.latency_s * doublings / 2 + 15 / 16 * size / (400e9 * C.outside_share) + C.latency_s * 15 / 2
-    assert outside.all_gather_s(size) == pytest.approx(wanted_s)
+    way_s, start_s = 15 / 16 * size / (400e9 * C.outside_share), C.latency_s * doublings / 2
+    assert outside.all_gather_s(size) == pytest.approx(start_s + way_s + 15 * C.latency_s / 2)
+    assert outside.all_reduce_s(size) == pytest.approx(2 * (start_s + way_s) + 2 * C.latency_s)  # up one level, down
+
+
+def test_an_all_reduce_takes_the_shorter_way_of_ring_and_tree() -> None:
+    """From one node to a thousand, one rank on each: a few hops around, and then levels of a tree."""
+    for nodes, hops in ((2, 1), (4, 3), (8, 6), (1024, 20)):
+        cluster = replace(cluster_of("8xh100", nodes=nodes), domain_size=1, node_size=1)
+        group = Group.of(cluster, C, nodes, 1)
+        sent_s = 2 * (nodes - 1) / nodes * (1 << 30) / group.bandwidth_bytes_per_s
+        latency_s = C.latency_s * (20 + hops)
+        assert group.all_reduce_s(1 << 30) == pytest.approx(sent_s + latency_s)
+
+
+def test_more_nodes_cost_small_calls_and_hardly_large_ones() -> None:
+    few, many = (Group.of(cluster_of("8xh100", nodes=64), C, 8 * nodes, 1) for nodes in (2, 64))
+    slower = [many.all_gather_s(size) / few.all_gather_s(size) for size in (25e6, 250e6, 25e9)]
+    assert slower[0] > 4 > slower[1] > 1.1 > slower[2] > 1
 
 
 def data_s(layout: Layout, software: Software, **constants: float) -> float:
     return step(layout, software, constants=replace(C, **constants)).data_s
+
+
+def in_buckets_s(call_s: Callable[[float], float], size_bytes: float) -> float:
+    """In as many calls as 25 MB go into it."""
+    calls = size_bytes / 25e6
+    return calls * call_s(size_bytes / calls)
 
 
 def test_the_data_axis_by_hand() -> None:
@@ -124,10 +148,10 @@ def test_the_data_axis_by_hand() -> None:
     numbers = stage_parameters(SMALL, Layout(), 10, 1)
     group = Group.of(cluster_of("8xh100", nodes=2), C, 16, 1)
     shown = {"hidden_share": KINDS["hidden_share"].lowest}
-    gradients_s = group.all_gather_s(4 * numbers)
+    gradients_s = in_buckets_s(group.all_gather_s, 4 * numbers)
     weights_s = group.all_gather_s(2 * numbers)
     for stage, wanted_s in (
-        (0, group.all_reduce_s(4 * numbers)),
+        (0, in_buckets_s(group.all_reduce_s, 4 * numbers)),
         (1, gradients_s + weights_s),
         (2, 2 * gradients_s + weights_s),  # each of two micro-batches
     ):
@@ -149,7 +173,7 @@ def test_hybrid_sharding_sums_the_shares_of_other_nodes_once() -> None:
 def test_gradients_hide_behind_the_last_backward_pass_alone() -> None:
     """With all that can hide hidden, and little to compute, what is sent less two thirds of a micro-batch shows."""
     numbers = stage_parameters(SMALL, Layout(), 10, 1)
-    sent_s = Group.of(cluster_of("8xh100", nodes=16), C, 128, 1).all_reduce_s(4 * numbers)
+    sent_s = in_buckets_s(Group.of(cluster_of("8xh100", nodes=16), C, 128, 1).all_reduce_s, 4 * numbers)
     job = Job(SMALL, 512, 256)
     found = step(Layout(dp=128), job=job, constants=replace(C, hidden_share=1.0))
     micro_batch_s = (found.compute_s + found.host_s) / 2
@@ -159,20 +183,32 @@ def test_gradients_hide_behind_the_last_backward_pass_alone() -> None:
 
 def test_ranks_of_a_ring_hold_the_same_weights_and_sum_their_gradients() -> None:
     numbers = stage_parameters(SMALL, Layout(), 10, 1)
-    sent_s = Group.of(cluster_of("8xh100", gpus=4), C, 4, 1).all_reduce_s(4 * numbers)
+    sent_s = in_buckets_s(Group.of(cluster_of("8xh100", gpus=4), C, 4, 1).all_reduce_s, 4 * numbers)
     assert data_s(Layout(cp=4), EVEN, hidden_share=0.02) == pytest.approx(sent_s, rel=0.02)
 
 
 @pytest.mark.parametrize("sharding", [0, 1, 3])
-def test_what_a_program_overlaps_hides_twice(sharding: int) -> None:
+def test_gradients_hide_and_weights_where_the_program_sees_to_it(sharding: int) -> None:
     layout = Layout(dp=16, sharding=sharding, micro_batch=2)
     plain = replace(EVEN, prefetches=False)
-    all_of_it = data_s(layout, plain, hidden_share=0.02) / 0.98
-    once, twice = (data_s(layout, replace(plain, overlaps=overlaps), hidden_share=0.4) for overlaps in (False, True))
-    assert once == pytest.approx(0.6 * all_of_it, rel=1e-3)
-    assert twice == pytest.approx(0.36 * all_of_it, rel=1e-3)
-    gathered_ahead = data_s(layout, EVEN, hidden_share=0.4)
-    assert gathered_ahead == pytest.approx(twice if sharding == 3 else once)
+    numbers = stage_parameters(SMALL, Layout(), 10, 1)
+    group = Group.of(cluster_of("8xh100", nodes=2), C, 16, 1)
+    weights_s = {0: 0.0, 1: group.all_gather_s(2 * numbers), 3: 2 * 10 * group.all_gather_s(2 * numbers / 10)}[sharding]
+    gradients_s = (data_s(layout, plain, hidden_share=0.02) - weights_s) / 0.98
+    assert data_s(layout, plain, hidden_share=0.4) == pytest.approx(0.6 * gradients_s + weights_s, rel=1e-3)
+    overlapped_s = data_s(layout, replace(plain, overlaps=True), hidden_share=0.4)
+    assert overlapped_s == pytest.approx(0.36 * (gradients_s + weights_s), rel=1e-3)  # and hides twice
+    gathered_ahead_s = data_s(layout, EVEN, hidden_share=0.4)
+    assert gathered_ahead_s == pytest.approx(overlapped_s if sharding == 3 else 0.6 * gradients_s + weights_s, rel=1e-3)
+
+
+def test_gradients_in_one_call_pay_its_way_once() -> None:
+    layout, group = Layout(dp=16), Group.of(cluster_of("8xh100", nodes=2), C, 16, 1)
+    numbers = stage_parameters(SMALL, Layout(), 10, 1)
+    found = data_s(layout, replace(EVEN, bucket_bytes=0), hidden_share=0.02)
+    assert found == pytest.approx(0.98 * group.all_reduce_s(4 * numbers), rel=1e-2)
+    with pytest.raises(ValueError, match="bucket_bytes"):
+        replace(EVEN, bucket_bytes=-1)
 
 
 def test_tensor_collectives_that_overlap() -> None:

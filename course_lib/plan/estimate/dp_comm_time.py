@@ -5,11 +5,16 @@ the reduce-scatter for each micro-batch, since no rank has room for the sums of 
 each micro-batch, layer by layer, two all-gathers of the weights and a reduce-scatter of the gradients. Hybrid sharding
 does so among neighbours, and all-reduces the shares among the others once a step. Experts that ranks have shared out
 go to those alone that hold the same ones.
+
+Gradients can hide behind the backward pass, in the buckets that the program sends them in. The weights that stages 1
+and 2 gather after the optimizer find nothing to hide behind, unless the program puts that off into the next forward
+pass; those that stage 3 gathers hide where the program gathers a layer ahead, and else the layer waits for them.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import expert_copies, expert_parameters, stage_parameters
@@ -37,8 +42,8 @@ def data_axis_s(
 ) -> float:
     """Exposed seconds of a step; ``layers`` on the rank, each ``layer_s`` long for a micro-batch.
 
-    Where sharding 3 gathers the next layer ahead, or the program overlaps more than the backward pass, of what would
-    show the same share hides once more.
+    Where sharding 3 gathers the next layer ahead, or the program overlaps more than the backward pass, weights hide
+    too, and of what would show the same share hides once more.
     """
     size = layout.dp * layout.cp
     if size == 1:
@@ -50,16 +55,25 @@ def data_axis_s(
     if experts:
         copies, stride = int(expert_copies(layout)), layout.tp * layout.ep
         shared.append((experts, _Sharers(size // layout.ep, copies, stride)))
-    sent_s = sum(
+    sent = [
         _sent_s(layout.sharding, layers, each, *sharers.groups(cluster, constants), software, micro_batches)
         for each, sharers in shared
-    )
+    ]
+    gradients_s, weights_s = sum(one.gradients_s for one in sent), sum(one.weights_s for one in sent)
     window_s = micro_batches * layers * layer_s
     if layout.sharding < 3:
         window_s = (micro_batches if layout.sharding == 2 else 1.0) * _BACKWARD * layers * layer_s
     ahead = software.overlaps or (layout.sharding == 3 and software.prefetches)
     shown = (1 - constants.hidden_share) ** (2 if ahead else 1)
-    return sent_s - (1 - shown) * min(sent_s, window_s)
+    hiding_s = gradients_s + (weights_s if ahead else 0.0)
+    return gradients_s + weights_s - (1 - shown) * min(hiding_s, window_s)
+
+
+class _Sent(NamedTuple):
+    """Seconds on the data axis in a step, hidden or not, by what is sent."""
+
+    gradients_s: float
+    weights_s: float
 
 
 @dataclass(frozen=True)
@@ -84,22 +98,17 @@ def _sent_s(
     outer: Group,
     software: Software,
     micro_batches: float,
-) -> float:
-    """Seconds in which ``numbers`` go over the data axis in a step, hidden or not."""
+) -> _Sent:
+    """Of ``numbers`` in a step; gradients in buckets, or all at once."""
     reduced_bytes = software.reduce_bytes * numbers
-    if sharding == 0:
-        return outer.all_reduce_s(reduced_bytes)  # shards is 1: all copies are the outer group
+    buckets = max(1.0, reduced_bytes / software.bucket_bytes) if software.bucket_bytes else 1.0
+    if sharding == 0:  # shards is 1: all copies are the outer group
+        return _Sent(buckets * outer.all_reduce_s(reduced_bytes / buckets), 0.0)
     outer_s = outer.all_reduce_s(reduced_bytes / inner.size)
     if sharding == 3:
-        return micro_batches * _sharded_s(inner, software, numbers, layers) + outer_s
+        calls = layers * software.sharded_calls_a_layer
+        gathered_s = micro_batches * calls * inner.all_gather_s(_WEIGHT_BYTES * numbers / calls)
+        return _Sent(micro_batches * calls * inner.all_gather_s(reduced_bytes / calls) + outer_s, 2 * gathered_s)
     times = micro_batches if sharding == 2 else 1.0
-    reduced_s = times * inner.all_gather_s(reduced_bytes) + outer_s
-    return reduced_s + inner.all_gather_s(_WEIGHT_BYTES * numbers)
-
-
-def _sharded_s(inner: Group, software: Software, numbers: float, layers: int) -> float:
-    """Two all-gathers and a reduce-scatter for one micro-batch, in as many calls as the software makes of them."""
-    calls = layers * software.sharded_calls_a_layer
-    gathered_s = inner.all_gather_s(_WEIGHT_BYTES * numbers / calls)
-    reduced_s = inner.all_gather_s(software.reduce_bytes * numbers / calls)
-    return calls * (2 * gathered_s + reduced_s)
+    reduced_s = times * buckets * inner.all_gather_s(reduced_bytes / buckets) + outer_s
+    return _Sent(reduced_s, inner.all_gather_s(_WEIGHT_BYTES * numbers))

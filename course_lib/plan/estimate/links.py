@@ -2,8 +2,10 @@
 
 A ring sends (n-1)/n of the buffer through each rank for an all-gather or a reduce-scatter, and twice that for an
 all-reduce. Ranks of several groups that share a node share its ports: a group with k ranks on each node of G has k/G
-of them. The latency grows with the size, as NCCL changes its protocol
-(``course_lib.cost.collectives.latency_by_log_n``), and outside with the nodes that a tree passes.
+of them. A call starts in a time that grows with its size, as NCCL changes its protocol
+(``course_lib.cost.collectives.latency_by_log_n``). On several nodes the first byte's way is added: n-1 hops around a
+ring, and for an all-reduce, where that is shorter, up a tree of the nodes and down. So what falls with the number of
+nodes is the bandwidth of small calls: gigabytes in one call hardly feel the way, buckets of 25 MB do.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ class Group:
     size: int
     bandwidth_bytes_per_s: float
     hop_bandwidth_bytes_per_s: float  # between two of them
-    latency_s: float  # for each doubling of the size
-    ring_s: float  # the way of a first byte around the ring
+    latency_s: float  # for each doubling of a call's size
+    hop_s: float = 0.0  # from rank to rank on the way of a first byte; 0 inside a domain
+    levels: float = 0.0  # of a tree of the group's nodes
 
     @classmethod
     def of(cls, cluster: ClusterSpec, constants: Constants, size: int, stride: int) -> Group:
@@ -36,28 +39,30 @@ class Group:
         place: Placement = placement(cluster, size, stride)
         bandwidth = cluster.domain_bandwidth_bytes_per_s * constants.inside_share
         if place.inside:
-            return cls(size, bandwidth, bandwidth, constants.latency_s * cluster.domain_latencies, 0.0)
+            return cls(size, bandwidth, bandwidth, constants.latency_s * cluster.domain_latencies)
         nodes = max(2.0, size / place.per_node)
         ports = cluster.node_bandwidth_bytes_per_s * place.per_node / cluster.node_size
         hop = min(bandwidth, ports * constants.outside_share)
         all_of_them = min(bandwidth, ports * constants.outside_share * (2 / nodes) ** cluster.network_falloff)
-        a_hop_s = constants.latency_s * max(cluster.domain_latencies, cluster.network_latencies)
-        return cls(size, all_of_them, hop, a_hop_s * (1 + log2(nodes)), a_hop_s * (size - 1) / 2)
+        latency_s = constants.latency_s * max(cluster.domain_latencies, cluster.network_latencies)
+        return cls(size, all_of_them, hop, latency_s, latency_s / 2, log2(nodes))
 
     def all_reduce_s(self, size_bytes: float) -> float:
         """Time of an all-reduce of a buffer of ``size_bytes``."""
-        return self._call_s(2, size_bytes)
+        way_s = 2 * self.hop_s * min(2 * self.levels, self.size - 1)
+        return 2 * self._call_s(size_bytes) + way_s if self.size > 1 and size_bytes else 0.0
 
     def all_gather_s(self, size_bytes: float) -> float:
         """Time of an all-gather into, or a reduce-scatter of, a buffer of ``size_bytes``."""
-        return self._call_s(1, size_bytes) + self.ring_s if self.size > 1 else 0.0
+        return self._call_s(size_bytes) + self.hop_s * (self.size - 1) if self.size > 1 and size_bytes else 0.0
 
-    def _call_s(self, times: int, size_bytes: float) -> float:
-        if self.size <= 1 or not size_bytes:
-            return 0.0
-        doublings = max(1.0, log2(max(size_bytes, 2.0) / _FROM_BYTES))
+    def _call_s(self, size_bytes: float) -> float:
+        """The start of a call and its bytes, once around."""
         sent_bytes = (self.size - 1) / self.size * size_bytes
-        return times * (0.5 * self.latency_s * doublings + sent_bytes / self.bandwidth_bytes_per_s)
+        return self._start_s(size_bytes) + sent_bytes / self.bandwidth_bytes_per_s
+
+    def _start_s(self, size_bytes: float) -> float:
+        return 0.5 * self.latency_s * max(1.0, log2(max(size_bytes, 2.0) / _FROM_BYTES))
 
     def all_to_all_s(self, size_bytes: float) -> float:
         """Time in which each rank sends (n-1)/n of its ``size_bytes`` to the others."""
@@ -67,5 +72,4 @@ class Group:
         """Time of a message to the next rank."""
         if self.size <= 1:
             return 0.0
-        doublings = max(1.0, log2(max(size_bytes, 2.0) / _FROM_BYTES))
-        return 0.5 * self.latency_s * doublings + size_bytes / self.hop_bandwidth_bytes_per_s
+        return self._start_s(size_bytes) + self.hop_s + size_bytes / self.hop_bandwidth_bytes_per_s

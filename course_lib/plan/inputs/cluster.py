@@ -35,7 +35,7 @@ class ClusterSpec:
     domain_bandwidth_bytes_per_s: float  # of one GPU
     node_bandwidth_bytes_per_s: float
     host_bandwidth_bytes_per_s: float = 25e9  # of one GPU to the host's memory, for what is offloaded
-    network_falloff: float = 0.0  # a group on n nodes has (2 / n) ** this of the network: 0 where it scales
+    network_falloff: float = 0.0  # a group on n nodes has (2 / n) ** this of the network; 0 where switches carry all
     product_flops_per_s: float = 0.0  # of layers' matrices where they have a smaller type, as float8; 0: the peak
     domain_latencies: float = 1.0  # a call's latency within a domain, in those of NVLink
     network_latencies: float = 1.0  # and of the network, in those of InfiniBand

@@ -67,7 +67,7 @@ class Profile:
     prefetches: bool = True
     overlaps: bool = False
     reads_sizes: bool = False
-    network_falloff: float = 0.0
+    bucket_bytes: float = 25e6  # 0: in one call
     fitted_on: int = 0
     source: str = ""
 
@@ -86,6 +86,7 @@ class Profile:
             prefetches=self.prefetches,
             overlaps=self.overlaps,
             reads_sizes=self.reads_sizes,
+            bucket_bytes=self.bucket_bytes,
         )
 
     def machines(self, gpus: int, node_size: int) -> ClusterSpec:
@@ -100,7 +101,6 @@ class Profile:
             memory_bandwidth_bytes_per_s=self.gpu.memory_bandwidth_bytes_per_s,
             domain_bandwidth_bytes_per_s=self.gpu.link_bandwidth_bytes_per_s,
             node_bandwidth_bytes_per_s=self.node_bandwidth_bytes_per_s,
-            network_falloff=self.network_falloff,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from course_lib.base.checked import checked
-from course_lib.base.checks import at_least
+from course_lib.base.checks import at_least, not_negative
 
 __all__ = ["Software"]
 
@@ -22,10 +22,12 @@ class Software:
     collectives in which sharding 3 gathers one layer: 1, or one for each of its tensors. ``selective_products``:
     selective recomputation is torchtitan's, every second product again; else Megatron-LM's, the scores alone.
     ``keeps_gathered``: sequence parallelism keeps what it gathered for one region; Megatron-LM gathers it again.
-    ``prefetches``: sharding 3 gathers the next layer while one computes, as FSDP does. ``overlaps``: Megatron-Core's
-    overlapped communication is on, on the data axis and inside of tensor parallel products.
+    ``prefetches``: sharding 3 gathers the next layer while one computes, as FSDP does; else a layer waits for its
+    weights. ``overlaps``: Megatron-Core's overlapped communication is on, on the data axis and inside of tensor
+    parallel products.
     ``reads_sizes``: a stage reads the size of each message on the host before it goes on (nanotron), so that the host
-    cannot issue work ahead.
+    cannot issue work ahead. ``bucket_bytes``: in which gradients are sent; 0: all in one call, as where nothing
+    overlaps; 25 MB are DDP's.
     """
 
     fused_attention: bool = True
@@ -39,7 +41,9 @@ class Software:
     prefetches: bool = True
     overlaps: bool = False
     reads_sizes: bool = False
+    bucket_bytes: float = 25e6
 
     def __post_init__(self) -> None:
         at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
         at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)
+        not_negative(bucket_bytes=self.bucket_bytes)
