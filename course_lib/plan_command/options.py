@@ -28,9 +28,10 @@ A layout is written as tp8 pp2 dp4 mb1 zero1 sp
 The GPUs are tp x cp x pp x dp. MFU is the model's own arithmetic beside what the GPUs could have done by their data
 sheet. Exposed is communication that does not hide behind arithmetic.
 
-Times come from a model with eight constants, fitted to runs that others published (`course bench published`): expect
-5 to 10 % where GPUs and program are like those, and more elsewhere. A plan fills at most 93 % of a GPU's memory: runs
-that fill more were found to get slow.
+Times come from a model with eight constants, fitted to runs that others published. How wrong they may be is told with
+each: between which times 8 of 10 runs lay that the constants had not been fitted to (`course bench published FILE
+--few`), and which layouts are a tie. A plan fills at most 93 % of a GPU's memory: runs that fill more were found to get
+slow.
 """
 
 from __future__ import annotations

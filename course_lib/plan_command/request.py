@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from course_lib.base.checks import at_least, known
@@ -13,6 +13,7 @@ from course_lib.cost.collectives.machines import MACHINES
 from course_lib.plan.inputs.calibrated import read_calibrated
 from course_lib.plan.inputs.cluster import ClusterSpec, cluster_of
 from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.error_bands import ErrorBands, error_bands
 from course_lib.plan.inputs.hf_config import decoder_of_file
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.model import Decoder
@@ -39,7 +40,7 @@ _DTYPES = ("bfloat16", "float8")
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """What was asked, understood. ``remarks``: what a reader should know about the constants."""
+    """What was asked, understood. ``remarks``: what to know about the constants; ``bands``: how wrong they may be."""
 
     job: Job
     cluster: ClusterSpec
@@ -49,6 +50,7 @@ class PlanRequest:
     memory_bytes: float | None
     offload: bool
     remarks: tuple[str, ...]
+    bands: ErrorBands = field(default_factory=error_bands)
 
     def lister(self) -> Lister:
         """Lists the job on any cluster, and each cluster once."""
@@ -99,6 +101,7 @@ def request_of(options: argparse.Namespace) -> PlanRequest:
         memory_bytes=_memory_bytes(options.memory, cluster),
         offload=options.offload,
         remarks=remarks,
+        bands=error_bands("elsewhere" if options.profile is None else "more"),
     )
 
 

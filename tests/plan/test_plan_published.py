@@ -24,8 +24,9 @@ from course_lib.plan import (
     typical_constants,
     typical_of_peak,
 )
+from course_lib.plan.inputs.error_bands import save_bands
 from course_lib.plan.inputs.profiles import PROFILES_FILE, profiles_of_peak, save_constants
-from course_lib.plan.runs.fit import fit_constants
+from course_lib.plan.runs.fit import fit_constants, thinned
 from course_lib.plan.runs.predict_run import prepared
 
 
@@ -160,6 +161,8 @@ def own_profiles(tmp_path, monkeypatch):
     shutil.copy(PROFILES_FILE, file)
     monkeypatch.setattr(published, "load_profiles", lambda: load_profiles(file))
     monkeypatch.setattr(published, "save_constants", lambda fitted, origin: save_constants(fitted, origin, file))
+    bands = file.with_name("error_bands.json")
+    monkeypatch.setattr(published, "save_bands", lambda found, origin: save_bands(found, origin, bands))
     return file
 
 
@@ -222,6 +225,7 @@ def test_the_bench_keeps_a_fit(tmp_path, own_profiles) -> None:
     (vtrain,) = [one for one in kept["clusters"] if one["cluster"] == "vTrain"]
     assert vtrain["fitted_on"] == 1
     assert kept["origin"]["command"] == "course bench published runs.csv --fit"
+    assert not own_profiles.with_name("error_bands.json").exists()  # one run makes no band
 
 
 def test_the_bench_says_what_is_wrong_with_a_file(tmp_path, capsys) -> None:
@@ -235,10 +239,10 @@ def test_a_table_with_many_rows_is_thinned_evenly(tmp_path) -> None:
     rows = [{**ROW, "batch": str(16 * size)} for size in range(1, 401)]
     runs, _ = read_runs(write(tmp_path / "runs.csv", *rows))
     ready = [prepared(run, profile_of("Nowhere", "A100-80GB")) for run in runs]
-    thinned = published._thinned(ready)
-    assert len(thinned) == 150
-    assert thinned[0] is ready[0]
-    assert ready.index(thinned[-1]) > 390
+    kept = thinned(ready)
+    assert len(kept) == 150
+    assert kept[0] is ready[0]
+    assert ready.index(kept[-1]) > 390
 
 
 def test_the_null_model_is_one_share(tmp_path) -> None:

@@ -14,5 +14,7 @@ In the order to read:
 - ``software.py``: what a program does that its layout does not tell
 - ``profiles.py``: profiles: what is known of a cluster (its GPUs, its ports, its program), and the constants fitted to
   its runs
+- ``error_bands.py``: how wrong the planner may be: bands from what it told of published runs that it had not been
+  fitted to
 - ``stages.py``: which stage of a pipeline has how many layers
 """

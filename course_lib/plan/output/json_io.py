@@ -13,6 +13,7 @@ from typing import Any
 from course_lib.plan.estimate.memory import MemoryParts
 from course_lib.plan.estimate.step_time import StepParts
 from course_lib.plan.inputs.cluster import ClusterSpec
+from course_lib.plan.inputs.error_bands import ErrorBands, error_bands
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.model import Decoder
@@ -31,7 +32,7 @@ class Plan:
     """What ``course plan`` found.
 
     ``chosen`` is the place, from 0 on, of the layout that it tells how to type; ``memory_limit_bytes`` what of a GPU
-    was to be used at most, None for all of it.
+    was to be used at most, None for all of it; ``bands`` say how wrong it may be, and are not read back.
     """
 
     listing: Listing
@@ -39,6 +40,7 @@ class Plan:
     advice: tuple[str, ...] = ()
     chosen: int = 0
     memory_limit_bytes: float | None = None
+    bands: ErrorBands = field(default_factory=error_bands)
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, text, lists and dictionaries; ``from_json`` reads them back."""
@@ -53,6 +55,7 @@ class Plan:
             "refusals": [_refusal(one) for one in listing.refusals],
             "reasons": dict(listing.reasons()),
             "advice": list(self.advice),
+            "tie_ratio": self.bands.tie,
             "chosen": self.chosen,
             "to_type": self._typed(),
         }
@@ -100,6 +103,8 @@ class Plan:
             **rates(self.listing, option),
             **self.budget.of(self.listing, option),
             "memory_bytes": option.memory.total_bytes,
+            "step_band_s": list(self.bands.time_band(self.listing.cluster, option.layout).around(option.step_s)),
+            "memory_band_bytes": list(self.bands.memory.around(option.memory.total_bytes)),
             "time": asdict(option.step),
             "memory": asdict(option.memory),
         }

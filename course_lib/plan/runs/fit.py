@@ -7,6 +7,7 @@ and one with hundreds is told by them. Runs far off count less and less (Cauchy'
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log
@@ -20,8 +21,9 @@ from course_lib.plan.inputs.constants import KINDS, Constants
 if TYPE_CHECKING:
     from course_lib.plan.runs.predict_run import Prepared
 
-__all__ = ["fit_constants"]
+__all__ = ["fit_constants", "thinned"]
 
+_MOST_FITTED = 150  # runs of a cluster; of more, every so many
 _NOISE = 0.04  # of the logarithm of a step's time, between runs of one configuration on different days
 _FAR = 2.0  # in units of that: from here on a run counts less
 _TIMED = tuple(name for name in KINDS if name != "reserve_bytes")
@@ -69,3 +71,15 @@ def _with_reserve(constants: Constants, runs: Sequence[Prepared]) -> Constants:
             missing.append(run.run.memory_bytes - run.memory(constants).total_bytes + constants.reserve_bytes)
     reserve = min(max(median(missing), kind.lowest), kind.highest)
     return replace(constants, reserve_bytes=reserve)
+
+
+def thinned(runs: Sequence[Prepared], most: int = _MOST_FITTED) -> list[Prepared]:
+    """At most so many runs; where a table has many times what another has, it gives up more of them."""
+    kept_runs = list(runs)
+    while len(kept_runs) > most:
+        largest, count = Counter(run.run.table for run in kept_runs).most_common(1)[0]
+        kept = max(most - (len(kept_runs) - count), count // 2, 1)
+        own = [run for run in kept_runs if run.run.table == largest]
+        chosen = {id(own[int(place * count / kept)]) for place in range(kept)}
+        kept_runs = [run for run in kept_runs if run.run.table != largest or id(run) in chosen]
+    return kept_runs

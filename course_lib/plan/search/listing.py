@@ -67,6 +67,14 @@ class Option:
         """A step, in seconds."""
         return self.step.total_s
 
+    @property
+    def effort(self) -> tuple[int, ...]:
+        """What there is to set up: axes, a context axis among them, and settings; less is easier."""
+        layout = self.layout
+        axes = sum(size > 1 for size in (layout.tp, layout.cp, layout.pp))
+        settings = layout.sharding + layout.chunks + (layout.recompute != "none") + bool(layout.shard_size)
+        return axes, layout.cp, settings
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -98,6 +106,10 @@ class Listing:
     def best(self) -> Option | None:
         """The fastest; None where nothing runs."""
         return self.options[0] if self.options else None
+
+    def tied(self, ratio: float) -> tuple[Option, ...]:
+        """The options that take at most ``ratio`` times as long as the fastest, itself among them."""
+        return tuple(one for one in self.options if one.step_s <= ratio * self.options[0].step_s)
 
     @cached_property
     def nearest(self) -> Refusal | None:
@@ -156,10 +168,7 @@ def list_layouts(
 
 def _rank(option: Option) -> tuple[float, ...]:
     """Faster first; at the same time to three digits, fewer axes, then what is less to set, then less memory."""
-    layout, step_s = option.layout, option.step_s
-    axes = sum(size > 1 for size in (layout.tp, layout.cp, layout.pp))
-    settings = layout.sharding + layout.chunks + (layout.recompute != "none") + bool(layout.shard_size)
-    return (float(f"{step_s:.3g}"), axes, layout.cp, settings, option.memory.total_bytes)
+    return (float(f"{option.step_s:.3g}"), *option.effort, option.memory.total_bytes)
 
 
 def _largest(memory: MemoryParts) -> tuple[str, float]:

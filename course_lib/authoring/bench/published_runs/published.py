@@ -7,8 +7,10 @@ one job, *regret* is how much slower than the best of them the planner's pick ra
 fit), and *tau* compares the two orders (1: the same).
 
 Constants are those of the profiles. ``--half`` fits them on every second row of each table and judges them on the other
-half, both ways round; nothing is kept. ``--fit`` fits them on all rows and keeps them in the data file. ``--json``
-keeps the tables.
+half, both ways round; ``--few`` fits them on few GPUs of each cluster and judges them on more, and judges the constants
+that a cluster gets which nobody has measured; it says how many runs lie in their 80 % band, which the other half of
+the judged runs tells. Nothing of that is kept. ``--fit`` fits constants on all rows and keeps them in the data file,
+and the bands of ``--few`` in another. ``--json`` keeps the tables.
 """
 
 from __future__ import annotations
@@ -21,9 +23,17 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from course_lib.authoring.bench.published_runs.few_and_more import (
+    CASE_WORDS,
+    as_judged,
+    bands_record,
+    kept_apart,
+    report_bands,
+)
 from course_lib.authoring.bench.published_runs.published_report import Judged, as_record, report
 from course_lib.authoring.bench.published_runs.published_scores import null_share
 from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.error_bands import BANDS_FILE, save_bands
 from course_lib.plan.inputs.profiles import (
     PROFILES_FILE,
     load_profiles,
@@ -32,13 +42,12 @@ from course_lib.plan.inputs.profiles import (
     typical_constants,
     with_constants,
 )
-from course_lib.plan.runs.fit import fit_constants
+from course_lib.plan.runs.fit import fit_constants, thinned
+from course_lib.plan.runs.kept_apart import KeptApart, bands_of
 from course_lib.plan.runs.predict_run import Prepared, prepared
 from course_lib.plan.runs.published import read_runs
 
 __all__ = ["main"]
-
-_MOST_FITTED = 150  # rows of a cluster; of more, every so many
 
 Key = tuple[str, str]
 
@@ -52,6 +61,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("file", type=Path, help="the runs, a CSV file")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--half", action="store_true", help="fit on every second row, judge the others; both ways")
+    how.add_argument("--few", action="store_true", help="fit on few GPUs, judge on more; with bands of the errors")
     how.add_argument("--fit", action="store_true", help="fit on all rows and keep the constants")
     parser.add_argument("--rows", action="store_true", help="also print each row")
     parser.add_argument("--json", metavar="FILE", type=Path, help="also keep the tables in this file")
@@ -67,6 +77,7 @@ def main(arguments: list[str]) -> int:
     if not every:
         print("course bench published: there is no row to predict.", file=sys.stderr)
         return 1
+    apart: dict[str, list[KeptApart]] = {}
     if options.half:
         ways = {
             f"fitted on every second row, from the {which} of each table; judged on the others": _judged_by_half(
@@ -74,6 +85,11 @@ def main(arguments: list[str]) -> int:
             )
             for half, which in enumerate(("first", "second"))
         }
+    elif options.few:
+        apart = kept_apart(every)
+        for case, ones in apart.items():
+            report_bands(case, ones)
+        ways = {CASE_WORDS[case]: as_judged(ones) for case, ones in apart.items()}
     else:
         if options.fit:
             _fit_and_keep(every, options.file)
@@ -82,16 +98,21 @@ def main(arguments: list[str]) -> int:
     for way, judged in ways.items():
         print(f"\n== constants {way}")
         report(judged, options.rows)
-    return 0 if options.json is None else _keep(options, ways, len(runs) + len(refused))
+    if options.json is None:
+        return 0
+    bands = {case: bands_record(ones) for case, ones in apart.items()}
+    return _keep(options, ways, len(runs) + len(refused), {"bands": bands} if bands else {})
 
 
-def _keep(options: argparse.Namespace, ways: dict[str, list[Judged]], rows: int) -> int:
+def _keep(options: argparse.Namespace, ways: dict[str, list[Judged]], rows: int, more: dict[str, object]) -> int:
     """Write the tables with the command that made them; 2 where the file cannot be written."""
+    how = " --half" if options.half else " --few" if options.few else ""
     record = {
-        "command": f"course bench published {options.file.name}{' --half' if options.half else ''}",
+        "command": f"course bench published {options.file.name}{how}",
         "date": datetime.now(UTC).date().isoformat(),
         "rows": rows,
         "tables": {f"constants {way}": as_record(judged) for way, judged in ways.items()},
+        **more,
     }
     try:
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -148,22 +169,11 @@ def _fitted(runs: Sequence[Prepared]) -> dict[Key, tuple[Constants, int]]:
         clusters[run.run.cluster, run.run.gpu].append(run)
     found = {}
     for key, rows in clusters.items():
-        rows = _thinned([row for row in rows if row.run.step_s or row.run.memory_bytes])
+        rows = thinned([row for row in rows if row.run.step_s or row.run.memory_bytes])
         if any(row.run.step_s for row in rows):
             found[key] = (fit_constants(rows), len(rows))
             print(f"  fitted {' '.join(key)} on {len(rows)} rows", file=sys.stderr)
     return found
-
-
-def _thinned(rows: list[Prepared]) -> list[Prepared]:
-    """At most ``_MOST_FITTED`` rows; where a table has many times what another has, it gives up more of them."""
-    while len(rows) > _MOST_FITTED:
-        largest, count = Counter(row.run.table for row in rows).most_common(1)[0]
-        kept = max(_MOST_FITTED - (len(rows) - count), count // 2, 1)
-        own = [row for row in rows if row.run.table == largest]
-        chosen = {id(own[int(place * count / kept)]) for place in range(kept)}
-        rows = [row for row in rows if row.run.table != largest or id(row) in chosen]
-    return rows
 
 
 def _judged_by_half(runs: Sequence[Prepared], fitted_half: int) -> list[Judged]:
@@ -202,12 +212,20 @@ def _judged_by_profiles(runs: Sequence[Prepared]) -> list[Judged]:
 def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> None:
     fitted = _fitted(runs)
     known = load_profiles()
+    origin = {"command": f"course bench published {file.name} --fit", "date": datetime.now(UTC).date().isoformat()}
     save_constants(
         {key: value for key, value in fitted.items() if key in known},
         {
-            "command": f"course bench published {file.name} --fit",
-            "date": datetime.now(UTC).date().isoformat(),
+            **origin,
             "rows": json.dumps({" ".join(key): count for key, (_, count) in fitted.items()}),
         },
     )
     print(f"kept in {PROFILES_FILE.name}", file=sys.stderr)
+    anew, _ = _prepared([run.run for run in runs])
+    try:
+        bands = {case: bands_of(ones) for case, ones in kept_apart(anew).items()}
+    except ValueError as error:
+        print(f"{BANDS_FILE.name} stays as it was: {error}", file=sys.stderr)
+        return
+    save_bands(bands, origin)
+    print(f"kept in {BANDS_FILE.name}", file=sys.stderr)

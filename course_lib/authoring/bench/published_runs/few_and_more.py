@@ -1,0 +1,74 @@
+"""``--few``: constants fitted on few GPUs and judged on more, or never fitted; and the bands that the errors make."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from course_lib.authoring.bench.published_runs.published_report import Judged
+from course_lib.authoring.bench.published_runs.published_scores import null_share
+from course_lib.plan.inputs.error_bands import ErrorBand
+from course_lib.plan.inputs.profiles import load_profiles
+from course_lib.plan.runs.kept_apart import KeptApart, bands_of, elsewhere, fitted_on_few, in_their_bands
+from course_lib.plan.runs.predict_run import Prepared
+
+__all__ = ["CASE_WORDS", "as_judged", "bands_record", "kept_apart", "report_bands"]
+
+CASE_WORDS = {
+    "more": "fitted on few GPUs of each cluster; judged on more than four times as many as the most of them",
+    "elsewhere": "typical of other clusters with the same GPU; judged on this one",
+}
+
+
+def kept_apart(every: Sequence[Prepared]) -> dict[str, list[KeptApart]]:
+    """By case the runs that are judged."""
+    return {
+        "more": fitted_on_few(every, lambda line: print(line, file=sys.stderr)),
+        "elsewhere": elsewhere(every, load_profiles()),
+    }
+
+
+def as_judged(ones: Sequence[KeptApart]) -> list[Judged]:
+    """For the tables; the null model gets the median share of the runs that are judged, which flatters it."""
+    tables: dict[str, list[KeptApart]] = defaultdict(list)
+    for one in ones:
+        tables[one.run.run.table].append(one)
+    judged = []
+    for rows in tables.values():
+        timed = [row.run for row in rows if row.run.run.step_s]
+        share = null_share(timed) if timed else 1.0
+        judged += [Judged(row.run, row.constants, share) for row in rows]
+    return judged
+
+
+def bands_record(ones: Sequence[KeptApart]) -> dict[str, Any]:
+    """The bands, and how many steps lie in them by table, where the other half of the runs makes the band."""
+    bands, held = bands_of(ones), in_their_bands(ones)
+    return {
+        "time": {kind: _rounded(band) for kind, band in bands.time.items()},
+        "memory": _rounded(bands.memory),
+        "tie": round(bands.tie, 3),
+        "in_band": {table: {"runs": among, "held": count} for table, (count, among) in held.items()},
+    }
+
+
+def _rounded(band: ErrorBand) -> dict[str, float]:
+    return {name: round(number, 3) for name, number in asdict(band).items()}
+
+
+def report_bands(case: str, ones: Sequence[KeptApart]) -> None:
+    """Print the bands, and how many of the judged runs lie in theirs."""
+    bands, held = bands_of(ones), in_their_bands(ones)
+    print(
+        f"\n== bands of 80 %, constants {CASE_WORDS[case]}\n{'measured over told':30}{'from':>6} {'to':>6} {'runs':>6}"
+    )
+    for kind, band in [*bands.time.items(), ("memory", bands.memory)]:
+        print(f"{kind:30}{band.low:6.2f} {band.high:6.2f} {band.runs:6}")
+    print(f"two layouts of one job are a tie where they are told no more than {bands.tie - 1:.0%} apart")
+    parts = [f"{table} {count} of {among}" for table, (count, among) in held.items()]
+    count, among = (sum(numbers) for numbers in zip(*held.values(), strict=True))
+    print(f"in their band, told by the other half of the judged runs: {count} of {among}, {count / among:.0%}")
+    print("  " + ", ".join(parts))

@@ -1,0 +1,39 @@
+"""How sure a listing is, in words: the band of a layout's step and memory, and which layouts are a tie."""
+
+from __future__ import annotations
+
+from course_lib.plan.inputs.error_bands import ErrorBands
+from course_lib.plan.inputs.numbers import three_digits
+from course_lib.plan.search.listing import Listing, Option
+
+__all__ = ["certainty", "step_band"]
+
+_GB = 1e9
+
+
+def step_band(listing: Listing, option: Option, bands: ErrorBands) -> str:
+    """Between which times 8 of 10 runs of its kind lie, as in "14.1-21.7 s"."""
+    low_s, high_s = bands.time_band(listing.cluster, option.layout).around(option.step_s)
+    return f"{three_digits(low_s)}-{three_digits(high_s)} s"
+
+
+def certainty(listing: Listing, option: Option, bands: ErrorBands) -> list[str]:
+    """Sentences on the errors to expect of ``option``, and on the layouts that are as good as the first."""
+    band = bands.time_band(listing.cluster, option.layout)
+    low_bytes, high_bytes = bands.memory.around(option.memory.total_bytes)
+    kind = bands.judged_kind(listing.cluster, option.layout)
+    said = [
+        f"How sure: of {band.runs} published runs that the planner had not seen ({kind}), 8 in 10 took {band.low:.2f} "
+        f"to {band.high:.2f} times what it told: {step_band(listing, option, bands)} here. Of {bands.memory.runs}, 8 "
+        f"in 10 used {bands.memory.low:.2f} to {bands.memory.high:.2f} times the memory: {low_bytes / _GB:.1f}-"
+        f"{high_bytes / _GB:.1f} GB here."
+    ]
+    tied = listing.tied(bands.tie)
+    if len(tied) > 1:
+        easiest = min(tied, key=lambda one: (one.effort, one.step_s))
+        which = "it is the first" if easiest is tied[0] else f"{easiest.layout}, {three_digits(easiest.step_s)} s"
+        said.append(
+            f"{len(tied):,} layouts are a tie with the first: told less than {bands.tie - 1:.0%} apart, one in ten "
+            f"came the other way round. Least to set up of them: {which}. Run a few that differ before you choose."
+        )
+    return said

@@ -1,0 +1,161 @@
+"""Judges the planner on runs that its constants were not fitted to, and makes bands of its errors.
+
+Two ways. *More*: for each cluster, constants are fitted to runs on few GPUs, and runs on more than four times as many
+as fit them are judged: of all runs of a cluster those on at most a quarter of its largest, and of those within one
+node those on at most a quarter of a node. *Elsewhere*: each run is judged by constants typical of other clusters.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TypeVar
+
+from course_lib.plan.inputs.cluster import ClusterSpec
+from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.error_bands import (
+    ALL_KINDS,
+    ErrorBand,
+    ErrorBands,
+    band_of_ratios,
+    kind_of,
+    tie_of_pairs,
+)
+from course_lib.plan.inputs.profiles import Profile, profile_of
+from course_lib.plan.runs.fit import fit_constants, thinned
+from course_lib.plan.runs.predict_run import Prepared
+
+__all__ = ["KeptApart", "bands_of", "elsewhere", "fitted_on_few", "in_their_bands"]
+
+_MOST_OF_A_TABLE = 40  # runs that count for a band: a table of hundreds is not to be all of it
+_FEW = 4  # times as many GPUs are judged
+_MOST_PAIRS = 200  # of a table
+_ALIKE = 1.5  # times as long: what is told farther apart is no question
+
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True)
+class KeptApart:
+    """A run, and constants that were not fitted to it."""
+
+    run: Prepared
+    constants: Constants
+
+    @property
+    def _cluster(self) -> ClusterSpec:
+        return self.run.profile.machines(self.run.run.gpus, self.run.run.node_size)
+
+    @property
+    def kind(self) -> str:
+        """The kind of its layout."""
+        return kind_of(self._cluster, self.run.run.layout)
+
+    def band(self, bands: ErrorBands) -> ErrorBand:
+        """That of its kind."""
+        return bands.time_band(self._cluster, self.run.run.layout)
+
+    @cached_property
+    def told_s(self) -> float:
+        """The step that the planner tells."""
+        return self.run.step_s(self.constants)
+
+    @property
+    def told_bytes(self) -> float:
+        """The memory that the planner tells."""
+        return self.run.memory(self.constants).total_bytes
+
+
+def fitted_on_few(runs: Sequence[Prepared], tell: Callable[[str], None]) -> list[KeptApart]:
+    """Runs on many GPUs beside constants that runs on few of the same cluster tell; ``tell`` gets a line for a fit."""
+    judged = []
+    for (cluster, gpu), rows in _by_cluster(runs).items():
+        timed = [row for row in rows if row.run.step_s]
+        node = max(row.run.node_size for row in rows)
+        for part in (timed, [row for row in timed if row.run.gpus <= node]):
+            largest = max((row.run.gpus for row in part), default=0)
+            few = [row for row in part if _FEW * row.run.gpus <= largest]
+            more = [row for row in part if _FEW * row.run.gpus > largest]
+            if few and (part is timed or largest < max(row.run.gpus for row in timed)):
+                tell(f"  fitted {cluster} {gpu} on {len(few)} rows of at most {largest // _FEW} GPUs")
+                constants = fit_constants(thinned(few))
+                judged += [KeptApart(row, constants) for row in more]
+    return judged
+
+
+def elsewhere(runs: Sequence[Prepared], profiles: dict[tuple[str, str], Profile]) -> list[KeptApart]:
+    """Runs beside constants typical of other clusters with their GPU."""
+    judged = []
+    for (cluster, gpu), rows in _by_cluster(runs).items():
+        others = {key: profile for key, profile in profiles.items() if key[0] != cluster}
+        constants = profile_of("elsewhere", gpu, others).constants
+        judged += [KeptApart(row, constants) for row in rows]
+    return judged
+
+
+def bands_of(judged: Sequence[KeptApart]) -> ErrorBands:
+    """Bands by kind of layout, and of all; ValueError where no time was judged.
+
+    Without two layouts of one job nothing tells a tie; it is then as wide as the band of all.
+    """
+    counted = _counted(judged)
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for one in counted:
+        if one.run.run.step_s:
+            ratio = one.run.run.step_s / one.told_s
+            by_kind[one.kind].append(ratio)
+            by_kind[ALL_KINDS].append(ratio)
+    whole, pairs = band_of_ratios(by_kind[ALL_KINDS]), list(_pairs(judged))
+    memory = [one.run.run.memory_bytes / one.told_bytes for one in counted if one.run.run.memory_bytes]
+    return ErrorBands(
+        {kind: band_of_ratios(ratios) for kind, ratios in sorted(by_kind.items())},
+        band_of_ratios(memory) if memory else ErrorBand(1.0, 1.0, 0),
+        tie_of_pairs(pairs) if pairs else whole.high / whole.low,
+    )
+
+
+def in_their_bands(judged: Sequence[KeptApart]) -> dict[str, tuple[int, int]]:
+    """By table: how many steps lie in their band, of how many; bands are those of the other half of the judged runs."""
+    halves = [judged[0::2], judged[1::2]]
+    found: dict[str, list[bool]] = defaultdict(list)
+    for half, other in (halves, halves[::-1]):
+        bands = bands_of(other)
+        for one in half:
+            if one.run.run.step_s:
+                found[one.run.run.table].append(one.band(bands).holds(one.told_s, one.run.run.step_s))
+    return {table: (sum(each), len(each)) for table, each in found.items()}
+
+
+def _pairs(judged: Sequence[KeptApart]) -> Iterator[tuple[float, float]]:
+    """Measured over told of every two layouts of one job that are told alike; of a table, a number of them."""
+    jobs: dict[str, dict[tuple[object, ...], list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for one in judged:
+        if one.run.run.step_s:
+            told_s = one.told_s
+            jobs[one.run.run.table][one.run.run.same_job].append((told_s, one.run.run.step_s / told_s))
+    for layouts in jobs.values():
+        pairs = [pair for each in layouts.values() for pair in combinations(sorted(each), 2)]
+        alike = [(one[1], other[1]) for one, other in pairs if other[0] <= _ALIKE * one[0]]
+        yield from _spread(alike, _MOST_PAIRS)
+
+
+def _by_cluster(runs: Sequence[Prepared]) -> dict[tuple[str, str], list[Prepared]]:
+    found: dict[tuple[str, str], list[Prepared]] = defaultdict(list)
+    for run in runs:
+        found[run.run.cluster, run.run.gpu].append(run)
+    return found
+
+
+def _counted(judged: Sequence[KeptApart]) -> list[KeptApart]:
+    tables: dict[str, list[KeptApart]] = defaultdict(list)
+    for one in judged:
+        tables[one.run.run.table].append(one)
+    return [one for rows in tables.values() for one in _spread(rows, _MOST_OF_A_TABLE)]
+
+
+def _spread(rows: Sequence[_Row], most: int) -> list[_Row]:
+    """At most so many of the rows, from all over them."""
+    return list(rows) if len(rows) <= most else [rows[int(place * len(rows) / most)] for place in range(most)]
