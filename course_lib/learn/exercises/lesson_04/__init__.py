@@ -1,6 +1,7 @@
 """Lesson 04, DistributedDataParallel: gradients averaged, early buckets, a sampler, accumulation, drift."""
 
 from course_lib.learn.exercises.lesson_04.accumulate import ACCUMULATE
+from course_lib.learn.exercises.lesson_04.ddp import DDP_STEPS
 from course_lib.learn.exercises.lesson_04.drift import DRIFT
 from course_lib.learn.exercises.lesson_04.gradients import GRADIENTS
 from course_lib.learn.exercises.lesson_04.overlap import OVERLAP
@@ -10,4 +11,4 @@ from course_lib.learn.exercises.lesson_04.sampler import SAMPLER
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (GRADIENTS, OVERLAP, SAMPLER, ACCUMULATE, DRIFT)
+EXERCISES = (GRADIENTS, OVERLAP, SAMPLER, ACCUMULATE, DRIFT, *DDP_STEPS)
