@@ -5,14 +5,17 @@ Each is an adapter of a few lines around what the course's library has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 
 __all__ = [
+    "MyDDP",
     "MyDataParallel",
     "average_gradients",
     "clip",
@@ -67,6 +70,49 @@ def average_gradients(me: Rank, model: nn.Module) -> None:
     from course_lib.parallel.data import all_reduce_gradients
 
     all_reduce_gradients(me, model)
+
+
+class MyDDP(nn.Module):
+    """Wraps ``module`` so that after ``backward()`` every gradient is its mean over all ranks."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        me: Rank,
+        bucket_bytes: int = 2**20,
+        all_reduce: Callable[..., Any] = dist.all_reduce,
+    ) -> None:
+        super().__init__()
+        from course_lib.parallel.data import DistributedDataParallel
+
+        self.ddp: Any = DistributedDataParallel(
+            me, module, bucket_size_bytes=bucket_bytes, first_bucket_size_bytes=bucket_bytes
+        )
+        if all_reduce is not dist.all_reduce:
+            for bucket in self.ddp.buckets:
+                bucket.start_average = partial(_Averaged, bucket.flat, me.world_size, all_reduce)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.ddp(*args, **kwargs)
+
+    def no_sync(self) -> Any:
+        """Within it nothing is sent, and gradients add up on this rank."""
+        return self.ddp.no_sync()
+
+    def state_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
+        return self.ddp.state_dict(*args, **kwargs)
+
+
+class _Averaged:
+    """A mean that is under way by another all-reduce than PyTorch's."""
+
+    def __init__(self, flat: Tensor, num_ranks: int, all_reduce: Callable[..., Any], group: Any = None) -> None:
+        self._flat, self._num_ranks = flat, num_ranks
+        self._work = all_reduce(flat, async_op=True)
+
+    def wait(self) -> None:
+        self._work.wait()
+        self._flat /= self._num_ranks
 
 
 def indices_of(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:

@@ -65,6 +65,7 @@ ENTRIES = (
     LibraryEntry("03.dp_gradients", "MyDataParallel", "threads", "a module on several devices, in one process"),
     LibraryEntry("04.gradients", "average_gradients", "data", "every gradient becomes its mean over all ranks"),
     LibraryEntry("04.sampler", "indices_of", "data", "the indices that a rank reads in an epoch"),
+    LibraryEntry("04.ddp_bytes", "MyDDP", "ddp", "a model whose gradients are their mean over all ranks"),
     LibraryEntry("05.clip", "clip", "sharded", "gradients of shards scaled by one factor, that of the whole norm"),
     LibraryEntry("07.1f1b", "order_of_stage", "schedules", "what a stage does under 1F1B, as texts"),
     LibraryEntry("10.zigzag", "positions_of", "context", "the positions of a rank, so that work is even"),

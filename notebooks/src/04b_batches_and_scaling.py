@@ -6,8 +6,8 @@
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 2 of 3 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [3: drift, checkpoints and the
-# real thing](04c_drift_and_production.ipynb)
+# Part 2 of 4 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [3: drift, checkpoints and the
+# real thing](04c_drift_and_production.ipynb) · [4: build your own](04d_build_ddp.ipynb)
 #
 # At the end you can
 #

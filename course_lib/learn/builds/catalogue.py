@@ -14,6 +14,13 @@ BUILDS: tuple[Build, ...] = (
         entry="MyDataParallel",
         usable_from="03.dp_gradients",
     ),
+    Build(
+        name="04.ddp",
+        title="A DistributedDataParallel of your own",
+        steps=("04.ddp_values", "04.ddp_bytes", "04.ddp_memory", "04.ddp_overlap", "04.ddp_awkward"),
+        entry="MyDDP",
+        usable_from="04.ddp_bytes",
+    ),
 )
 
 
