@@ -235,8 +235,8 @@ check("04.ddp_values", MyDDP)
 # %% [markdown]
 # ## Step 2: bytes and messages
 #
-# The values are right. Look at the row of messages: which of the three has most, and why? A gradient is a few hundred
-# bytes, and a message costs its latency however short it is.
+# The values are right. Look at the row of messages, in which those of wrapping the model are counted too: which of the
+# three has most, and why? A bias is a few hundred bytes, and a message costs its latency however short it is.
 #
 # Now every step is to make one all-reduce for each bucket, and no other call. A bucket is a list of parameters, filled
 # from the last one. It has one dtype, and ends with the parameter that brings it to `bucket_bytes`. Change the cell

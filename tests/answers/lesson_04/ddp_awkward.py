@@ -1,0 +1,66 @@
+"""04.ddp_awkward: a learner's DDP, awkward models."""
+
+from __future__ import annotations
+
+from answer_table import Row
+from answers.lesson_04.ddp_builds.earlier import (
+    BroadcastsOneFlatTensor,
+    BuffersInOneMessage,
+    DividesFirst,
+    LaidOutAsParameters,
+    LastHookWaits,
+    RefusesNothingToTrain,
+)
+from answers.lesson_04.ddp_builds.final import Final
+from answers.lesson_04.ddp_builds.wrong import (
+    AsksForTheFirst,
+    AsTheyCome,
+    CountsForwards,
+    FlattensByView,
+    MeanOfBuffers,
+    MeanOverUsers,
+    NotAlone,
+    OwnBuffers,
+    SendsInNoSync,
+    SharedCount,
+    SkipsUnused,
+    StaysQuiet,
+    TakesFrozen,
+    ZerosForTheQuiet,
+)
+
+ROWS = [
+    Row(answer=Final, verdict="passed", why="the whole build"),
+    Row(answer=LastHookWaits, verdict="not yet", mistake="waits-for-unused", why="the last gradient never comes"),
+    Row(answer=RefusesNothingToTrain, verdict="passed", why="as PyTorch's"),
+    Row(answer=BuffersInOneMessage, verdict="passed", why="buffers by one message"),
+    Row(answer=LaidOutAsParameters, verdict="passed", why="views in the layout of channels_last"),
+    Row(answer=DividesFirst, verdict="passed", why="a mean by another order"),
+    Row(answer=BroadcastsOneFlatTensor, verdict="passed", why="begins alike by one message"),
+    Row(
+        answer=SkipsUnused,
+        verdict="not yet",
+        mistake="waits-for-unused",
+        why="a rank that leaves a layer out sends less",
+    ),
+    Row(answer=AsTheyCome, verdict="not yet", mistake="order-of-arrival", why="sums of different layers"),
+    Row(answer=SendsInNoSync, verdict="not yet", mistake="sends-in-no-sync", why="three times the bytes"),
+    Row(
+        answer=StaysQuiet, verdict="not yet", mistake="loses-the-quiet-part", why="after an error nobody sends any more"
+    ),
+    Row(
+        answer=ZerosForTheQuiet,
+        verdict="not yet",
+        mistake="loses-the-quiet-part",
+        why="what was added up is in `.grad`",
+    ),
+    Row(answer=OwnBuffers, verdict="not yet", mistake="buffers-of-its-own", why="statistics part"),
+    Row(answer=MeanOfBuffers, verdict="not yet", why="rank 0's are promised"),
+    Row(answer=TakesFrozen, verdict="raised", mistake="frozen-have-none", why="a frozen parameter takes no hook"),
+    Row(answer=AsksForTheFirst, verdict="raised", mistake="nothing-to-train", why="there may be none"),
+    Row(answer=SharedCount, verdict="not yet", mistake="shared-between-objects", why="a second model counts on"),
+    Row(answer=NotAlone, verdict="raised", mistake="not-alone", why="a job may have one rank"),
+    Row(answer=FlattensByView, verdict="raised", why="channels_last has no such view"),
+    Row(answer=MeanOverUsers, verdict="not yet", why="the mean is over all ranks"),
+    Row(answer=CountsForwards, verdict="not yet", why="two forward passes are no two batches"),
+]
