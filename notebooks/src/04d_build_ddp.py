@@ -178,7 +178,9 @@ class MyDDP(nn.Module):
 def given(me):
     """On each rank: a model with weights of its own, and its half of a batch for each of three steps."""
     torch.manual_seed(me.rank)
-    model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8)).double()
+    model = nn.Sequential(
+        nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8)
+    ).double()
     torch.manual_seed(7)
     batches = torch.randn(3, 2, 16, 32, dtype=torch.float64)  # (steps, ranks, rows, width)
     return model.to(me.device), batches[:, me.rank].to(me.device)
@@ -254,8 +256,8 @@ check("04.ddp_bytes", MyDDP)
 # %% [markdown]
 # ## Step 3: memory
 #
-# How often does each gradient lie in memory while its bucket is under way? `torch.cat` makes a second copy, and the mean
-# is copied back out of it. For a model of 10 GB that is another 10 GB, and two copies a step.
+# How often does each gradient lie in memory while its bucket is under way? `torch.cat` makes a second copy, and the
+# mean is copied back out of it. For a model of 10 GB that is another 10 GB, and two copies a step.
 #
 # From now on a gradient *is* a part of its bucket: after `backward()` there are as many pieces of memory as buckets. No
 # step leaves more than the one before.
@@ -279,6 +281,7 @@ check("04.ddp_memory", MyDDP)
 #
 # Autograd can call a function of yours at the end of the backward pass that is running. A hook asks it to. Here is a
 # model of three layers, and a list of what happened.
+
 
 # %%
 def watch(parameters, say):
@@ -456,9 +459,9 @@ beside({"yours, dist.all_reduce": MyDDP, "yours, on the ring": on_the_ring})
 #
 # ## A harder task, for the quick
 #
-# Halve the bytes without touching the class. `in_bfloat16` is an `all_reduce` that sends two bytes for each number. What
-# it returns has a `wait()`, after which `tensor` holds the sum. Then the row of bytes has half or less, and the weights
-# are no longer equal to one process in float64: within one part in a hundred they are.
+# Send fewer bytes without touching the class. `in_bfloat16` is an `all_reduce` that sends two bytes for each number.
+# What it returns has a `wait()`, after which `tensor` holds the sum. In the table "equal" then allows one part in a
+# hundred: the sums have lost digits on their way.
 
 
 # %%
@@ -484,12 +487,7 @@ def short_ddp(module, me, bucket_bytes):
 
 
 side_by_side(
-    two,
-    three_steps,
-    {"float64": MyDDP, "bfloat16": short_ddp},
-    expected=EXPECTED,
-    prepare=given,
-    within=0.01,
+    two, three_steps, {"float64": MyDDP, "bfloat16": short_ddp}, expected=EXPECTED, prepare=given, within=0.01
 )
 
 # %% [markdown]

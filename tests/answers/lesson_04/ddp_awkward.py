@@ -12,7 +12,7 @@ from answers.lesson_04.ddp_builds.earlier import (
     RefusesNothingToTrain,
 )
 from answers.lesson_04.ddp_builds.final import Final
-from answers.lesson_04.ddp_builds.wrong import (
+from answers.lesson_04.ddp_builds.wrong_models import (
     AsksForTheFirst,
     AsTheyCome,
     CountsForwards,
@@ -37,30 +37,18 @@ ROWS = [
     Row(answer=LaidOutAsParameters, verdict="passed", why="views in the layout of channels_last"),
     Row(answer=DividesFirst, verdict="passed", why="a mean by another order"),
     Row(answer=BroadcastsOneFlatTensor, verdict="passed", why="begins alike by one message"),
-    Row(
-        answer=SkipsUnused,
-        verdict="not yet",
-        mistake="waits-for-unused",
-        why="a rank that leaves a layer out sends less",
-    ),
+    Row(answer=SkipsUnused, verdict="not yet", mistake="waits-for-unused", why="it sends less than the others"),
     Row(answer=AsTheyCome, verdict="not yet", mistake="order-of-arrival", why="sums of different layers"),
     Row(answer=SendsInNoSync, verdict="not yet", mistake="sends-in-no-sync", why="three times the bytes"),
-    Row(
-        answer=StaysQuiet, verdict="not yet", mistake="loses-the-quiet-part", why="after an error nobody sends any more"
-    ),
-    Row(
-        answer=ZerosForTheQuiet,
-        verdict="not yet",
-        mistake="loses-the-quiet-part",
-        why="what was added up is in `.grad`",
-    ),
+    Row(answer=StaysQuiet, verdict="not yet", mistake="loses-the-quiet-part", why="nobody sends after an error"),
+    Row(answer=ZerosForTheQuiet, verdict="not yet", mistake="loses-the-quiet-part", why="`.grad` has the sum"),
     Row(answer=OwnBuffers, verdict="not yet", mistake="buffers-of-its-own", why="statistics part"),
     Row(answer=MeanOfBuffers, verdict="not yet", why="rank 0's are promised"),
-    Row(answer=TakesFrozen, verdict="raised", mistake="frozen-have-none", why="a frozen parameter takes no hook"),
-    Row(answer=AsksForTheFirst, verdict="raised", mistake="nothing-to-train", why="there may be none"),
+    Row(answer=TakesFrozen, verdict="not yet", mistake="frozen-have-none", why="a frozen parameter takes no hook"),
+    Row(answer=AsksForTheFirst, verdict="not yet", mistake="nothing-to-train", why="there may be none"),
     Row(answer=SharedCount, verdict="not yet", mistake="shared-between-objects", why="a second model counts on"),
-    Row(answer=NotAlone, verdict="raised", mistake="not-alone", why="a job may have one rank"),
-    Row(answer=FlattensByView, verdict="raised", why="channels_last has no such view"),
+    Row(answer=NotAlone, verdict="not yet", mistake="not-alone", why="a job may have one rank"),
+    Row(answer=FlattensByView, verdict="not yet", why="channels_last has no such view"),
     Row(answer=MeanOverUsers, verdict="not yet", why="the mean is over all ranks"),
     Row(answer=CountsForwards, verdict="not yet", why="two forward passes are no two batches"),
 ]

@@ -11,7 +11,7 @@ from answers.lesson_04.ddp_builds.earlier import (
     LastHookWaits,
 )
 from answers.lesson_04.ddp_builds.final import Final
-from answers.lesson_04.ddp_builds.wrong import CopiesBack, KeepsAll, KeepsTwo, MakesThemAnew
+from answers.lesson_04.ddp_builds.wrong_time import CopiesBack, KeepsAll, KeepsTwo, MakesThemAnew
 
 ROWS = [
     Row(answer=BlockingInViews, verdict="passed", why="flat tensors that stay, and views"),

@@ -11,7 +11,14 @@ from answers.lesson_04.ddp_builds.earlier import (
     WithFuture,
 )
 from answers.lesson_04.ddp_builds.final import Final
-from answers.lesson_04.ddp_builds.wrong import AllAtTheEnd, NeverWaits, OneLate, SleepsForAWait, TooSoon, WaitsInTheHook
+from answers.lesson_04.ddp_builds.wrong_time import (
+    AllAtTheEnd,
+    NeverWaits,
+    OneLate,
+    SleepsForAWait,
+    TooSoon,
+    WaitsInTheHook,
+)
 
 ROWS = [
     Row(answer=Final, verdict="passed", why="the whole build"),

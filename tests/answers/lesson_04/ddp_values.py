@@ -5,7 +5,7 @@ from __future__ import annotations
 from answer_table import Row
 from answers.lesson_04.ddp_builds.earlier import BlockingInViews, BroadcastsOneFlatTensor, InBuckets, Naive
 from answers.lesson_04.ddp_builds.final import Final
-from answers.lesson_04.ddp_builds.wrong import (
+from answers.lesson_04.ddp_builds.wrong_values import (
     AveragesWeights,
     BeginsFromTheLast,
     BeginsUnlike,
@@ -24,20 +24,13 @@ from answers.lesson_04.ddp_builds.wrong import (
 
 ROWS = [
     Row(answer=Naive, verdict="passed", why="a message a gradient, in its hook"),
-    Row(
-        answer=BeginsUnlike, verdict="not yet", mistake="begins-unlike", why="each rank goes on from weights of its own"
-    ),
+    Row(answer=BeginsUnlike, verdict="not yet", mistake="begins-unlike", why="apart they began, apart they stay"),
     Row(answer=InBuckets, verdict="passed", why="more than this step demands"),
     Row(answer=Final, verdict="passed", why="the whole build"),
     Row(answer=BlockingInViews, verdict="passed", why="more than this step demands"),
     Row(answer=BroadcastsOneFlatTensor, verdict="passed", why="begins alike by one message"),
     Row(answer=BeginsFromTheLast, verdict="not yet", mistake="begins-unlike", why="rank 0's weights are promised"),
-    Row(
-        answer=SeedsAll,
-        verdict="not yet",
-        mistake="begins-unlike",
-        why="equal, and not rank 0's: weights from a file would be lost",
-    ),
+    Row(answer=SeedsAll, verdict="not yet", mistake="begins-unlike", why="weights from a file would be lost"),
     Row(answer=SeedsBeside, verdict="not yet", mistake="", why="dropout would be alike on all ranks"),
     Row(answer=NeverSends, verdict="not yet", mistake="never-averages", why="every rank trains alone"),
     Row(answer=LosesTheMean, verdict="not yet", mistake="mean-is-lost", why="the optimizer reads another tensor"),

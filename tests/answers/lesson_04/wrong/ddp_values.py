@@ -1,8 +1,10 @@
-"""04.ddp_values: a right answer by a forbidden way. The wrong ones stand in its table."""
+"""04.ddp_values: wrong answers, by the name of the mistake that each makes, and a right one by a forbidden way."""
 
 from __future__ import annotations
 
-from answers.lesson_04.ddp_builds.wrong import WithTorchs
+from answers.lesson_04.ddp_builds.examples import examples_of
+from answers.lesson_04.ddp_builds.wrong_models import WithTorchs
 
 EXERCISE = "04.ddp_values"
+EXAMPLES = examples_of(EXERCISE)
 FORBIDDEN = WithTorchs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.ddp import recognise as by
 from course_lib.learn.exercises.lesson_04.ddp.trial import NOTHING_TO_TRAIN
-from course_lib.learn.judging.report import is_not_waited_for, only_wrong
+from course_lib.learn.judging.report import differing, is_not_waited_for, only_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_OVERLAP", "OF_VALUES"]
 
@@ -14,7 +14,8 @@ OF_VALUES = (
         "begins-unlike",
         "The ranks do not begin with the same weights: each has drawn its own. Equal gradients keep apart what begins "
         "apart. Broadcast every parameter and buffer from rank 0 when the module is wrapped.",
-        recognise=by.first_wrong("begin"),
+        recognise=by.some_wrong("begin"),
+        shows=lambda outcome: "begin" in differing(outcome),
     ),
     Mistake(
         "never-averages",
