@@ -159,36 +159,9 @@ class BuffersInOneMessage(Final):
                 buffer.copy_(part.view_as(buffer))
 
 
-class AsksWhoUsed(Final):
-    """Leaves None where nobody has a gradient, for one more all-reduce of flags a step: PyTorch's way."""
-
-    def finish(self):
-        flags = [int(p.grad is not None) for bucket in self.buckets for p in bucket.parameters]
-        self.fill_gaps_seen = torch.tensor(flags, dtype=torch.int32)
-        super().finish()
-
-    def fill_gaps(self):
-        super().fill_gaps()
-
-
 class WithFuture(Final):
     """Waits by the future of the work."""
 
     def end(self, bucket):
         bucket.work.get_future().wait()
         bucket.flat /= self.me.world_size
-
-
-class HooksByWeakness(Final):
-    """A set of names, and a dictionary by parameter: another way to know which bucket is meant."""
-
-    def __init__(self, module, me, bucket_bytes=2**20, all_reduce=dist.all_reduce):
-        super().__init__(module, me, bucket_bytes=bucket_bytes, all_reduce=all_reduce)
-        self.where = {id(p): (b, i) for b in self.buckets for i, p in enumerate(b.parameters)}
-
-
-ALL = [
-    name
-    for name, one in list(globals().items())
-    if isinstance(one, type) and issubclass(one, nn.Module) and name != "Final"
-]
