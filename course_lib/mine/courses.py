@@ -104,7 +104,7 @@ class MyDDP(nn.Module):
 
 
 class _Averaged:
-    """A mean that is under way by another all-reduce than PyTorch's."""
+    """A mean over ranks in the making, by an all-reduce that was handed in."""
 
     def __init__(self, flat: Tensor, num_ranks: int, all_reduce: Callable[..., Any], group: Any = None) -> None:
         self._flat, self._num_ranks = flat, num_ranks

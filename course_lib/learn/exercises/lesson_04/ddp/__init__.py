@@ -27,7 +27,7 @@ _FORBIDDEN = (
     "course_lib.parallel.data.broadcast_parameters",
     "course_lib.parallel.data.Bucket",
 )
-_GO_ON = (GIVEN, "two inputs and a dictionary", "buckets of 1000 bytes", "two dtypes")
+_GO_ON = ("two inputs and a dictionary", "buckets of 200 bytes", "two dtypes", GIVEN)
 _VALUES = ("three layers", "two inputs and a dictionary", GIVEN)
 _BYTES = (*_GO_ON, "a bucket for each gradient")
 _MEMORY = ("a bucket for each layer",)

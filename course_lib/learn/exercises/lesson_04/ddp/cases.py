@@ -149,7 +149,7 @@ SITUATIONS = {
     for one in (
         Situation("three layers", models.plain, _plain),
         Situation("two inputs and a dictionary", models.Named, _named),
-        Situation("buckets of 1000 bytes", models.plain, _plain, 1000),
+        Situation("buckets of 200 bytes", models.plain, _plain, 200),
         Situation("buckets of two layers", models.wide, _wide, 2 * models.WIDE_LAYER_BYTES, is_timed=True),
         Situation("a bucket for each gradient", models.plain, _plain, 1),
         Situation("two dtypes", models.Mixed, _mixed),

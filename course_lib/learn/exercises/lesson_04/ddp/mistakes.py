@@ -5,6 +5,7 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.ddp import recognise as by
 from course_lib.learn.exercises.lesson_04.ddp.trial import NOTHING_TO_TRAIN
+from course_lib.learn.judging.errors import error_says, hangs_in, raised_first_in
 from course_lib.learn.judging.report import differing, is_not_waited_for, only_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_OVERLAP", "OF_VALUES"]
@@ -39,7 +40,7 @@ OF_VALUES = (
         "drops-keywords",
         "A module with an input that is given by name was not called with it. `forward(self, *args, **kwargs)` hands "
         "on both.",
-        recognise=by.raised("TypeError", "keyword", "scale"),
+        recognise=error_says("keyword argument", "scale"),
     ),
     Mistake(
         "prefixed-names",
@@ -103,7 +104,7 @@ _MEMORY = (
         "copies-back",
         "Values and messages are right, and the mean is copied out of the bucket into each gradient. Make the gradient "
         "a *view* of the bucket, `parameter.grad = part.view_as(parameter)`, and nothing has to be copied back.",
-        recognise=by.both(by.first_wrong("views"), only_wrong("views", "stays", "peak", "early", "waits")),
+        recognise=by.both(by.some_wrong("views"), only_wrong("views", "stays", "peak", "early", "waits")),
     ),
     Mistake(
         "keeps-two",
@@ -136,17 +137,17 @@ _OVERLAP = (
 OF_OVERLAP = (*OF_MEMORY, *_OVERLAP)
 _UNUSED, _ORDER = "layers that not every rank uses", "gradients in another order on odd ranks"
 _QUIET, _TWO = "accumulation in `no_sync`", "two models at the same time"
-_AWKWARD = (
-    Mistake(
-        "waits-for-unused",
-        "Plain models are right. Where a rank leaves a layer out, no hook is called for it, so its bucket is never "
-        "complete. At the end of backward put zeros where nothing came, and start what is left.",
-        recognise=lambda evidence: (
-            by.stuck_in(_UNUSED)(evidence)
-            or by.both(is_not_waited_for, by.all_wrong_in(_UNUSED, _QUIET))(evidence)
-            or by.both(by.all_wrong_in(_UNUSED), by.some_wrong("gradients"))(evidence)
-        ),
+_WAITS_FOR_UNUSED = Mistake(
+    "waits-for-unused",
+    "Plain models are right. Where a rank leaves a layer out, no hook is called for it, so its bucket is never "
+    "complete. At the end of backward put zeros where nothing came, and start what is left.",
+    recognise=lambda evidence: (
+        hangs_in(_UNUSED)(evidence)
+        or by.both(is_not_waited_for, by.all_wrong_in(_UNUSED, _QUIET))(evidence)
+        or by.both(by.all_wrong_in(_UNUSED), by.some_wrong("gradients"))(evidence)
     ),
+)
+_AWKWARD = (
     Mistake(
         "order-of-arrival",
         "Where gradients come in another order on some ranks, the sums of different layers are mixed. Calls have no "
@@ -176,7 +177,7 @@ _AWKWARD = (
         "frozen-have-none",
         "Plain models are right. A frozen parameter has no gradient and takes no hook: leave out what does not "
         "require one.",
-        recognise=by.error_in("frozen layers"),
+        recognise=raised_first_in("frozen layers"),
     ),
     Mistake(
         "nothing-to-train",
@@ -197,4 +198,5 @@ _AWKWARD = (
         recognise=by.wrong_on_one_rank_alone,
     ),
 )
-OF_AWKWARD = (*OF_OVERLAP, *_AWKWARD)
+# What waits for a layer that nobody used has begun calls for which nobody waited: so it comes first.
+OF_AWKWARD = (_WAITS_FOR_UNUSED, *OF_OVERLAP, *_AWKWARD)

@@ -48,8 +48,11 @@ def with_buffers() -> nn.Module:
 
 
 def convolutions() -> nn.Module:
-    layers = nn.Conv2d(2, 3, 2), nn.Tanh(), nn.Conv2d(3, 4, 3)
-    return nn.Sequential(*layers).double().to(memory_format=torch.channels_last)
+    model = nn.Sequential(nn.Conv2d(2, 3, 2), nn.Tanh(), nn.Conv2d(3, 4, 3)).double()
+    for parameter in model.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return model
 
 
 class Named(nn.Module):

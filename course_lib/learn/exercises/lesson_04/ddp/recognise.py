@@ -15,23 +15,16 @@ from course_lib.learn.judging.report import Recogniser, differing, only_wrong, r
 
 __all__ = [
     "all_wrong_in",
-    "asks_none",
     "both",
     "calls_late",
-    "error_in",
-    "first_wrong",
     "gave_own",
     "gave_sums",
     "message_sizes",
     "one_call_a_gradient",
-    "raised",
     "some_wrong",
-    "stuck_in",
     "too_soon",
     "wrong_on_one_rank_alone",
 ]
-
-_STUCK = ("RankTimeout", "RankFailed")
 
 
 def both(*found: Recogniser) -> Recogniser:
@@ -43,55 +36,9 @@ def some_wrong(*names: str) -> Recogniser:
     return lambda evidence: evidence.error is None and any(differing(one) & {*names} for one in evidence.wrong)
 
 
-def first_wrong(name: str) -> Recogniser:
-    """Whether this is the fact that is told, in the first outcome that is wrong."""
-
-    def recognise(evidence: Evidence) -> bool:
-        first = evidence.wrong[0] if evidence.wrong else None
-        if evidence.error is not None or first is None or not isinstance(first.got, AwkwardReport):
-            return False
-        return next((found for found, _ in first.expected.differing(first.got)), "") == name
-
-    return recognise
-
-
 def all_wrong_in(*labels: str) -> Recogniser:
     """Whether what is wrong is wrong in these cases alone."""
     return lambda evidence: bool(evidence.wrong) and all(one.kind in labels for one in evidence.wrong)
-
-
-def raised(kind: str, *words: str) -> Recogniser:
-    """Whether the first error is of this kind, and has one of these words."""
-
-    def recognise(evidence: Evidence) -> bool:
-        error = evidence.error
-        return error is not None and error.kind == kind and any(word in error.message for word in words)
-
-    return recognise
-
-
-def error_in(*labels: str) -> Recogniser:
-    """Whether all was right up to an error in one of these cases."""
-
-    def recognise(evidence: Evidence) -> bool:
-        return evidence.error is not None and evidence.wrong[0].error is not None and all_wrong_in(*labels)(evidence)
-
-    return recognise
-
-
-def stuck_in(*labels: str) -> Recogniser:
-    """Whether ranks waited for each other in one of these cases, and all was right before."""
-
-    def recognise(evidence: Evidence) -> bool:
-        error = evidence.error
-        return error is not None and error.kind in _STUCK and error_in(*labels)(evidence)
-
-    return recognise
-
-
-def asks_none(evidence: Evidence) -> bool:
-    error = evidence.error
-    return error is not None and "NoneType" in error.message
 
 
 def wrong_on_one_rank_alone(evidence: Evidence) -> bool:
@@ -134,7 +81,7 @@ def gave_sums(evidence: Evidence) -> bool:
     found = [
         _alike({name: tensor * outcome.num_ranks for name, tensor in one.gradients[0].items()}, gradients)
         for outcome, _, gradients, one in _first_steps(evidence)
-        if outcome.kind in ("three layers", "buckets of 1000 bytes")
+        if outcome.kind in ("three layers", "buckets of 200 bytes")
     ]
     return evidence.error is None and bool(found) and all(found)
 
@@ -143,7 +90,7 @@ def gave_sums(evidence: Evidence) -> bool:
 
 
 def message_sizes(
-    *, label: str = "buckets of 1000 bytes", is_sorted: bool = False, **rule: Any
+    *, label: str = "buckets of 200 bytes", is_sorted: bool = False, **rule: Any
 ) -> Callable[[Evidence], bool]:
     """Whether the messages of a case are those of buckets by another rule (``bucket_sizes``)."""
 
@@ -165,7 +112,7 @@ def one_call_a_gradient(evidence: Evidence) -> bool:
     found = [
         _steps_are(report.messages, gradient_sizes(outcome.kind), True)
         for outcome, report in reports(evidence, AwkwardReport)
-        if outcome.kind == "buckets of 1000 bytes"
+        if outcome.kind == "buckets of 200 bytes"
     ]
     return only_wrong("messages", "views", "early", "waits", "stays", "peak")(evidence) and bool(found) and all(found)
 

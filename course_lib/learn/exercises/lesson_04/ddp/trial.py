@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -104,7 +105,7 @@ class _Trial:
             calls = recorder.calls
         others = Counter(call.operation for call in calls if call.operation != "all_reduce")
         return facts | {
-            "others": ", ".join(f"{count} {name}" for name, count in others.items()) or "none",
+            "others": ", ".join(f"{count} of {name}" for name, count in others.items()) or "none",
             "num_calls": _num_all_reduces(calls),
             "operations": tuple(call.operation for call in calls),
             "call_dtypes": tuple(str(call.dtype) for call in calls),
@@ -185,7 +186,7 @@ def _given(answer: Callable[..., Any], me: Rank) -> Any:
     if not isinstance(found, AwkwardReport):
         return found
     by = "what it was given" if len(asked) == found.num_calls and asked else "not all sums go by the `all_reduce` given"
-    return AwkwardReport(**{**vars(found), "sums_by": by})
+    return replace(found, sums_by=by)
 
 
 def _names(ddp: Any, names: list[str], model: nn.Module) -> list[str]:
@@ -204,7 +205,8 @@ def _untrained(answer: Callable[..., Any], me: Rank) -> Any:
         said = "" if torch.equal(ddp(x), model(x)) else "its forward pass gives something else than the module's"
     except (ValueError, RuntimeError) as error:
         said = str(error) if _EMPTY in str(error) or not str(error) else ""
-    return AwkwardReport(**dict.fromkeys(LOOKED_AT, ANYTHING) | {"gradients": [], "untrained": said or "fine"})
+    facts: dict[str, Any] = dict.fromkeys(LOOKED_AT, ANYTHING)
+    return AwkwardReport(**facts, gradients=[], untrained=said or "fine")
 
 
 def _by_name(model: nn.Module) -> dict[str, Tensor]:
