@@ -74,7 +74,7 @@ DDP_STEPS = (
     Exercise(
         name="04.ddp_bytes",
         title="Your DDP, 2: bytes and messages",
-        judge=_judge((2, 3), _BYTES, BytesReport),
+        judge=_judge((3,), _BYTES, BytesReport),
         mistakes=mistakes.OF_BYTES,
         hints=(
             "Which gradient comes first? So from which end of `parameters()` is the first bucket to be filled, and "
@@ -91,7 +91,7 @@ DDP_STEPS = (
     Exercise(
         name="04.ddp_memory",
         title="Your DDP, 3: memory",
-        judge=_judge((2, 3), (*_GO_ON, *_MEMORY), MemoryReport),
+        judge=_judge((3,), (*_GO_ON, *_MEMORY), MemoryReport),
         mistakes=mistakes.OF_MEMORY,
         hints=(
             "A gradient and its place in the flat tensor hold the same numbers. Who says that these are two tensors?",
@@ -107,7 +107,7 @@ DDP_STEPS = (
     Exercise(
         name="04.ddp_overlap",
         title="Your DDP, 4: time hidden",
-        judge=_judge((2, 3), (*_GO_ON, *_MEMORY, *_OVERLAP), OverlapReport),
+        judge=_judge((3,), (*_GO_ON, *_MEMORY, *_OVERLAP), OverlapReport),
         mistakes=mistakes.OF_OVERLAP,
         hints=(
             "Who could wait for the last all-reduce, when nobody calls you after `backward()`? The worked example has "
@@ -124,7 +124,7 @@ DDP_STEPS = (
     Exercise(
         name="04.ddp_awkward",
         title="Your DDP, 5: awkward models",
-        judge=_judge((2, 3, 1), (*_GO_ON, *_MEMORY, *_OVERLAP, *_AWKWARD), AwkwardReport),
+        judge=_judge((3, 1), (*_GO_ON, *_MEMORY, *_AWKWARD), AwkwardReport),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
             "Calls have no names: the third of one rank meets the third of the others. What holds the order together "

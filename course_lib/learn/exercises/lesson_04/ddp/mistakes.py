@@ -152,7 +152,7 @@ _AWKWARD = (
         "order-of-arrival",
         "Where gradients come in another order on some ranks, the sums of different layers are mixed. Calls have no "
         "names: every rank is to start its buckets in the order of the list, whichever is complete first.",
-        recognise=by.all_wrong_in(_ORDER),
+        recognise=by.both(by.some_wrong_in(_ORDER), by.all_wrong_in(_ORDER, _UNUSED, _QUIET)),
     ),
     Mistake(
         "sends-in-no-sync",
@@ -193,7 +193,7 @@ _AWKWARD = (
     ),
     Mistake(
         "not-alone",
-        "Right on 2 and 3 ranks, and not on one. An all-reduce of one rank comes back at once, and the same code is to "
+        "Right on three ranks, and not on one. An all-reduce of one rank comes back at once, and the same code is to "
         "serve there.",
         recognise=by.wrong_on_one_rank_alone,
     ),

@@ -22,6 +22,7 @@ __all__ = [
     "message_sizes",
     "one_call_a_gradient",
     "some_wrong",
+    "some_wrong_in",
     "too_soon",
     "wrong_on_one_rank_alone",
 ]
@@ -34,6 +35,11 @@ def both(*found: Recogniser) -> Recogniser:
 def some_wrong(*names: str) -> Recogniser:
     """Whether one of these facts is wrong somewhere, and no error came."""
     return lambda evidence: evidence.error is None and any(differing(one) & {*names} for one in evidence.wrong)
+
+
+def some_wrong_in(label: str) -> Recogniser:
+    """Whether something is wrong in this case, and no error came."""
+    return lambda evidence: evidence.error is None and any(one.kind == label for one in evidence.wrong)
 
 
 def all_wrong_in(*labels: str) -> Recogniser:
