@@ -22,12 +22,22 @@ from answers.lesson_04.ddp_builds.wrong_models import (
     NotAlone,
     OwnBuffers,
     SendsInNoSync,
-    SharedCount,
     SkipsUnused,
     StaysQuiet,
     TakesFrozen,
     ZerosForTheQuiet,
 )
+
+
+class SharedBuckets(Final):
+    """All objects of the class have one list. (It stands here, since a class of a module lives on from case to case.)"""
+
+    shared = []  # noqa: RUF012
+
+    def assign(self, bucket_bytes):
+        self.shared += super().assign(bucket_bytes)
+        return self.shared
+
 
 ROWS = [
     Row(answer=Final, verdict="passed", why="the whole build"),
@@ -46,9 +56,14 @@ ROWS = [
     Row(answer=MeanOfBuffers, verdict="not yet", why="rank 0's are promised"),
     Row(answer=TakesFrozen, verdict="not yet", mistake="frozen-have-none", why="a frozen parameter takes no hook"),
     Row(answer=AsksForTheFirst, verdict="not yet", mistake="nothing-to-train", why="there may be none"),
-    Row(answer=SharedCount, verdict="not yet", mistake="shared-between-objects", why="a second model counts on"),
+    Row(
+        answer=SharedBuckets,
+        verdict="not yet",
+        mistake="shared-between-objects",
+        why="a second model has the first one's as well",
+    ),
     Row(answer=NotAlone, verdict="not yet", mistake="not-alone", why="a job may have one rank"),
-    Row(answer=FlattensByView, verdict="not yet", why="channels_last has no such view"),
+    Row(answer=FlattensByView, verdict="raised", why="channels_last has no such view"),
     Row(answer=MeanOverUsers, verdict="not yet", why="the mean is over all ranks"),
     Row(answer=CountsForwards, verdict="not yet", why="two forward passes are no two batches"),
 ]

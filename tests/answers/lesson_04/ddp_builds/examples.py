@@ -8,7 +8,6 @@ from answers.lesson_04.ddp_builds.wrong_models import (
     NotAlone,
     OwnBuffers,
     SendsInNoSync,
-    SharedCount,
     SkipsUnused,
     TakesFrozen,
     ZerosForTheQuiet,
@@ -67,7 +66,6 @@ _EXAMPLES = {
     "buffers-of-its-own": OwnBuffers,
     "frozen-have-none": TakesFrozen,
     "nothing-to-train": AsksForTheFirst,
-    "shared-between-objects": SharedCount,
     "not-alone": NotAlone,
 }
 

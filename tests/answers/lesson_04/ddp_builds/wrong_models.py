@@ -94,20 +94,6 @@ class AsksForTheFirst(Final):
         return super().assign(bucket_bytes)
 
 
-class SharedCount(Final):
-    """How many buckets have left stands in the class."""
-
-    counts: dict[str, int] = {}  # noqa: RUF012
-
-    @property
-    def started(self):
-        return SharedCount.counts.get("started", 0)
-
-    @started.setter
-    def started(self, value):
-        SharedCount.counts["started"] = value
-
-
 class NotAlone(Final):
     """Divides by the other ranks on its way."""
 

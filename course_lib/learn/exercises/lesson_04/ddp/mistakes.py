@@ -169,8 +169,8 @@ _AWKWARD = (
     ),
     Mistake(
         "buffers-of-its-own",
-        "All is right but the buffers: each rank goes on with its own statistics. Before a forward pass that is to be "
-        "averaged, broadcast the buffers of rank 0.",
+        "All is right but the buffers: a forward pass is to see those of rank 0. Broadcast them before each one that is "
+        "averaged, or each rank goes on with statistics of its own.",
         recognise=by.both(only_wrong("buffers"), by.all_wrong_in("buffers")),
     ),
     Mistake(
