@@ -30,7 +30,7 @@ from answers.lesson_04.ddp_builds.wrong_models import (
 
 
 class SharedBuckets(Final):
-    """All objects of the class have one list. (It stands here, since a class of a module lives on from case to case.)"""
+    """All objects of the class have one list. (It stands here: a class of a module outlives its case.)"""
 
     shared = []  # noqa: RUF012
 

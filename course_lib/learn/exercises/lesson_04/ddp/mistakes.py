@@ -142,7 +142,7 @@ _WAITS_FOR_UNUSED = Mistake(
     "Plain models are right. Where a rank leaves a layer out, no hook is called for it, so its bucket is never "
     "complete. At the end of backward put zeros where nothing came, and start what is left.",
     recognise=lambda evidence: (
-        hangs_in(_UNUSED)(evidence)
+        by.both(hangs_in(_UNUSED), by.all_wrong_in(_UNUSED))(evidence)
         or by.both(is_not_waited_for, by.all_wrong_in(_UNUSED, _QUIET))(evidence)
         or by.both(by.all_wrong_in(_UNUSED), by.some_wrong("gradients"))(evidence)
     ),
@@ -169,8 +169,8 @@ _AWKWARD = (
     ),
     Mistake(
         "buffers-of-its-own",
-        "All is right but the buffers: a forward pass is to see those of rank 0. Broadcast them before each one that is "
-        "averaged, or each rank goes on with statistics of its own.",
+        "All is right but the buffers: a forward pass is to see those of rank 0. Broadcast them before each one that "
+        "is averaged, or each rank goes on with statistics of its own.",
         recognise=by.both(only_wrong("buffers"), by.all_wrong_in("buffers")),
     ),
     Mistake(
