@@ -6,6 +6,7 @@ import json
 import shlex
 import tomllib
 from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 from torch.distributed.run import get_args_parser
@@ -191,16 +192,52 @@ def test_torchtitan_cuts_experts_as_the_plan_does_beside_a_tensor_axis() -> None
     assert any("expert_tensor_parallel_degree" in note for note in one.notes)
 
 
-def test_deepspeed_takes_sharded_weights_beside_no_other_axis() -> None:
-    job = Job(MODELS["mixtral-8x7b"], 4096, 64)
-    for layout, said in (
-        (Layout(dp=8, ep=8, sharding=3), "Its experts take ZeRO 0 to 2."),
-        (Layout(tp=2, dp=4, sharding=3, sequence_parallel=True), "takes ZeRO 0 to 2 in training"),
-    ):
-        one = typed("deepspeed", layout, job)["deepspeed"]
-        assert not one.text
-        assert said in str(one)
-    assert typed("deepspeed", Layout(dp=8, ep=8, sharding=2), job)["deepspeed"].text
+def test_deepspeed_shares_weights_out_beside_its_tensor_axis_and_experts_of_models_that_it_knows() -> None:
+    mixture, other = Job(MODELS["mixtral-8x7b"], 4096, 64), Job(replace(MODELS["mixtral-8x7b"], name="own"), 4096, 64)
+    layout = Layout(dp=8, ep=8, sharding=3)
+    known = json.loads(typed("deepspeed", layout, mixture)["deepspeed"].text)["expert_parallel"]
+    assert known == {"enabled": True, "autoep_size": 8, "preset_model": "mixtral"}
+    unknown = typed("deepspeed", layout, other)["deepspeed"]
+    assert not unknown.text
+    assert "by AutoEP alone" in str(unknown)
+    by_hand = typed("deepspeed", Layout(dp=8, ep=8, sharding=2), other)["deepspeed"]
+    assert "expert_parallel" not in json.loads(by_hand.text)
+    assert "deepspeed.moe.layer.MoE" in str(by_hand)
+    tensor = typed("deepspeed", Layout(tp=2, dp=4, sharding=3, sequence_parallel=True), mixture)["deepspeed"]
+    assert json.loads(tensor.text)["zero_optimization"]["stage"] == 3
+    assert "since 0.19.4" in str(tensor)
+
+
+@pytest.mark.parametrize("program", ["torchtitan", "megatron", "deepspeed"])
+def test_names_of_others_say_for_which_version_they_are(program: str) -> None:
+    for layout in (Layout(dp=8, sharding=1), Layout(cp=4, dp=4, ep=2, sharding=3)):
+        one = typed(program, layout)[program]
+        assert "2026" in one.version
+        assert one.version in str(one).splitlines()[0]
+    assert not any(one.version for one in typed("course", Layout()).values())
+
+
+def test_torchtitan_tells_the_names_of_its_main_branch_too() -> None:
+    said = str(typed("torchtitan", Layout(pp=2, dp=4, micro_batch=2, recompute="full"))["torchtitan"])
+    for words in ("max_context_length=8192", f"num_tokens_per_train_step={8192 * 512}", "num_pp_microbatches=64"):
+        assert words in said.replace("\n    ", " ")
+    assert "num_tokens_per_microbatch_per_dp_rank=16384" in said
+    assert "FullAC.Config()" in said
+
+
+@pytest.mark.parametrize(
+    ("layout", "line"),
+    [
+        (Layout(tp=4, dp=2, sequence_parallel=True), "export CUDA_DEVICE_MAX_CONNECTIONS=1"),
+        (Layout(cp=2, dp=4, sharding=1), "export CUDA_DEVICE_MAX_CONNECTIONS=1"),
+        (Layout(tp=2, dp=4, sharding=3, sequence_parallel=True), "unset CUDA_DEVICE_MAX_CONNECTIONS"),
+        (Layout(dp=8), None),
+    ],
+    ids=str,
+)
+def test_megatron_gets_the_variable_that_it_asserts(layout: Layout, line: str | None) -> None:
+    first, *_ = typed("megatron", layout)["megatron"].text.splitlines()
+    assert first == line or (line is None and first.startswith("--tensor"))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -236,7 +273,7 @@ def test_megatron_knows_gpt_2_and_experts() -> None:
     mixture = typed("megatron", Layout(dp=8, ep=8, sharding=1), Job(MODELS["mixtral-8x7b"], 4096, 8))
     assert "--num-experts 8 --moe-router-topk 2" in mixture["megatron"].text.replace(" \\\n", " ")
     assert "--expert-model-parallel-size 8" in mixture["megatron"].text
-    assert "--moe-token-dispatcher-type alltoall" in mixture["megatron"].text
+    assert "--moe-token-dispatcher-type alltoall --moe-grouped-gemm" in mixture["megatron"].text.replace(" \\\n", " ")
     assert "--moe" not in gpt
     stages = typed("megatron", Layout(pp=2), Job(MODELS["llama-3-8b"], 8192, 8))["megatron"]
     assert "--decoder-last-pipeline-num-layers" in str(stages)
@@ -245,8 +282,7 @@ def test_megatron_knows_gpt_2_and_experts() -> None:
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_deepspeed_is_told_the_same(layout: Layout) -> None:
     one = typed("deepspeed", layout)["deepspeed"]
-    refused = layout.sharding == 3 and (layout.tp > 1 or layout.ep > 1)
-    if refused or layout.cp > 1 or (layout.pp > 1 and (layout.sharding > 1 or layout.chunks > 1)):
+    if layout.cp > 1 or (layout.pp > 1 and (layout.sharding > 1 or layout.chunks > 1)):
         assert not one.text
         assert one.notes
         return

@@ -1,4 +1,4 @@
-"""The same settings for DeepSpeed, as its JSON; notes say what stands in the program, as JSON has no words for it."""
+"""The same settings for DeepSpeed, as its JSON of version 0.19.6; notes say what stands in the program."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from course_lib.plan.output.exporters.typed import Typed
 
 __all__ = ["deepspeed"]
 
+_VERSION = "0.19.6 (August 2026)"
+_PRESETS = {"mixtral": "mixtral"}  # of AutoEP, by how names of our models begin
+
 
 def deepspeed(job: Job, layout: Layout) -> Typed:
-    """Its JSON, or why it has none: no ring for a sequence, no ZeRO 2 and 3 beside a pipeline, no 3 beside others."""
-    missing = list(_missing(layout))
+    """Its JSON, or why it has none: no ring for a sequence, no ZeRO 2 and 3 beside a pipeline."""
+    missing = list(_missing(job, layout))
     if missing:
-        return Typed("deepspeed", "", tuple(missing))
+        return Typed("deepspeed", "", tuple(missing), _VERSION)
     settings: dict[str, Any] = {
         "train_batch_size": job.batch,
         "train_micro_batch_size_per_gpu": layout.micro_batch,
@@ -28,7 +31,15 @@ def deepspeed(job: Job, layout: Layout) -> Typed:
     }
     if layout.tp > 1:
         settings["tensor_parallel"] = {"autotp_size": layout.tp}
-    return Typed("deepspeed", json.dumps(settings, indent=2), tuple(_notes(layout)))
+    if layout.ep > 1 and (preset := _preset(job, layout)):
+        settings["expert_parallel"] = {"enabled": True, "autoep_size": layout.ep, "preset_model": preset}
+    return Typed("deepspeed", json.dumps(settings, indent=2), tuple(_notes(job, layout)), _VERSION)
+
+
+def _preset(job: Job, layout: Layout) -> str:
+    """What AutoEP calls the model; empty for one that it does not know, and beside what it does not take."""
+    name = next((preset for start, preset in _PRESETS.items() if job.model.name.startswith(start)), "")
+    return "" if layout.tp > 1 or layout.shard_size or layout.pp > 1 else name
 
 
 def _zero(layout: Layout) -> dict[str, Any]:
@@ -42,25 +53,25 @@ def _zero(layout: Layout) -> dict[str, Any]:
     return found
 
 
-def _missing(layout: Layout) -> Iterator[str]:
+def _missing(job: Job, layout: Layout) -> Iterator[str]:
     if layout.cp > 1:
         yield f"It cuts a sequence by all-to-all over the heads (Ulysses), and has no ring as cp={layout.cp} here."
     if layout.pp > 1 and layout.sharding > 1:
         yield "Its pipelines take ZeRO 0 and 1: gradients stay whole, as the micro-batches still add to them."
     if layout.pp > 1 and layout.chunks > 1:
         yield "Its pipelines run 1F1B with one stage a rank."
-    if layout.tp > 1 and layout.sharding == 3:
-        yield "Its tensor axis (autotp_size) takes ZeRO 0 to 2 in training."
-    if layout.ep > 1 and layout.sharding == 3:
-        yield "Its experts take ZeRO 0 to 2."
+    if layout.ep > 1 and layout.sharding == 3 and not _preset(job, layout):
+        yield "Its experts take ZeRO 3 by AutoEP alone: of models that it knows, beside data ranks and nothing else."
     if layout.offload and not layout.sharding:
         yield "It offloads optimizer states from ZeRO 1 on."
 
 
-def _notes(layout: Layout) -> Iterator[str]:
+def _notes(job: Job, layout: Layout) -> Iterator[str]:
     if layout.pp > 1:
         yield f"The pipeline stands in the program: PipelineModule(layers, num_stages={layout.pp})."
-    if layout.ep > 1:
+    if layout.ep > 1 and _preset(job, layout):
+        yield "expert_parallel (AutoEP, since June 2026) takes models of transformers, and ZeRO 3 since 26 June."
+    elif layout.ep > 1:
         yield f"Experts stand in the program: deepspeed.moe.layer.MoE(..., ep_size={layout.ep})."
     if layout.recompute != "none":
         yield (
@@ -69,6 +80,8 @@ def _notes(layout: Layout) -> Iterator[str]:
         )
     if layout.tp > 1:
         yield "autotp_size cuts models of transformers that it knows; positions between cut products stay whole."
+    if layout.tp > 1 and layout.sharding == 3:
+        yield "autotp_size takes ZeRO 3 since 0.19.4 (August 2026); older versions take 0 to 2."
     if layout.shard_size:
         yield (
             f"zero_hpz_partition_size keeps a second copy of the weights among {layout.shard_size} neighbours; states "

@@ -1,4 +1,4 @@
-"""The same settings for Megatron-LM's ``pretrain_gpt.py`` (Megatron-Core), as arguments by their names of 2025."""
+"""The same settings for Megatron-LM's ``pretrain_gpt.py`` (Megatron-Core), as arguments of August 2026."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from course_lib.plan.output.exporters.typed import Typed
 __all__ = ["megatron"]
 
 _WIDTH = 100
+_VERSION = "(main, August 2026)"
 _STRATEGY = {2: "optim_grads", 3: "optim_grads_params"}
 
 
@@ -22,7 +23,16 @@ def megatron(job: Job, layout: Layout) -> Typed:
     kinds = [_axes(layout), _data(layout), _step(job, layout), _sizes(job.model), _details(job)]
     lines = [line for kind in kinds for line in textwrap.wrap(" ".join(kind), _WIDTH, break_on_hyphens=False)]
     notes = [note for note in (*_notes(layout), _about_stages(job, layout)) if note]
-    return Typed("megatron", " \\\n".join(lines), tuple(notes))
+    text = "\n".join([*_environment(layout), " \\\n".join(lines)])
+    return Typed("megatron", text, tuple(notes), _VERSION)
+
+
+def _environment(layout: Layout) -> Iterator[str]:
+    """What it asserts at its start on GPUs before Blackwell; with its own FSDP it asserts the contrary."""
+    if layout.sharding in _STRATEGY:
+        yield "unset CUDA_DEVICE_MAX_CONNECTIONS"
+    elif layout.tp > 1 or layout.cp > 1:
+        yield "export CUDA_DEVICE_MAX_CONNECTIONS=1"
 
 
 def _axes(layout: Layout) -> Iterator[str]:
@@ -69,7 +79,7 @@ def _sizes(model: Decoder) -> Iterator[str]:
         yield f"--kv-channels {model.head_dim}"
     if model.experts > 1:
         yield f"--num-experts {model.experts} --moe-router-topk {model.experts_per_token}"
-        yield "--moe-token-dispatcher-type alltoall"
+        yield "--moe-token-dispatcher-type alltoall --moe-grouped-gemm"  # else one expert's product after another
 
 
 def _details(job: Job) -> Iterator[str]:
@@ -93,8 +103,9 @@ def _notes(layout: Layout) -> Iterator[str]:
         yield "Ask your version whether --use-megatron-fsdp works beside a pipeline."
     if layout.recompute == "selective":
         yield (
-            "Its selective recomputation is of attention's scores, which a fused kernel never keeps; here every second "
-            "product was to be computed again, as torchtitan does it. It needs more memory than planned."
+            "By default its selective recomputation is of attention's scores, which a fused kernel never keeps; here "
+            "every second product was to be computed again, as torchtitan does it. It needs more memory than planned, "
+            "unless --recompute-modules names more, such as layernorm and mlp."
         )
 
 

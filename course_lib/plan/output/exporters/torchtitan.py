@@ -1,6 +1,7 @@
 """The same settings for torchtitan, as a part of its TOML file; on its command line they are --parallelism.NAME VALUE.
 
-Names after ``torchtitan/config/job_config.py`` (2025) and ``configs.py`` (2026), which calls them the same.
+Names are those of v0.2.2 (February 2026), the last release with TOML. Since then its main branch is configured by
+Python alone, and has other names for sizes of batches and for recomputation; a note says which.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from course_lib.plan.output.exporters.typed import Typed
 
 __all__ = ["torchtitan"]
 
+_VERSION = "v0.2.2 (February 2026)"
 _STAGES_BY_DEFAULT = 2  # that a rank has of an interleaved schedule, unless told how many layers a stage has
 
 
@@ -23,7 +25,7 @@ def torchtitan(job: Job, layout: Layout) -> Typed:
     The model is one of its own by name.
     """
     if missing := tuple(_missing(layout)):
-        return Typed("torchtitan", "", missing)
+        return Typed("torchtitan", "", missing, _VERSION)
     sections: dict[str, dict[str, object]] = {
         "training": _training(job, layout),
         "parallelism": _parallelism(job, layout),
@@ -32,11 +34,11 @@ def torchtitan(job: Job, layout: Layout) -> Typed:
     lines = []
     for section, values in sections.items():
         lines += [f"[{section}]", *(f"{name} = {_toml(value)}" for name, value in values.items()), ""]
-    return Typed("torchtitan", "\n".join(lines).rstrip(), tuple(_notes(job, layout)))
+    return Typed("torchtitan", "\n".join(lines).rstrip(), tuple(_notes(job, layout)), _VERSION)
 
 
 def _missing(layout: Layout) -> Iterator[str]:
-    """Its experts are spread over the ranks that share states out, and over no others."""
+    """Its experts are spread over the ranks that share states out; on the main branch over the tensor axis too."""
     ranks = _shard_degree(layout) * layout.cp
     if layout.ep > 1 and (ranks % layout.ep or layout.ep % layout.cp):
         yield (
@@ -127,5 +129,20 @@ def _notes(job: Job, layout: Layout) -> list[str]:
             f"{job.model.layers} layers do not fall into {layout.pp * layout.chunks} stages by a number of layers a "
             "stage: name the modules of each stage."
         )
+    notes.append(_since(job, layout))
     notes.append("[model] names one of its own models; the machines' number is told to torchrun.")
     return notes
+
+
+def _since(job: Job, layout: Layout) -> str:
+    """The same by the names of the main branch, where they are others."""
+    sequences = layout.micro_batch * job.seq
+    recompute = {"none": "no activation_checkpoint", "selective": "SelectiveAC.Config()", "full": "FullAC.Config()"}
+    again = recompute[layout.recompute]
+    pipeline = f", num_pp_microbatches={layout.num_micro_batches(job.batch)}" if layout.pp > 1 else ""
+    return (
+        "Its main branch of August 2026 takes no TOML: a function of its config registry (--module, --config) sets "
+        f"max_context_length={job.seq}, num_tokens_per_microbatch_per_dp_rank={sequences}, "
+        f"num_tokens_per_train_step={job.tokens}{pipeline}, and {again}. The names of degrees are the same; there is "
+        "no expert_tensor_parallel_degree."
+    )

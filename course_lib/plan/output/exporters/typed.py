@@ -13,14 +13,16 @@ _WIDTH = 110
 @dataclass(frozen=True)
 class Typed:
     """``text`` for ``program``, as it is typed or kept in a file; empty where it cannot run the layout, as
-    ``notes`` say."""
+    ``notes`` say. ``version``: of the program, whose names these are; empty for the course's own."""
 
     program: str
     text: str
     notes: tuple[str, ...] = ()
+    version: str = ""
 
     def __str__(self) -> str:
-        lines = [self.program if self.text else f"{self.program} cannot run this layout"]
+        name = f"{self.program} {self.version}".rstrip()
+        lines = [name if self.text else f"{name} cannot run this layout"]
         lines += textwrap.indent(self.text, "    ").splitlines()
         for note in self.notes:
             lines += textwrap.wrap(
