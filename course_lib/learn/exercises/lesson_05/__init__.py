@@ -1,6 +1,6 @@
 """Lesson 05, sharded data parallelism. Part a: an optimizer whose states are shared out. Part b: a unit that is whole
 while it computes. Part c: one that lets go. Part d: the order of a step. Part e: the clip that every rank agrees on,
-and two mends.
+and two mends. Part f: the sharded optimizer, built whole.
 """
 
 from course_lib.learn.exercises.lesson_05.clip import CLIP
@@ -12,7 +12,8 @@ from course_lib.learn.exercises.lesson_05.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_05.quiz import QUIZ
 from course_lib.learn.exercises.lesson_05.unit import UNIT
 from course_lib.learn.exercises.lesson_05.wrapped import WRAPPED
+from course_lib.learn.exercises.lesson_05.zero import ZERO_STEPS
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (OPTIMIZER, UNIT, LAYER, ORDER, CLIP, LOAD, WRAPPED)
+EXERCISES = (OPTIMIZER, UNIT, LAYER, ORDER, CLIP, LOAD, WRAPPED, *ZERO_STEPS)

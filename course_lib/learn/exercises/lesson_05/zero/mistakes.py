@@ -1,0 +1,180 @@
+"""05.zero: the usual mistakes by name. Those of a step are told in every later step as well, where they can show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from course_lib.learn.catalogue.exercise import Mistake
+from course_lib.learn.exercises.lesson_05.zero import signs as by
+from course_lib.learn.exercises.lesson_05.zero.cases import Steps
+from course_lib.learn.judging.report import is_not_waited_for
+
+__all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_VALUES"]
+
+
+def _times(factor: Callable[[int], float]) -> Callable[[str, int, int], Steps]:
+    return lambda label, rank, world_size: by.scaled(factor, label, world_size)
+
+
+def _n(world_size: int) -> float:
+    return world_size
+
+
+def _once_more(world_size: int) -> float:
+    return 1 / world_size
+
+
+_VALUES = (
+    Mistake(
+        "sum-not-mean",
+        "The steps are those on the sum of the ranks' gradients. Each is a mean over its own rank's rows, so divide "
+        "the sum by `me.world_size`. AdamW hides most of it; SGD does not.",
+        recognise=by.goes_like(_times(_n)),
+    ),
+    Mistake(
+        "divides-twice",
+        "The gradients are divided by the number of ranks twice. One division makes the sum a mean; `ReduceOp.AVG` has "
+        "done it already.",
+        recognise=by.goes_like(_times(_once_more)),
+    ),
+    Mistake(
+        "all-by-own-gradients",
+        "Each rank steps on all weights by its own gradients, and the ranks drift apart: nothing comes from the "
+        "others.",
+        recognise=by.goes_like(by.own_gradients),
+    ),
+    Mistake(
+        "own-gradients-for-own-part",
+        "Each part is updated by the gradients of the rank that keeps it. What the other ranks' rows say about these "
+        "weights is lost: sum up the parts first.",
+        recognise=by.goes_like(by.own_part_by_own_gradients),
+    ),
+    Mistake(
+        "gradients-of-rank-0",
+        "All ranks agree, on the gradients of rank 0 alone. Sum those of all ranks.",
+        recognise=by.goes_like(by.of_rank_alone),
+    ),
+    Mistake(
+        "weights-stay-away",
+        "This rank's part of the weights is right, and all others are as they were. What each rank has updated has to "
+        "come to all: an all-gather, and then into the parameters.",
+        recognise=by.goes_like(by.own_part_alone),
+    ),
+    Mistake(
+        "states-afresh",
+        "Each step goes as if it were the first: the states begin with zeros each time. Make the optimizer once, in "
+        "`__init__`, and keep it.",
+        recognise=by.goes_like(by.afresh),
+    ),
+    Mistake(
+        "gradients-pile-up",
+        "Each step goes by its own gradients and by those of all steps before. The gradient of your own part is added "
+        "to, and nobody sets it back.",
+        recognise=by.goes_like(by.piled_up),
+    ),
+    Mistake(
+        "loses-the-defaults",
+        "The steps are those of the optimizer with settings of its own, where others were given. Hand `**defaults` on "
+        "to `optimizer_class`.",
+        recognise=lambda e: any(by.goes_like(by.by_defaults_of_the_class(*kept))(e) for kept in ((), ("lr",))),
+    ),
+    Mistake(
+        "always-adamw",
+        "AdamW is made whatever class was given, and it knows nothing of SGD's `momentum`. Make an object of "
+        "`optimizer_class`.",
+        recognise=by.raised("'momentum'"),
+    ),
+    Mistake(
+        "not-waited-for",
+        "A call was begun with `async_op=True`, and nobody waited for it. Keep what the call returns, and call its "
+        "`wait()` before you read the tensor.",
+        recognise=is_not_waited_for,
+    ),
+)
+_BYTES = (
+    Mistake(
+        "all-reduces",
+        "The weights are right, and whole gradients were all-reduced. Of the mean a rank needs its own part alone, so "
+        "the second half of that all-reduce is sent for nothing: a reduce-scatter will do.",
+        recognise=by.calls(lambda names: "all_reduce" in names),
+    ),
+    Mistake(
+        "sends-besides",
+        "The weights are right, and a step makes a call that nothing needs: a barrier, or an object that is sent.",
+        recognise=by.calls(lambda names: bool({"barrier", "all_gather_object", "broadcast_object_list"} & {*names})),
+    ),
+    Mistake(
+        "a-broadcast-a-part",
+        "The weights are right, and each rank sends its part by a call of its own. An all-gather is all of these at "
+        "once, and no rank waits for the one before.",
+        recognise=by.calls(lambda names: bool({"broadcast", "reduce"} & {*names})),
+    ),
+    Mistake(
+        "a-call-a-parameter",
+        "The weights are right, and each parameter travels in calls of its own. Lay all of them in one flat tensor, "
+        "and cut that: one reduce-scatter and one all-gather.",
+        recognise=by.calls(lambda names: len(names) > 2),
+    ),
+)
+_MEMORY = (
+    Mistake(
+        "states-of-everything",
+        "The weights are right, and every rank keeps the states of all numbers. Nothing is saved: give the inner "
+        "optimizer a parameter that has this rank's part alone.",
+        recognise=by.keeps_all_states,
+    ),
+    Mistake(
+        "keeps-the-whole",
+        "The weights are right, and between two steps this rank keeps more than its part beside the model: a flat "
+        "tensor of all gradients or weights, or a view of one. A view holds the whole storage; `clone()` does not.",
+        recognise=by.wrong_in_facts("parts"),
+    ),
+    Mistake(
+        "grows",
+        "The weights are right, and each step leaves more in memory than the one before. Is there a list that is only "
+        "ever added to?",
+        recognise=by.wrong_in_facts("parts", "growth"),
+    ),
+)
+_AWKWARD = (
+    Mistake(
+        "frozen-have-none",
+        "A frozen parameter was treated like the others. It has no gradient and is not to move, by weight decay "
+        "either: take those that have `requires_grad`.",
+        recognise=by.wrong_in("frozen parameters"),
+    ),
+    Mistake(
+        "unused-have-none",
+        "A parameter that a rank does not use has `None` for its gradient there, and the others wait for that rank's "
+        "part. It has something to say: zeros.",
+        recognise=by.wrong_in("a parameter that odd ranks do not use"),
+    ),
+    Mistake(
+        "mixes-dtypes",
+        "All is right but a model of two dtypes. A flat tensor has one: with float32 the float64 weights lose digits, "
+        "and the parts of another dtype do not fit. Keep a part for each dtype.",
+        recognise=by.wrong_in("two dtypes"),
+    ),
+    Mistake(
+        "writes-to-a-copy",
+        "All is right but weights that are not contiguous. `view` refuses them, and `flatten` or `reshape` copies: "
+        "what is written there does not come to the weight. `parameter.copy_(...)` takes any layout.",
+        recognise=by.wrong_in("weights that are not contiguous"),
+    ),
+    Mistake(
+        "rate-is-fixed",
+        "A schedule sets `lr` in your `param_groups` between two steps, and the steps do not follow. Show the list of "
+        "the optimizer that does the work: `self.param_groups = self.inner.param_groups`.",
+        recognise=by.wrong_in("a learning rate that changes"),
+    ),
+    Mistake(
+        "shared-between-objects",
+        "One optimizer is right, and two at the same time are not. What belongs to one of them stands in the class, or "
+        "in a name outside of it: bind it to `self`.",
+        recognise=by.wrong_in("two models at the same time"),
+    ),
+)
+OF_VALUES = _VALUES
+OF_BYTES = (*_VALUES, *_BYTES)
+OF_MEMORY = (*OF_BYTES, *_MEMORY)
+OF_AWKWARD = (*OF_MEMORY, *_AWKWARD)
