@@ -17,6 +17,7 @@ from course_lib.cluster.base.rank import Rank
 __all__ = [
     "MyDDP",
     "MyDataParallel",
+    "MyShardedOptimizer",
     "average_gradients",
     "clip",
     "indices_of",
@@ -113,6 +114,22 @@ class _Averaged:
     def wait(self) -> None:
         self._work.wait()
         self._flat /= self._num_ranks
+
+
+class MyShardedOptimizer:
+    """Steps as ``optimizer_class`` of one process would on the mean of all ranks' gradients; states are shared out."""
+
+    def __init__(self, parameters: Iterable[nn.Parameter], optimizer_class: Any, me: Rank, **defaults: Any) -> None:
+        from course_lib.parallel.sharded import ShardedOptimizer
+
+        self.optimizer = ShardedOptimizer(me, parameters, optimizer_class, **defaults)
+        self.param_groups = self.optimizer.param_groups
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad()
+
+    def step(self) -> None:
+        self.optimizer.step()
 
 
 def indices_of(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:

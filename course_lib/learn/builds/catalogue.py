@@ -21,6 +21,13 @@ BUILDS: tuple[Build, ...] = (
         entry="MyDDP",
         usable_from="04.ddp_bytes",
     ),
+    Build(
+        name="05.zero",
+        title="A sharded optimizer of your own",
+        steps=("05.zero_values", "05.zero_bytes", "05.zero_memory", "05.zero_awkward"),
+        entry="MyShardedOptimizer",
+        usable_from="05.zero_bytes",
+    ),
 )
 
 

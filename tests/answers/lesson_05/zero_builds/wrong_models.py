@@ -76,17 +76,16 @@ class FixedRate(Final):
 
 
 class SharedParts(Final):
-    """Kept by rank in one dictionary of all objects."""
+    """The parts stand in the class."""
 
-    shared: dict = {}
+    shared = None
 
     def __init__(self, parameters, optimizer_class, me, **defaults):
         super().__init__(parameters, optimizer_class, me, **defaults)
-        type(self).shared["parts"] = self.parts
-        type(self).shared["inner"] = self.inner
+        type(self).shared = self.parts, self.inner
 
     def step(self):
-        self.parts, self.inner = type(self).shared["parts"], type(self).shared["inner"]
+        self.parts, self.inner = type(self).shared
         super().step()
 
 

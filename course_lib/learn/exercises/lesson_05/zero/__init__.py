@@ -33,12 +33,12 @@ ZERO_STEPS = (
         hints=(
             "To update one number, what does the optimizer need of the others? So what does a rank that updates only "
             "its part need before, and what does it owe the others after?",
-            "In `__init__`: all weights in one flat tensor, padded so that it divides by the ranks; a parameter of your "
-            "own with this rank's part, and an `optimizer_class` of that alone. In `step`: the mean of the gradients to "
-            "the part, the inner step, and the parts of all into the parameters.",
+            "In `__init__`: all weights in one flat tensor, padded so that it divides by the ranks; a parameter of "
+            "your own with this rank's part, and an `optimizer_class` of that alone. In `step`: the mean of the "
+            "gradients to the part, the inner step, and the parts of all into the parameters.",
             "`flat = torch.cat([p.detach().flatten() for p in self.parameters])`, `own = nn.Parameter(F.pad(flat, (0, "
-            "-len(flat) % n)).chunk(n)[me.rank].clone())`, `self.inner = optimizer_class([own], **defaults)`. In `step`: "
-            "`dist.reduce_scatter(own.grad, list(gradients.chunk(n)))`, `own.grad /= n`, `self.inner.step()`, "
+            "-len(flat) % n)).chunk(n)[me.rank].clone())`, `self.inner = optimizer_class([own], **defaults)`. In "
+            "`step`: `dist.reduce_scatter(own.grad, list(gradients.chunk(n)))`, `own.grad /= n`, `self.inner.step()`, "
             "`dist.all_gather(list(weights.chunk(n)), own.detach())`, and a `copy_` into each parameter.",
         ),
         forbidden=_FORBIDDEN,
@@ -55,8 +55,8 @@ ZERO_STEPS = (
             "One reduce-scatter of the flat gradients, and one all-gather of the flat weights: two calls, however many "
             "parameters there are.",
             "`dist.reduce_scatter(own.grad, list(gradients.chunk(n)))` before the step, and "
-            "`dist.all_gather(list(weights.chunk(n)), own.detach())` after it, where `gradients` and `weights` have all "
-            "numbers in a row.",
+            "`dist.all_gather(list(weights.chunk(n)), own.detach())` after it, where `gradients` and `weights` have "
+            "all numbers in a row.",
         ),
         forbidden=_FORBIDDEN,
         passed="One reduce-scatter and one all-gather a step, which is what an all-reduce of DDP sends.",
@@ -87,8 +87,8 @@ ZERO_STEPS = (
             "Leave out what is frozen. Take zeros for a gradient that is `None`. Keep a flat part for each dtype, all "
             "in one inner optimizer. `param_groups` is the inner one's.",
             "`learning = [p for p in parameters if p.requires_grad]`; for each `dtype` in `dict.fromkeys(p.dtype for p "
-            "in learning)` a part of its own; `torch.zeros_like(p) if p.grad is None else p.grad`; `self.param_groups = "
-            "self.inner.param_groups`; and in `step` `p.copy_(part.view_as(p))`.",
+            "in learning)` a part of its own; `torch.zeros_like(p) if p.grad is None else p.grad`; "
+            "`self.param_groups = self.inner.param_groups`; and in `step` `p.copy_(part.view_as(p))`.",
         ),
         forbidden=_FORBIDDEN,
         passed="Frozen, unused and strided parameters, two dtypes, a schedule, two models, and one rank.",

@@ -82,7 +82,8 @@ class _Trial:
         facts = {"made": AN_OPTIMIZER, "kept": NOTHING, "unwaited": NOTHING} | facts
         if facts["made"] != AN_OPTIMIZER:
             facts["weights"] = wanted.weights
-        return MemoryReport(**{**dict.fromkeys(("sent", "num_calls", "parts", "growth"), 0), **facts})
+        unseen: dict[str, Any] = dict.fromkeys(("sent", "num_calls", "parts", "growth"), 0)
+        return MemoryReport(**(unseen | facts))
 
     def _gradients(self, step: int, model: int) -> list[Tensor]:
         drawn = gradients(self.label, self.me.rank, step, model)

@@ -1,0 +1,10 @@
+"""05.zero_awkward: wrong answers, by the name of the mistake that each makes, and a right one by a forbidden way."""
+
+from __future__ import annotations
+
+from answers.lesson_05.zero_builds.examples import examples_of
+from answers.lesson_05.zero_builds.wrong_models import WithTorchs
+
+EXERCISE = "05.zero_awkward"
+EXAMPLES = examples_of(EXERCISE)
+FORBIDDEN = WithTorchs
