@@ -5,7 +5,7 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_05.zero import mistakes
 from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS
-from course_lib.learn.exercises.lesson_05.zero.reports import BytesReport, MemoryReport, ValuesReport, right
+from course_lib.learn.exercises.lesson_05.zero.reports import ZeroBytesReport, ZeroMemoryReport, ZeroValuesReport, right
 from course_lib.learn.exercises.lesson_05.zero.signs import PLAIN
 from course_lib.learn.exercises.lesson_05.zero.trial import trial
 from course_lib.learn.judging.judge import RankJudge, by_trial
@@ -19,7 +19,7 @@ _FORBIDDEN = (
 )
 
 
-def _judge(world_sizes: tuple[int, ...], labels: tuple[str, ...], report: type[ValuesReport]) -> RankJudge:
+def _judge(world_sizes: tuple[int, ...], labels: tuple[str, ...], report: type[ZeroValuesReport]) -> RankJudge:
     cases = tuple(Case(label, (label,), right(label, report)) for label in labels)
     return by_trial(world_sizes, cases, trial, compare=compare, timeout_s=6.0)
 
@@ -28,7 +28,7 @@ ZERO_STEPS = (
     Exercise(
         name="05.zero_values",
         title="Your sharded optimizer, 1: the values",
-        judge=_judge((2, 3), PLAIN, ValuesReport),
+        judge=_judge((2, 3), PLAIN, ZeroValuesReport),
         mistakes=mistakes.OF_VALUES,
         hints=(
             "To update one number, what does the optimizer need of the others? So what does a rank that updates only "
@@ -47,7 +47,7 @@ ZERO_STEPS = (
     Exercise(
         name="05.zero_bytes",
         title="Your sharded optimizer, 2: bytes and messages",
-        judge=_judge((2, 3), PLAIN, BytesReport),
+        judge=_judge((2, 3), PLAIN, ZeroBytesReport),
         mistakes=mistakes.OF_BYTES,
         hints=(
             "An all-reduce is a reduce-scatter and an all-gather. Which half of it does your rank need before its "
@@ -64,7 +64,7 @@ ZERO_STEPS = (
     Exercise(
         name="05.zero_memory",
         title="Your sharded optimizer, 3: memory",
-        judge=_judge((2, 3), PLAIN, MemoryReport),
+        judge=_judge((4, 2), PLAIN, ZeroMemoryReport),  # of two ranks' parts, five are more than the model
         mistakes=mistakes.OF_MEMORY,
         hints=(
             "Between two steps, which tensors does your object lead to? How large is the storage under each?",
@@ -79,7 +79,7 @@ ZERO_STEPS = (
     Exercise(
         name="05.zero_awkward",
         title="Your sharded optimizer, 4: awkward models",
-        judge=_judge((2, 3, 1), tuple(SITUATIONS), MemoryReport),
+        judge=_judge((2, 3, 1), tuple(SITUATIONS), ZeroMemoryReport),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
             "A flat tensor has one dtype and one device, and every number of it has a gradient on every rank. For "

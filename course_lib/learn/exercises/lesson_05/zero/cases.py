@@ -22,8 +22,8 @@ __all__ = [
     "SITUATIONS",
     "SMALLER_LR",
     "STEPS",
-    "Situation",
     "Steps",
+    "ZeroSituation",
     "gradients",
     "mean",
     "one_process",
@@ -39,7 +39,7 @@ Steps = list[list[Tensor]]  # by step, the tensors of all parameters
 
 
 @dataclass(frozen=True)
-class Situation:
+class ZeroSituation:
     """Parameters of these shapes, and what is done with them."""
 
     shapes: tuple[tuple[int, ...], ...] = _UNEVEN
@@ -78,16 +78,16 @@ class Situation:
 
 
 SITUATIONS = {
-    "AdamW": Situation(_DIVIDES, is_weighed=True),
-    "AdamW, sizes that do not divide": Situation(is_weighed=True),
-    "SGD with momentum": Situation(optimizer_class=torch.optim.SGD, defaults=SGD),
-    "a model of one number": Situation(((1,),)),
-    "frozen parameters": Situation(frozen=(0, 3)),
-    "a parameter that odd ranks do not use": Situation(unused_on_odd_ranks=(1, 3)),
-    "two dtypes": Situation(dtypes=(torch.float32, torch.float64)),
-    "weights that are not contiguous": Situation(transposed=True),
-    "a learning rate that changes": Situation(rates=(0.05, 0.05, SMALLER_LR, SMALLER_LR)),
-    "two models at the same time": Situation(num_models=2),
+    "AdamW": ZeroSituation(_DIVIDES, is_weighed=True),
+    "AdamW, sizes that do not divide": ZeroSituation(is_weighed=True),
+    "SGD with momentum": ZeroSituation(optimizer_class=torch.optim.SGD, defaults=SGD),
+    "a model of one number": ZeroSituation(((1,),)),
+    "frozen parameters": ZeroSituation(frozen=(0, 3)),
+    "a parameter that odd ranks do not use": ZeroSituation(unused_on_odd_ranks=(1, 3)),
+    "two dtypes": ZeroSituation(dtypes=(torch.float32, torch.float64)),
+    "weights that are not contiguous": ZeroSituation(transposed=True),
+    "a learning rate that changes": ZeroSituation(rates=(0.05, 0.05, SMALLER_LR, SMALLER_LR)),
+    "two models at the same time": ZeroSituation(num_models=2),
 }
 
 

@@ -14,7 +14,7 @@ from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS, mean, on
 from course_lib.learn.judging.compare import difference
 from course_lib.learn.judging.report import NOTHING, RankReport, fact
 
-__all__ = ["AN_OPTIMIZER", "BytesReport", "MemoryReport", "ValuesReport", "are_alike", "right"]
+__all__ = ["AN_OPTIMIZER", "ZeroBytesReport", "ZeroMemoryReport", "ZeroValuesReport", "are_alike", "right"]
 
 AN_OPTIMIZER = "an object with `step` and `zero_grad`"
 _MOST_PARTS = 5  # of its own part: weights, their gradient, two states, and one more for whoever needs it
@@ -43,7 +43,7 @@ def _no_more(want: Any, have: Any) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ValuesReport(RankReport):
+class ZeroValuesReport(RankReport):
     """Step 1 and step 4: the values."""
 
     asked_for = "the facts of a few steps"
@@ -57,7 +57,7 @@ class ValuesReport(RankReport):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BytesReport(ValuesReport):
+class ZeroBytesReport(ZeroValuesReport):
     """Step 2: what a step sends, in bytes of all gradients, and by how many calls."""
 
     sent: Any = fact(
@@ -73,7 +73,7 @@ class BytesReport(ValuesReport):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryReport(BytesReport):
+class ZeroMemoryReport(ZeroBytesReport):
     """Step 3: what lies in memory between two steps, in sizes of a rank's part."""
 
     parts: Any = fact(
@@ -93,11 +93,11 @@ def _weights(label: str, world_size: int) -> Any:
     return one_process(label, lambda step, model: mean(label, world_size, step, model))
 
 
-def right(label: str, report: type[ValuesReport]) -> Callable[[int, int], ValuesReport]:
+def right(label: str, report: type[ZeroValuesReport]) -> Callable[[int, int], ZeroValuesReport]:
     """``expected(rank, world_size)`` of a case."""
     names = {one.name for one in fields(report)}
 
-    def expected(rank: int, world_size: int) -> ValuesReport:
+    def expected(rank: int, world_size: int) -> ZeroValuesReport:
         situation = SITUATIONS[label]
         facts: dict[str, Any] = {"weights": _weights(label, world_size)}
         facts |= dict.fromkeys(("sent", "num_calls", "parts", "growth"))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS, Steps, gradients, mean, one_process
-from course_lib.learn.exercises.lesson_05.zero.reports import ValuesReport, are_alike
+from course_lib.learn.exercises.lesson_05.zero.reports import ZeroValuesReport, are_alike
 from course_lib.learn.judging.report import Recogniser, differing, reports
 
 __all__ = [
@@ -41,14 +41,16 @@ def goes_like(model: Model) -> Recogniser:
     """Whether the weights are those of this model in every plain case, and not the right ones."""
 
     def recognise(evidence: Evidence) -> bool:
-        seen = [(one, got) for one, got in reports(evidence, ValuesReport) if one.kind in PLAIN and one.num_ranks > 1]
+        seen = [
+            (one, got) for one, got in reports(evidence, ZeroValuesReport) if one.kind in PLAIN and one.num_ranks > 1
+        ]
         is_right = all("weights" not in differing(one) for one, _ in seen)
         return bool(seen) and not is_right and all(_are(model(o.kind, o.rank, o.num_ranks), got) for o, got in seen)
 
     return recognise
 
 
-def _are(want: Steps, got: ValuesReport) -> bool:
+def _are(want: Steps, got: ZeroValuesReport) -> bool:
     return len(want) == len(got.weights) and not any(map(are_alike, want, got.weights))
 
 
@@ -146,7 +148,7 @@ def calls(holds: Callable[[tuple[str, ...]], bool]) -> Recogniser:
     """Whether sizes and numbers of calls are wrong, weights are right, and the calls of a step are like that."""
 
     def recognise(evidence: Evidence) -> bool:
-        seen = [got.operations for one, got in reports(evidence, ValuesReport) if one.num_ranks > 1]
+        seen = [got.operations for one, got in reports(evidence, ZeroValuesReport) if _is_weighed(one)]
         is_sent = all(differing(one) <= {"sent", "num_calls", "parts", "growth"} for one in evidence.wrong)
         is_wrong = any(differing(one) & {"sent", "num_calls"} for one in evidence.wrong)
         return evidence.error is None and is_wrong and is_sent and bool(seen) and all(map(holds, seen))
@@ -156,7 +158,7 @@ def calls(holds: Callable[[tuple[str, ...]], bool]) -> Recogniser:
 
 def keeps_all_states(evidence: Evidence) -> bool:
     """Whether weights and bytes are right, and states were kept for all numbers."""
-    found = [(one, got) for one, got in reports(evidence, ValuesReport) if _is_weighed(one)]
+    found = [(one, got) for one, got in reports(evidence, ZeroValuesReport) if _is_weighed(one)]
     is_all = all(got.num_states >= 2 * SITUATIONS[one.kind].num_all for one, got in found)
     return wrong_in_facts("parts")(evidence) and bool(found) and is_all
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_05.held_numbers import numbers_held
 from course_lib.learn.exercises.lesson_05.optimizer.tries import numbers_alive, sent_by_rings, settled_numbers
-from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS, STEPS, Situation, gradients
-from course_lib.learn.exercises.lesson_05.zero.reports import AN_OPTIMIZER, MemoryReport, right
+from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS, STEPS, ZeroSituation, gradients
+from course_lib.learn.exercises.lesson_05.zero.reports import AN_OPTIMIZER, ZeroMemoryReport, right
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.report import NOTHING
@@ -23,7 +23,7 @@ __all__ = ["trial"]
 _MAY_CHANGE = ("weights", "gradients", "hooks", "settings")
 
 
-def trial(answer: Callable[..., Any], me: Rank, label: str) -> MemoryReport:
+def trial(answer: Callable[..., Any], me: Rank, label: str) -> ZeroMemoryReport:
     """What the steps of this situation show. It is judged by as much as the step of the build demands."""
     return _Trial(answer, me, label).report()
 
@@ -31,7 +31,7 @@ def trial(answer: Callable[..., Any], me: Rank, label: str) -> MemoryReport:
 class _Trial:
     def __init__(self, answer: Callable[..., Any], me: Rank, label: str) -> None:
         self.answer, self.me, self.label = answer, me, label
-        self.situation: Situation = SITUATIONS[label]
+        self.situation: ZeroSituation = SITUATIONS[label]
         numbers = range(self.situation.num_models)
         self.models = [self.situation.parameters(me.device, model) for model in numbers]
         self.drawn = [[self._gradients(step, model) for model in numbers] for step in range(STEPS)]
@@ -40,7 +40,7 @@ class _Trial:
         self.kept = Kept(ignore=_MAY_CHANGE, parameters=[p for model in self.models for p in model])
         self.before = numbers_alive() if self.situation.is_weighed else 0
 
-    def report(self) -> MemoryReport:
+    def report(self) -> ZeroMemoryReport:
         from course_lib.cluster.leaks.compare import never_waited_here
 
         optimizers = [self._made(model) for model in self.models]
@@ -77,13 +77,13 @@ class _Trial:
         situation = self.situation
         return self.answer(iter(parameters), situation.optimizer_class, self.me, **situation.defaults)
 
-    def _of(self, **facts: Any) -> MemoryReport:
-        wanted = right(self.label, MemoryReport)(self.me.rank, self.me.world_size)
+    def _of(self, **facts: Any) -> ZeroMemoryReport:
+        wanted = right(self.label, ZeroMemoryReport)(self.me.rank, self.me.world_size)
         facts = {"made": AN_OPTIMIZER, "kept": NOTHING, "unwaited": NOTHING} | facts
         if facts["made"] != AN_OPTIMIZER:
             facts["weights"] = wanted.weights
         unseen: dict[str, Any] = dict.fromkeys(("sent", "num_calls", "parts", "growth"), 0)
-        return MemoryReport(**(unseen | facts))
+        return ZeroMemoryReport(**(unseen | facts))
 
     def _gradients(self, step: int, model: int) -> list[Tensor]:
         drawn = gradients(self.label, self.me.rank, step, model)
