@@ -4,8 +4,9 @@ from course_lib.learn.exercises.lesson_02.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_02.quiz import QUIZ
 from course_lib.learn.exercises.lesson_02.ring import RING
 from course_lib.learn.exercises.lesson_02.shift import SHIFT
+from course_lib.learn.exercises.lesson_02.sums import STEPS
 from course_lib.learn.exercises.lesson_02.tree import TREE
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (RING, TREE, SHIFT)
+EXERCISES = (RING, TREE, SHIFT, *STEPS)
