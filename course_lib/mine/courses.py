@@ -18,6 +18,7 @@ __all__ = [
     "MyDDP",
     "MyDataParallel",
     "MyShardedOptimizer",
+    "all_reduce",
     "average_gradients",
     "clip",
     "indices_of",
@@ -43,6 +44,15 @@ def ring_all_reduce(me: Rank, tensor: Tensor) -> Tensor:
     from course_lib.parallel.collectives import all_reduce
 
     return all_reduce(me, tensor, algorithm="ring", out=tensor)
+
+
+def all_reduce(me: Rank, tensor: Tensor, group: Any = None) -> Tensor:
+    """The sum over the ranks of ``group``, all by default, of ``tensor``, of any shape, in place. Returns it."""
+    from course_lib.parallel import collectives
+
+    is_small = tensor.numel() * tensor.element_size() <= 1024  # bytes, up to which messages are what counts
+    whole = collectives.all_reduce(me, tensor, algorithm="tree" if is_small else "ring", group=group)
+    return tensor.copy_(whole)
 
 
 def tree_broadcast(me: Rank, tensor: Tensor) -> Tensor:

@@ -62,6 +62,7 @@ ENTRIES = (
     LibraryEntry("00.share", "my_share", "basics", "the items of one rank, as a range"),
     LibraryEntry("02.ring", "ring_all_reduce", "collectives", "the sum over all ranks, around a ring, in place"),
     LibraryEntry("02.tree", "tree_broadcast", "collectives", "rank 0's tensor on every rank, in place"),
+    LibraryEntry("02.sum_values", "all_reduce", "collectives", "the sum over the ranks of a group, in place"),
     LibraryEntry("03.dp_gradients", "MyDataParallel", "threads", "a module on several devices, in one process"),
     LibraryEntry("04.gradients", "average_gradients", "data", "every gradient becomes its mean over all ranks"),
     LibraryEntry("04.sampler", "indices_of", "data", "the indices that a rank reads in an epoch"),

@@ -6,7 +6,8 @@
 #
 # **75 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 1 of 3 · [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [3: when a job hangs](02c_hangs.ipynb)
+# Part 1 of 4 · [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [3: when a job hangs](02c_hangs.ipynb) ·
+# [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
 # At the end you can
 #

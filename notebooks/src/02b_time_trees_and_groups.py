@@ -6,7 +6,8 @@
 #
 # **65 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 2 of 3 · [1: what travels](02a_collectives.ipynb) · [3: when a job hangs](02c_hangs.ipynb)
+# Part 2 of 4 · [1: what travels](02a_collectives.ipynb) · [3: when a job hangs](02c_hangs.ipynb) ·
+# [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
 # At the end you can
 #

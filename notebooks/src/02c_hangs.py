@@ -7,7 +7,8 @@
 #
 # **65 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 3 of 3 · [1: what travels](02a_collectives.ipynb) · [2: time, trees and groups](02b_time_trees_and_groups.ipynb)
+# Part 3 of 4 · [1: what travels](02a_collectives.ipynb) ·
+# [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
 # At the end you can
 #

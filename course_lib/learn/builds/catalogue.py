@@ -8,6 +8,13 @@ __all__ = ["BUILDS", "build_named", "build_of_step"]
 
 BUILDS: tuple[Build, ...] = (
     Build(
+        name="02.all_reduce",
+        title="An all-reduce of any size, on any group",
+        steps=("02.sum_values", "02.sum_bytes", "02.sum_memory", "02.sum_latency", "02.sum_groups"),
+        entry="all_reduce",
+        usable_from="02.sum_values",
+    ),
+    Build(
         name="03.data_parallel",
         title="DataParallel, whole",
         steps=("03.dp_values", "03.dp_gradients", "03.dp_cost", "03.dp_threads", "03.dp_awkward"),

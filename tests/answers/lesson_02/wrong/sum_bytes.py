@@ -1,4 +1,4 @@
-"""02.sum_bytes: right by a way that is forbidden; the wrong answers stand in ``tests/answers/lesson_02/sum_bytes.py``."""
+"""02.sum_bytes: right by a way that is forbidden; the wrong answers stand in ``../sum_bytes.py``."""
 
 from __future__ import annotations
 

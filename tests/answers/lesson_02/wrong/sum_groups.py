@@ -1,4 +1,4 @@
-"""02.sum_groups: right by a way that is forbidden; the wrong answers stand in ``tests/answers/lesson_02/sum_groups.py``."""
+"""02.sum_groups: right by a way that is forbidden; the wrong answers stand in ``../sum_groups.py``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""02.sum_values: right by a way that is forbidden; the wrong answers stand in ``tests/answers/lesson_02/sum_values.py``."""
+"""02.sum_values: right by a way that is forbidden; the wrong answers stand in ``../sum_values.py``."""
 
 from __future__ import annotations
 
