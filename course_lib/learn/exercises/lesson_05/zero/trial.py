@@ -83,7 +83,8 @@ class _Trial:
         if facts["made"] != AN_OPTIMIZER:
             facts["weights"] = wanted.weights
         unseen: dict[str, Any] = dict.fromkeys(("sent", "num_calls", "parts", "growth"), 0)
-        return ZeroMemoryReport(**(unseen | facts))
+        told: dict[str, Any] = unseen | facts
+        return ZeroMemoryReport(**told)
 
     def _gradients(self, step: int, model: int) -> list[Tensor]:
         drawn = gradients(self.label, self.me.rank, step, model)
