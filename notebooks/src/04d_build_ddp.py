@@ -367,7 +367,7 @@ check("04.ddp_overlap", MyDDP)
 
 # %% [markdown]
 # What is it worth? A paced model of eight layers on a slow link, one bucket a layer: a step by each of the three, and
-# what is under way below it.
+# what is under way below it. A busy machine stretches a row, so look at what lies below what, and not at the lengths.
 
 
 # %%
