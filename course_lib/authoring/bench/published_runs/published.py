@@ -43,9 +43,9 @@ from course_lib.plan.inputs.profiles import (
     with_constants,
 )
 from course_lib.plan.runs.fit import fit_constants, thinned
-from course_lib.plan.runs.kept_apart import KeptApart, bands_of
+from course_lib.plan.runs.kept_apart import bands_of
 from course_lib.plan.runs.predict_run import Prepared, prepared
-from course_lib.plan.runs.published import read_runs
+from course_lib.plan.runs.published import PublishedRun, read_runs
 
 __all__ = ["main"]
 
@@ -77,7 +77,17 @@ def main(arguments: list[str]) -> int:
     if not every:
         print("course bench published: there is no row to predict.", file=sys.stderr)
         return 1
-    apart: dict[str, list[KeptApart]] = {}
+    ways, more = _judged(options, runs, every)
+    for way, judged in ways.items():
+        print(f"\n== constants {way}")
+        report(judged, options.rows)
+    return 0 if options.json is None else _keep(options, ways, len(runs) + len(refused), more)
+
+
+def _judged(
+    options: argparse.Namespace, runs: Sequence[PublishedRun], every: Sequence[Prepared]
+) -> tuple[dict[str, list[Judged]], dict[str, object]]:
+    """By way of fitting the runs that are judged, and what else is kept of them."""
     if options.half:
         ways = {
             f"fitted on every second row, from the {which} of each table; judged on the others": _judged_by_half(
@@ -85,23 +95,17 @@ def main(arguments: list[str]) -> int:
             )
             for half, which in enumerate(("first", "second"))
         }
-    elif options.few:
+        return ways, {}
+    if options.few:
         apart = kept_apart(every)
         for case, ones in apart.items():
             report_bands(case, ones)
-        ways = {CASE_WORDS[case]: as_judged(ones) for case, ones in apart.items()}
-    else:
-        if options.fit:
-            _fit_and_keep(every, options.file)
-            every, _ = _prepared(runs)
-        ways = {"of the profiles": _judged_by_profiles(every)}
-    for way, judged in ways.items():
-        print(f"\n== constants {way}")
-        report(judged, options.rows)
-    if options.json is None:
-        return 0
-    bands = {case: bands_record(ones) for case, ones in apart.items()}
-    return _keep(options, ways, len(runs) + len(refused), {"bands": bands} if bands else {})
+        bands = {case: bands_record(ones) for case, ones in apart.items()}
+        return {CASE_WORDS[case]: as_judged(ones) for case, ones in apart.items()}, {"bands": bands}
+    if options.fit:
+        _fit_and_keep(every, options.file)
+        every, _ = _prepared(runs)
+    return {"of the profiles": _judged_by_profiles(every)}, {}
 
 
 def _keep(options: argparse.Namespace, ways: dict[str, list[Judged]], rows: int, more: dict[str, object]) -> int:
