@@ -422,11 +422,11 @@ check("04.ddp_awkward", MyDDP)
 # %% [markdown]
 # ## Then it is run
 #
-# All sums of your class go by the `all_reduce` that it was given. So it can train on the ring all-reduce of [lesson
-# 02](02a_collectives.ipynb): yours, where you have written it.
+# All sums of your class go by the `all_reduce` that it was given. So it can train on the all-reduce of [part 4 of lesson
+# 02](02d_build_all_reduce.ipynb): yours, where you have built it.
 
 # %% tags=["nbval-ignore-output"]
-ring_all_reduce = mine.ring_all_reduce
+all_reduce_of_02 = mine.all_reduce
 
 
 # %%
@@ -437,24 +437,24 @@ class Done:
         return True
 
 
-def by_ring(me):
-    """The ring, called as ``dist.all_reduce`` is. It has waited before it returns."""
+def by_messages(me):
+    """The all-reduce of lesson 02, called as ``dist.all_reduce`` is. It has waited before it returns."""
 
     def all_reduce(tensor, async_op=False):
-        ring_all_reduce(me, tensor)
+        all_reduce_of_02(me, tensor)
         return Done() if async_op else None
 
     return all_reduce
 
 
-def on_the_ring(module, me, bucket_bytes):
-    return MyDDP(module, me, bucket_bytes=bucket_bytes, all_reduce=by_ring(me))
+def on_messages(module, me, bucket_bytes):
+    return MyDDP(module, me, bucket_bytes=bucket_bytes, all_reduce=by_messages(me))
 
 
-beside({"yours, dist.all_reduce": MyDDP, "yours, on the ring": on_the_ring})
+beside({"yours, dist.all_reduce": MyDDP, "yours, on lesson 02's": on_messages})
 
 # %% [markdown]
-# Equal weights, and as many bytes. The ring of two ranks sends its messages by `send` and `recv`; what it cannot do is
+# Equal weights, and as many bytes. The one of lesson 02 sends its messages by `send` and `recv`; what it cannot do is
 # go on while backward computes.
 #
 # ## A harder task, for the quick
