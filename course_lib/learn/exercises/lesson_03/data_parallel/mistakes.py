@@ -66,7 +66,12 @@ def first_says(fact: str, *words: str) -> Recogniser:
 
 def any_fact(*facts: str) -> Recogniser:
     """Whether one of these is wrong somewhere, nothing else is, and nothing ended in an error."""
-    return lambda evidence: evidence.error is None and all(differing(one) <= {*facts} for one in evidence.wrong)
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [differing(one) for one in evidence.wrong]
+        return evidence.error is None and any(found) and all(one <= {*facts} for one in found)
+
+    return recognise
 
 
 def raised(*words: str, kind: str = "") -> Recogniser:
@@ -113,7 +118,7 @@ def fails_in(*cases: str, also: tuple[str, ...] = ()) -> Recogniser:
     """Whether something is wrong in one of these cases, and nothing in any other; but in those of ``also`` it may."""
 
     def recognise(evidence: Evidence) -> bool:
-        found = {outcome.case for outcome in evidence.wrong}
+        found = {outcome.case for outcome in evidence.wrong if differing(outcome)}
         return bool(found & {*cases}) and found <= {*cases, *also}
 
     return recognise
