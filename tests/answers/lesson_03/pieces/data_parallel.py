@@ -760,24 +760,6 @@ class LosesBuffers(Right):
         return tensor.clone()
 
 
-class KeepsTheLastBuffers(Right):
-    def apply(self, replicas, parts):
-        outputs = super().apply(replicas, parts)
-        for own, last in zip(self.module.buffers(), replicas[-1].buffers(), strict=True):
-            own.copy_(last)
-        return outputs
-
-
-class AveragesBuffers(Right):
-    """As a BatchNorm over all devices would have it; PyTorch keeps device 0's."""
-
-    def apply(self, replicas, parts):
-        outputs = super().apply(replicas, parts)
-        for name, own in self.module.named_buffers():
-            own.copy_(torch.stack([dict(replica.named_buffers())[name] for replica in replicas]).double().mean(0))
-        return outputs
-
-
 class SharesBuffers(Right):
     def buffer(self, tensor, r):
         return tensor
@@ -925,14 +907,12 @@ WRONG = {
     "awkward": [
         (DeepCopiesTheRest, "deep-copied", "a lock cannot be copied"),
         (LosesBuffers, "buffers-lost", "copies for replica 0, too"),
-        (KeepsTheLastBuffers, "buffers-of-others", "replica 3's stay"),
-        (AveragesBuffers, "buffers-of-others", "PyTorch keeps device 0's"),
         (SharesBuffers, "nothing-copied", "all replicas write into one buffer"),
         (GivesZeros, "unused-gets-zeros", "autograd fills in zeros for a function of one's own"),
         (JoinsNoScalars, "scalars-not-joined", "cat wants a dim"),
         (NeedsAnInput, "needs-an-input", "next() of nothing"),
         (NeedsRows, "needs-rows", "one device has no such rule"),
-        (FlatAlone, "not-nested", "tensors by position alone"),
+        (FlatAlone, None, "tensors by position alone"),
         (TuplesBecomeLists, "not-nested", "other containers than the module's"),
         (ScalarsAreAveraged, "not-nested", "PyTorch gives a vector"),
         (DropsKeywords, "not-nested", "keywords never arrive"),

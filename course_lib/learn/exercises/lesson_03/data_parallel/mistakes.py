@@ -152,7 +152,7 @@ def _sorted(rows: Tensor) -> Tensor:
 
 def gradients_of_the_first_part(evidence: Evidence) -> bool:
     """Whether gradients are missing, or smaller than all parts together give, of outputs that are right."""
-    if any(True for _ in wrong(evidence, "output")):
+    if any(True for _ in wrong(evidence, "output")) or unused_got_zeros(evidence):
         return False
     found = [got for _, got in wrong(evidence, "grads")]
     return (

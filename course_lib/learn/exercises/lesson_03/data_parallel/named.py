@@ -87,8 +87,7 @@ _OF_GRADIENTS = (
         "The first step is right, and the later ones are not: the replicas still have the weights of an earlier call. "
         "The optimizer changes the module's alone, so every forward pass copies them anew.",
         recognise=lambda evidence: (
-            seen.later_steps_are_wrong(evidence)
-            or seen.raised("backward through the graph a second time", "modified by an inplace operation")(evidence)
+            seen.later_steps_are_wrong(evidence) or seen.raised("backward through the graph a second time")(evidence)
         ),
     ),
     Mistake(

@@ -107,12 +107,6 @@ _OF_AWKWARD = (
         recognise=seen.buffers_as_before,
     ),
     Mistake(
-        "buffers-of-others",
-        "What another replica than the first wrote is in the module's buffers. By the rule of PyTorch replica 0 has "
-        "the module's own, and what the others write is lost with them.",
-        recognise=seen.any_fact("buffers", "output"),
-    ),
-    Mistake(
         "unused-gets-zeros",
         "A parameter that nobody used has a gradient of zeros; on one device it has none. An optimizer with weight "
         "decay tells them apart. (PyTorch's own gives zeros here.) A recorded copy of each tensor leaves None; a "
