@@ -118,11 +118,14 @@ def _texts(built: NotebookNode) -> Iterator[str]:
 
 def _signatures(text: str) -> dict[str, tuple[str, str | None]]:
     plain = "\n".join("pass" if line.lstrip().startswith(("%", "!")) else line for line in text.splitlines())
+    tree = ast.parse(plain)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    inner = {one for node in functions for one in ast.walk(node) if one is not node}  # a solution's own
     return {
         node.name: (
             ast.unparse(node.args) + (f" -> {ast.unparse(node.returns)}" if node.returns else ""),
             ast.get_docstring(node),
         )
-        for node in ast.walk(ast.parse(plain))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in functions
+        if node not in inner
     }
