@@ -26,7 +26,7 @@ from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.report import NOTHING, RankReport, fact
 from course_lib.meter import Call, MemoryLedger
 
-__all__ = ["Sent", "SumReport", "right", "trial"]
+__all__ = ["SumCall", "SumReport", "right", "trial"]
 
 _ENOUGH = "no more than needed"
 _ITSELF = "the tensor that was handed in"
@@ -34,7 +34,7 @@ _BESIDE_BYTES = 128  # a number or an index that is a tensor
 
 
 @dataclass(frozen=True)
-class Sent:
+class SumCall:
     """A call that an answer made: what it is, to or from whom, how many bytes the rank handed in, and of a number."""
 
     operation: str
@@ -63,7 +63,7 @@ class SumReport(RankReport):
     extra: str = fact("the sum is right, and beside the tensor this rank held {got}", right=_ENOUGH)
     rounds: str = fact("the sum is right, and {got}", right=_ENOUGH)
     returned_total: Any = None  # where another tensor than the one handed in came back
-    calls: tuple[Sent, ...] = ()
+    calls: tuple[SumCall, ...] = ()
     extra_bytes: int = 0
 
 
@@ -99,7 +99,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> An
         others=next((call.operation for call in calls if not call.is_message), NOTHING),
         **_weighed(kind, demand, len(ranks), calls, extra_bytes, chain),
         returned_total=None if is_itself or not isinstance(returned, Tensor) else returned.detach().cpu().clone(),
-        calls=tuple(Sent(one.operation, one.peer, one.size_bytes, _item_bytes(one)) for one in calls),
+        calls=tuple(SumCall(one.operation, one.peer, one.size_bytes, _item_bytes(one)) for one in calls),
         extra_bytes=extra_bytes,
     )
 
