@@ -26,7 +26,7 @@ FLOORS = (
     ("cost", "parallel", "doctor"),
     ("plan", "claims"),
     ("plot",),
-    ("widgets", "capstone", "plan_command"),
+    ("widgets", "capstone", "plan_command", "traces"),
     ("learn",),
     ("mine",),
     ("authoring", "classroom", "export"),

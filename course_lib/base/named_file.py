@@ -12,9 +12,9 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-__all__ = ["MOST_BYTES", "NotPlainError", "bytes_of", "json_of", "text_of"]
+__all__ = ["MOST_BYTES", "NotPlainError", "bytes_of", "json_of", "opened", "text_of"]
 
 MOST_BYTES = 1 << 24  # 16 MiB: far more than any text or settings that a person keeps
 _KINDS = {
@@ -37,6 +37,17 @@ def bytes_of(path: Path, *, most_bytes: int = MOST_BYTES, links: bool = True) ->
         NotPlainError: It is no plain file, or larger than ``most_bytes``.
         OSError: It cannot be read.
     """
+    with opened(path, links=links) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = b"" if size > most_bytes else file.read(most_bytes + 1)
+    size = max(size, len(content))
+    if size > most_bytes:
+        raise _refused(path, f"it has {_amount(size)}, and {_amount(most_bytes)} are the most that is read")
+    return content
+
+
+def opened(path: Path, *, links: bool = True) -> BinaryIO:
+    """A plain file, open for reading; the caller closes it. Raises as ``bytes_of``, of no size."""
     if not links and path.is_symlink():
         raise _refused(path, "it is a link, and links are not followed")
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
@@ -44,18 +55,14 @@ def bytes_of(path: Path, *, most_bytes: int = MOST_BYTES, links: bool = True) ->
         kind = stat.S_IFMT(os.stat(path).st_mode)  # before it is opened: to open some devices does something
         if kind != stat.S_IFREG:
             raise _refused(path, f"it is {_KINDS.get(kind, 'something else')}, and only plain files are read")
-        opened = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
+        number = os.open(path, flags if links else flags | getattr(os, "O_NOFOLLOW", 0))
     except ValueError:  # a name that no file can have
         raise _refused(path, "no file can have this name") from None
-    with os.fdopen(opened, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise _refused(path, "it is no plain file")
-        content = b"" if status.st_size > most_bytes else file.read(most_bytes + 1)
-    size = max(status.st_size, len(content))
-    if size > most_bytes:
-        raise _refused(path, f"it has {_amount(size)}, and {_amount(most_bytes)} are the most that is read")
-    return content
+    file = os.fdopen(number, "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _refused(path, "it is no plain file")
+    return file
 
 
 def text_of(path: Path, *, most_bytes: int = MOST_BYTES) -> str:

@@ -141,6 +141,7 @@ def test_what_a_learner_keeps_and_what_is_hidden_is_not_taken(tmp_path: Path) ->
         "notebooks/.ipynb_checkpoints/04a_one-checkpoint.ipynb": False,
         "docs/instructor/hub/x.sbatch": True, "docs/.x.md.swp": False, "docs/instructor/.ipynb_checkpoints/x.md": False,
         "assets/00_loop.png": True, "assets/measured/x.json": True, "assets/published/x.csv": True,
+        "assets/traces/x.csv": True,
     }  # fmt: skip
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

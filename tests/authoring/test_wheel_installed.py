@@ -145,6 +145,7 @@ VERBS = [
     ("test quick", 2, "course test: A test needs a clone of the course"),
     ("test portable", 2, "course test: A test needs a clone of the course"),
     (PLAN, 0, "tp"),
+    ("trace ddp_resnet_2xa100", 0, "3 steps of 222 ms"),
     ("class check --learners 3", None, "A class of 3 on this machine"),
     ("class board --help", 0, "course class board"),
     ("bench", 0, "launch"),

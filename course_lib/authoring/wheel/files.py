@@ -13,7 +13,7 @@ _PATTERNS = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "requirements.txt", "environment.yml",
     "notebooks/[0-9][0-9]*_*.ipynb", "notebooks/glossary.md",
     "notebooks/src/[0-9][0-9]*_*.py", "notebooks/solutions/[0-9][0-9]*_*.ipynb",
-    "assets/*.png", "assets/measured/*.json", "assets/published/*", "docs/**/*",
+    "assets/*.png", "assets/measured/*.json", "assets/published/*", "assets/traces/*", "docs/**/*",
 )  # fmt: skip
 
 
