@@ -422,7 +422,7 @@ check("04.ddp_awkward", MyDDP)
 # %% [markdown]
 # ## Then it is run
 #
-# All sums of your class go by the `all_reduce` that it was given. So it can train on the all-reduce of [part 4 of lesson
+# All sums of your class go by the `all_reduce` that it was given. So it can train on that of [part 4 of lesson
 # 02](02d_build_all_reduce.ipynb): yours, where you have built it.
 
 # %% tags=["nbval-ignore-output"]
