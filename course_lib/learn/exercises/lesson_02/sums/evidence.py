@@ -31,7 +31,7 @@ __all__ = [
     "first_wrong_alone",
     "first_wrong_in",
     "gave",
-    "holds",
+    "holds_a_whole_one",
     "one_part_is_done",
     "one_rank_has_it",
     "one_rank_sends_all",
@@ -193,16 +193,13 @@ def only_whole_numbers_are_off(evidence: Evidence) -> bool:
 # -- by where it ended -----------------------------------------------------------------------------------------------
 
 
-def _is_error(evidence: Evidence) -> bool:
-    return evidence.error is not None and evidence.error.kind != "RankTimeout"
-
-
 def first_wrong_in(kind: str) -> Recogniser:
     """Whether the first thing that is wrong is in this case: an error, or the tensor that was handed in."""
 
     def recognise(evidence: Evidence) -> bool:
         first = evidence.wrong[0]
-        return first.kind == kind and (_is_error(evidence) if first.error else "total" in differing(first))
+        error = first.error
+        return first.kind == kind and (error.kind != "RankTimeout" if error else "total" in differing(first))
 
     return recognise
 
@@ -283,14 +280,10 @@ def sends_wider_numbers(evidence: Evidence) -> bool:
     )
 
 
-def holds(*, wholes: int) -> Recogniser:
-    """Whether wherever memory is wrong, it is this many whole tensors or more."""
-
-    def recognise(evidence: Evidence) -> bool:
-        wrong = _wrong_in(evidence, "extra")
-        return bool(wrong) and all(one.report.extra_bytes >= wholes * one.own.nbytes for one in wrong)
-
-    return recognise
+def holds_a_whole_one(evidence: Evidence) -> bool:
+    """Whether wherever memory is wrong, it is a whole tensor or more."""
+    wrong = _wrong_in(evidence, "extra")
+    return bool(wrong) and all(one.report.extra_bytes >= one.own.nbytes for one in wrong)
 
 
 def small_ones_in_a_ring(evidence: Evidence) -> bool:

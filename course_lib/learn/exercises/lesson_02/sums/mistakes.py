@@ -122,7 +122,7 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
             "a-second-tensor",
             "The sum is right, and beside the tensor you hold another of its size. In training that is memory that the "
             "model could have. Receive one part at a time, and write the sums into the tensor itself.",
-            recognise=seen.holds(wholes=1),
+            recognise=seen.holds_a_whole_one,
         ),
         Mistake(
             "a-room-for-each-step",
