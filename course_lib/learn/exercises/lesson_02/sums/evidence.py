@@ -223,7 +223,10 @@ def writes_to_strangers(evidence: Evidence) -> bool:
     """Whether a rank sent to one that is not in its group, or waits for one."""
     if any(peer not in one.ranks for one in _tries(evidence) if one.kind in GROUP_KINDS for peer in one.sent_to):
         return True
-    return evidence.error is not None and evidence.error.kind == "RankTimeout" and evidence.wrong[0].kind == PAIR
+    error = evidence.error
+    if error is None or evidence.wrong[0].kind != PAIR:
+        return False
+    return error.kind == "RankTimeout" or "came for a receive" in f"{error.message} {error.story}"
 
 
 def out_of_range_in_a_group(evidence: Evidence) -> bool:

@@ -133,16 +133,16 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
     ),
     Demand.LATENCY: (
         Mistake(
-            "one-after-another",
-            "The sum is right. A small tensor goes from rank to rank, one after another, so the last one waits for all "
-            "others. Let pairs exchange, then pairs of pairs: that is log2 n rounds.",
-            recognise=seen.only_cost("rounds", small=True),
-        ),
-        Mistake(
             "a-ring-for-small-ones",
             "The sum is right. A small tensor goes around the ring in 2 (n - 1) messages a rank, and each costs a "
             "latency, however few its bytes. Choose another way by the size of the tensor.",
             recognise=seen.small_ones_in_a_ring,
+        ),
+        Mistake(
+            "one-after-another",
+            "The sum is right. A small tensor goes from rank to rank, one after another, so the last one waits for all "
+            "others. Let pairs exchange, then pairs of pairs: that is log2 n rounds.",
+            recognise=seen.only_cost("rounds", small=True),
         ),
         Mistake(
             "to-everybody-at-once",
@@ -159,15 +159,15 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
             recognise=seen.writes_to_strangers,
         ),
         Mistake(
+            "needs-two",
+            "All went well until a group came that has one rank. Its sum is what it has, and nothing is sent.",
+            recognise=seen.first_wrong_alone,
+        ),
+        Mistake(
             "rank-as-a-position",
             "With all ranks it went well; in a group the list of members was asked for a place that it does not have. "
             "A rank's number in the job is not its position in a group: `ranks.index(me.rank)`.",
             recognise=seen.out_of_range_in_a_group,
-        ),
-        Mistake(
-            "needs-two",
-            "All went well until a group came that has one rank. Its sum is what it has, and nothing is sent.",
-            recognise=seen.first_wrong_alone,
         ),
     ),
 }
