@@ -29,8 +29,8 @@ The GPUs are tp x cp x pp x dp. MFU is the model's own arithmetic beside what th
 sheet. Exposed is communication that does not hide behind arithmetic.
 
 Times come from a model with eight constants, fitted to runs that others published. How wrong they may be is told with
-each: between which times 8 of 10 runs lay that the constants had not been fitted to (`course bench published FILE
---few`), and which layouts are a tie. A plan fills at most 93 % of a GPU's memory: runs that fill more were found to get
+each: between which times 8 of 10 runs lay that the constants had not been fitted to (`course bench published`),
+and which layouts are a tie. A plan fills at most 93 % of a GPU's memory: runs that fill more were found to get
 slow.
 """
 

@@ -38,8 +38,8 @@ ranks = shared_cluster(4)
 def swap(me):
     partner = me.rank ^ 1
     own, room = torch.full((2,), float(me.rank)), torch.empty(2)
-    halves = [dist.P2POp(dist.isend, own, partner), dist.P2POp(dist.irecv, room, partner)]
-    for work in dist.batch_isend_irecv(halves):
+    both = [dist.P2POp(dist.isend, own, partner), dist.P2POp(dist.irecv, room, partner)]
+    for work in dist.batch_isend_irecv(both):
         work.wait()
     return room.tolist()
 

@@ -288,13 +288,13 @@ def watch(parameters, say):
     """Say when gradients come, and when backward is over."""
     come = []
 
-    def at_the_end():
+    def backward_is_over():
         say(f"backward is over, {len(come)} gradients")
         come.clear()
 
     def on_gradient(parameter):
         if not come:  # the first gradient of this backward: ask to be called at its end
-            torch.autograd.Variable._execution_engine.queue_callback(at_the_end)
+            torch.autograd.Variable._execution_engine.queue_callback(backward_is_over)
         come.append(parameter)
         say(f"a gradient of {parameter.numel()}")
 

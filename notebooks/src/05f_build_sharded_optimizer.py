@@ -65,8 +65,8 @@ class MyShardedOptimizer:
 
     def packed(self, tensors):
         """All numbers in a row, with zeros behind them so that the row divides by the ranks."""
-        row = torch.cat([tensor.detach().flatten() for tensor in tensors])
-        return F.pad(row, (0, -len(row) % self.me.world_size))
+        numbers = torch.cat([one.detach().flatten() for one in tensors])
+        return F.pad(numbers, (0, -len(numbers) % self.me.world_size))
         ### END SOLUTION
 
     def zero_grad(self):
@@ -213,7 +213,7 @@ check("05.zero_values", MyShardedOptimizer)
 # %% [markdown]
 # ## Step 2: bytes and messages
 #
-# An all-reduce is a reduce-scatter and an all-gather. Of the mean gradient, how much does a rank need before its step?
+# An all-reduce has two halves. Of the mean gradient, how much does a rank need before its step?
 # So which of the two halves goes before the step, and what travels in the other one?
 #
 # Now a step is to make two calls, however many parameters there are. It sends no more than an all-reduce does. Look at

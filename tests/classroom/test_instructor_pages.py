@@ -19,7 +19,8 @@ PAGES = sorted(DOCS.rglob("*.md"))
 LESSONS = sorted((DOCS / "lessons").glob("*.md"))
 SOURCES = source_files(ROOT)
 MINUTES = {(info := lesson_info(source)).label: info.minutes for source in SOURCES}
-MOST_LINES = 70
+MOST_LINES = 70  # and a few for each build, which has a section
+FOR_A_BUILD = 10
 
 
 def text_of(label: str) -> str:
@@ -46,7 +47,8 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("page", LESSONS, ids=relative)
 def test_a_page_is_about_a_screen(page):
-    assert len(page.read_text().splitlines()) <= MOST_LINES
+    text = page.read_text()
+    assert len(text.splitlines()) <= MOST_LINES + FOR_A_BUILD * text.count("## The build")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)

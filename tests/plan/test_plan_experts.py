@@ -62,7 +62,9 @@ def test_gradients_and_weights_too_and_whole_experts_are_not_gathered() -> None:
 
 
 def sent_s(layout: Layout) -> float:
-    return data_axis_s(MIXTRAL, layout, cluster_of("8xh100", gpus=layout.gpus), Constants(), Software(), 32, 0.0, 1.0)
+    return data_axis_s(
+        MIXTRAL, layout, cluster_of("8xh100", gpus=layout.gpus), Constants(), Software(bucket_bytes=0), 32, 0.0, 1.0
+    )
 
 
 def test_an_expert_without_a_copy_sends_nothing_over_the_data_axis() -> None:
