@@ -163,8 +163,8 @@ _AWKWARD = (
     ),
     Mistake(
         "rate-is-fixed",
-        "A schedule sets `lr` in your `param_groups` between two steps, and the steps do not follow. Show the very list "
-        "of the optimizer that does the work.",
+        "A schedule sets `lr` in your `param_groups` between two steps, and the steps do not follow. Show the list of "
+        "the optimizer that does the work, the very one.",
         recognise=by.wrong_in("a learning rate that changes"),
     ),
     Mistake(
