@@ -205,7 +205,7 @@ def beside():
 beside()
 
 # %%
-check("05.zero_values", MyShardedOptimizer)
+values = check("05.zero_values", MyShardedOptimizer)
 
 # %%
 # hint("05.zero_values")
@@ -340,8 +340,10 @@ def hundred_small_steps(me, optimizer_class):
     return round(weight[0].item(), 2)
 
 
-print("with masters:", two.run(hundred_small_steps, WithMasters)[0])
-print("in bfloat16: ", two.run(hundred_small_steps, torch.optim.AdamW)[0])
+# %%
+if values.passed:
+    print("with masters:", two.run(hundred_small_steps, WithMasters)[0])
+    print("in bfloat16: ", two.run(hundred_small_steps, torch.optim.AdamW)[0])
 
 # %% [markdown]
 # A hundred steps of 0.001 are 0.1. How far does the model come without masters?
