@@ -15,6 +15,7 @@ In the order to read:
 - ``signals.py``: what ends a program from outside (a closed terminal, a batch system's SIGTERM) ends it as Ctrl-C does
 - ``stub_words.py``: what a learner's untouched stub says when it is called
 - ``text.py``: numbers of things, lists and sizes as text, each written in one place
+- ``whole_file.py``: a file that is written whole, or stays as it was
 """
 
 from __future__ import annotations

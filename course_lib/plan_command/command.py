@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from course_lib.base.whole_file import write_named
 from course_lib.plan.output.certainty import certainty
 from course_lib.plan.output.exporters import PROGRAMS, to_type
 from course_lib.plan.output.json_io import Plan
@@ -42,7 +43,7 @@ def plan(options: argparse.Namespace) -> int:
         for part in _page(found, asked, options, sizes):
             print(part + "\n")
         if options.json is not None:
-            _write(options.json, found.to_text().encode(), "--json")
+            write_named("--json", options.json, found.to_text().encode())
     if options.picture is not None and listing.options:
         _draw(listing, asked, options.picture)
     return 0 if listing.best is not None and asked.budget.is_in_time(listing) else 1
@@ -177,14 +178,4 @@ def _draw(listing: Listing, asked: PlanRequest, path: Path) -> None:
     from course_lib.plot.boards.plan_board import plan_picture
 
     picture = plan_picture(listing, limit_bytes=asked.memory_bytes)
-    _write(path, picture.svg() if path.suffix.lower() == ".svg" else picture.png(), "--picture")
-
-
-def _write(path: Path, content: bytes, option: str) -> None:
-    """In one step: a reader meets the old file or the new one."""
-    draft = path.with_name(f".{path.name}.partial")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    except OSError as error:
-        raise ValueError(f"{option} {path} cannot be written: {error.strerror}.") from None
+    write_named("--picture", path, picture.svg() if path.suffix.lower() == ".svg" else picture.png())

@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from course_lib.base.whole_file import write_named
 from course_lib.traces.report import trace_report
 
 __all__ = ["show"]
@@ -21,7 +22,7 @@ def show(options: argparse.Namespace) -> int:
     if options.json is not None:
         text = json.dumps(report.to_dict(), indent=1) + "\n"
         if options.json != "-":
-            _write(Path(options.json), text.encode(), "--json")
+            write_named("--json", Path(options.json), text.encode())
     if options.json == "-":
         print(text, end="")
     else:
@@ -29,15 +30,5 @@ def show(options: argparse.Namespace) -> int:
     if options.picture is not None:
         picture = report.picture()
         is_svg = options.picture.suffix.lower() == ".svg"
-        _write(options.picture, picture.svg() if is_svg else picture.png(), "--picture")
+        write_named("--picture", options.picture, picture.svg() if is_svg else picture.png())
     return 0
-
-
-def _write(path: Path, content: bytes, option: str) -> None:
-    """In one step: a reader meets the old file or the new one."""
-    draft = path.with_name(f".{path.name}.partial")
-    try:
-        draft.write_bytes(content)
-        draft.replace(path)
-    except OSError as error:
-        raise ValueError(f"{option} {path} cannot be written: {error.strerror}.") from None

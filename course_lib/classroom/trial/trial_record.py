@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from course_lib.base.whole_file import write_named
 from course_lib.classroom.trial.trial import ClassTrial
 from course_lib.classroom.trial.watch import ProcessSample
 from course_lib.doctor import Finding
@@ -56,12 +57,7 @@ def keep(record: dict[str, Any], path: Path) -> None:
     Raises:
         ValueError: The file cannot be written.
     """
-    draft = path.with_name(f".{path.name}.partial")
-    try:
-        draft.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        draft.replace(path)
-    except OSError as error:
-        raise ValueError(f"--keep {path} cannot be written: {error.strerror}.") from None
+    write_named("--keep", path, (json.dumps(record, indent=1) + "\n").encode())
 
 
 def findings_of(trial: ClassTrial) -> list[Finding]:

@@ -16,6 +16,7 @@ from typing import Any
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import above_zero, known
+from course_lib.base.whole_file import write_whole
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import KINDS, Constants
 from course_lib.plan.inputs.software import Software
@@ -182,9 +183,7 @@ def save_constants(
             constants, count = fitted[key]
             entry["constants"] = {name: float(f"{value:.4g}") for name, value in asdict(constants).items()}
             entry["fitted_on"] = count
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_whole(path, (json.dumps(record, indent=1) + "\n").encode())
     _read.cache_clear()
 
 
