@@ -17,6 +17,7 @@ from pathlib import Path
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import known
+from course_lib.base.whole_file import write_whole
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.layout import Layout
 
@@ -67,6 +68,14 @@ class ErrorBands:
     time: Mapping[str, ErrorBand]
     memory: ErrorBand
     tie: float
+
+    def record(self) -> dict[str, object]:
+        """As JSON keeps them, to three digits behind the point."""
+        return {
+            "time": {kind: _rounded(band) for kind, band in self.time.items()},
+            "memory": _rounded(self.memory),
+            "tie": round(self.tie, 3),
+        }
 
     def judged_kind(self, cluster: ClusterSpec, layout: Layout) -> str:
         """The layout's kind; any layout, where too few of its kind were judged."""
@@ -150,15 +159,8 @@ def save_bands(bands: Mapping[str, ErrorBands], origin: Mapping[str, str], path:
         "and high. tie: told no farther apart, two layouts of one job are a tie.",
         "origin": dict(origin),
     }
-    for case, each in bands.items():
-        record[case] = {
-            "time": {kind: _rounded(band) for kind, band in each.time.items()},
-            "memory": _rounded(each.memory),
-            "tie": round(each.tie, 3),
-        }
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    record |= {case: each.record() for case, each in bands.items()}
+    write_whole(path, (json.dumps(record, indent=1) + "\n").encode())
     _read.cache_clear()
 
 

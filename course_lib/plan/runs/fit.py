@@ -7,7 +7,7 @@ and one with hundreds is told by them. Runs far off count less and less (Cauchy'
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from math import log
@@ -21,7 +21,7 @@ from course_lib.plan.inputs.constants import KINDS, Constants
 if TYPE_CHECKING:
     from course_lib.plan.runs.predict_run import Prepared
 
-__all__ = ["fit_constants", "thinned"]
+__all__ = ["by_cluster", "fit_constants", "thinned"]
 
 _MOST_FITTED = 150  # runs of a cluster; of more, every so many
 _NOISE = 0.04  # of the logarithm of a step's time, between runs of one configuration on different days
@@ -71,6 +71,14 @@ def _with_reserve(constants: Constants, runs: Sequence[Prepared]) -> Constants:
             missing.append(run.run.memory_bytes - run.memory(constants).total_bytes + constants.reserve_bytes)
     reserve = min(max(median(missing), kind.lowest), kind.highest)
     return replace(constants, reserve_bytes=reserve)
+
+
+def by_cluster(runs: Sequence[Prepared]) -> dict[tuple[str, str], list[Prepared]]:
+    """By cluster and GPU, which share constants, in the order of the runs."""
+    found: dict[tuple[str, str], list[Prepared]] = defaultdict(list)
+    for run in runs:
+        found[run.run.cluster, run.run.gpu].append(run)
+    return found
 
 
 def thinned(runs: Sequence[Prepared], most: int = _MOST_FITTED) -> list[Prepared]:

@@ -25,7 +25,7 @@ from course_lib.plan.inputs.error_bands import (
     tie_of_pairs,
 )
 from course_lib.plan.inputs.profiles import Profile, profile_of
-from course_lib.plan.runs.fit import fit_constants, thinned
+from course_lib.plan.runs.fit import by_cluster, fit_constants, thinned
 from course_lib.plan.runs.predict_run import Prepared
 
 __all__ = ["KeptApart", "bands_of", "elsewhere", "fitted_on_few", "in_their_bands"]
@@ -72,7 +72,7 @@ class KeptApart:
 def fitted_on_few(runs: Sequence[Prepared], tell: Callable[[str], None]) -> list[KeptApart]:
     """Runs on many GPUs beside constants that runs on few of the same cluster tell; ``tell`` gets a line for a fit."""
     judged = []
-    for (cluster, gpu), rows in _by_cluster(runs).items():
+    for (cluster, gpu), rows in by_cluster(runs).items():
         timed = [row for row in rows if row.run.step_s]
         node = max(row.run.node_size for row in rows)
         for part in (timed, [row for row in timed if row.run.gpus <= node]):
@@ -89,7 +89,7 @@ def fitted_on_few(runs: Sequence[Prepared], tell: Callable[[str], None]) -> list
 def elsewhere(runs: Sequence[Prepared], profiles: dict[tuple[str, str], Profile]) -> list[KeptApart]:
     """Runs beside constants typical of other clusters with their GPU."""
     judged = []
-    for (cluster, gpu), rows in _by_cluster(runs).items():
+    for (cluster, gpu), rows in by_cluster(runs).items():
         others = {key: profile for key, profile in profiles.items() if key[0] != cluster}
         constants = profile_of("elsewhere", gpu, others).constants
         judged += [KeptApart(row, constants) for row in rows]
@@ -140,13 +140,6 @@ def _pairs(judged: Sequence[KeptApart]) -> Iterator[tuple[float, float]]:
         pairs = [pair for each in layouts.values() for pair in combinations(sorted(each), 2)]
         alike = [(one[1], other[1]) for one, other in pairs if other[0] <= _ALIKE * one[0]]
         yield from _spread(alike, _MOST_PAIRS)
-
-
-def _by_cluster(runs: Sequence[Prepared]) -> dict[tuple[str, str], list[Prepared]]:
-    found: dict[tuple[str, str], list[Prepared]] = defaultdict(list)
-    for run in runs:
-        found[run.run.cluster, run.run.gpu].append(run)
-    return found
 
 
 def _counted(judged: Sequence[KeptApart]) -> list[KeptApart]:

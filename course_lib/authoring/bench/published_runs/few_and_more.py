@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from course_lib.authoring.bench.published_runs.published_report import Judged
 from course_lib.authoring.bench.published_runs.published_scores import null_share
-from course_lib.plan.inputs.error_bands import ErrorBand
 from course_lib.plan.inputs.profiles import load_profiles
 from course_lib.plan.runs.kept_apart import KeptApart, bands_of, elsewhere, fitted_on_few, in_their_bands
 from course_lib.plan.runs.predict_run import Prepared
@@ -46,17 +44,11 @@ def as_judged(ones: Sequence[KeptApart]) -> list[Judged]:
 
 def bands_record(ones: Sequence[KeptApart]) -> dict[str, Any]:
     """The bands, and how many steps lie in them by table, where the other half of the runs makes the band."""
-    bands, held = bands_of(ones), in_their_bands(ones)
+    held = in_their_bands(ones)
     return {
-        "time": {kind: _rounded(band) for kind, band in bands.time.items()},
-        "memory": _rounded(bands.memory),
-        "tie": round(bands.tie, 3),
+        **bands_of(ones).record(),
         "in_band": {table: {"runs": among, "held": count} for table, (count, among) in held.items()},
     }
-
-
-def _rounded(band: ErrorBand) -> dict[str, float]:
-    return {name: round(number, 3) for name, number in asdict(band).items()}
 
 
 def report_bands(case: str, ones: Sequence[KeptApart]) -> None:

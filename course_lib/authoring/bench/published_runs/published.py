@@ -42,7 +42,7 @@ from course_lib.plan.inputs.profiles import (
     typical_constants,
     with_constants,
 )
-from course_lib.plan.runs.fit import fit_constants, thinned
+from course_lib.plan.runs.fit import by_cluster, fit_constants, thinned
 from course_lib.plan.runs.kept_apart import bands_of
 from course_lib.plan.runs.predict_run import Prepared, prepared
 from course_lib.plan.runs.published import PublishedRun, read_runs
@@ -103,8 +103,7 @@ def _judged(
         bands = {case: bands_record(ones) for case, ones in apart.items()}
         return {CASE_WORDS[case]: as_judged(ones) for case, ones in apart.items()}, {"bands": bands}
     if options.fit:
-        _fit_and_keep(every, options.file)
-        every, _ = _prepared(runs)
+        every = _fit_and_keep(every, options.file)
     return {"of the profiles": _judged_by_profiles(every)}, {}
 
 
@@ -168,11 +167,8 @@ def _by_table(runs: Sequence[Prepared]) -> dict[str, list[Prepared]]:
 
 def _fitted(runs: Sequence[Prepared]) -> dict[Key, tuple[Constants, int]]:
     """Constants by cluster and GPU, and on how many rows."""
-    clusters: dict[Key, list[Prepared]] = defaultdict(list)
-    for run in runs:
-        clusters[run.run.cluster, run.run.gpu].append(run)
     found = {}
-    for key, rows in clusters.items():
+    for key, rows in by_cluster(runs).items():
         rows = thinned([row for row in rows if row.run.step_s or row.run.memory_bytes])
         if any(row.run.step_s for row in rows):
             found[key] = (fit_constants(rows), len(rows))
@@ -213,7 +209,8 @@ def _judged_by_profiles(runs: Sequence[Prepared]) -> list[Judged]:
     return judged
 
 
-def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> None:
+def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> list[Prepared]:
+    """Keep constants and bands; the runs with the profiles that are kept now."""
     fitted = _fitted(runs)
     known = load_profiles()
     origin = {"command": f"course bench published {file.name} --fit", "date": datetime.now(UTC).date().isoformat()}
@@ -230,6 +227,7 @@ def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> None:
         bands = {case: bands_of(ones) for case, ones in kept_apart(anew).items()}
     except ValueError as error:
         print(f"{BANDS_FILE.name} stays as it was: {error}", file=sys.stderr)
-        return
+        return anew
     save_bands(bands, origin)
     print(f"kept in {BANDS_FILE.name}", file=sys.stderr)
+    return anew
