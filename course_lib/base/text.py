@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["and_list", "counted", "kib", "mib", "rank_list"]
+__all__ = ["and_list", "columns", "counted", "kib", "mib", "rank_list"]
 
 
 def counted(number: int, thing: str) -> str:
@@ -22,6 +22,12 @@ def and_list(items: Sequence[object]) -> str:
     """0, 1 and 2"""
     *most, last = map(str, items)
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, in columns as wide as their longest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def kib(size_bytes: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from course_lib.base.text import columns
 from course_lib.forms.show import Shown, panel, paragraph, show, table, unbroken
 from course_lib.learn.records.bet_records import SURE, BetStatus, brier, is_own, standings
 
@@ -97,13 +98,13 @@ class Scoreboard(Shown):
         ]
 
     def __repr__(self) -> str:
-        text = _columns([_HEAD, *(line.row() for line in self.lines), self.total()])
+        text = columns([_HEAD, *(line.row() for line in self.lines), self.total()])
         text += [_LEGEND]
         if self.calibration():
-            text += ["", *_columns([_SURE_HEAD, *self.calibration()])]
+            text += ["", *columns([_SURE_HEAD, *self.calibration()])]
         text += ["", *self.sentences()]
         if self.own:
-            text += ["", "Your own claims, which are no part of the score:", *_columns(self._own_rows())]
+            text += ["", "Your own claims, which are no part of the score:", *columns(self._own_rows())]
         return "\n".join(text)
 
     def _html(self) -> str:
@@ -122,11 +123,6 @@ class Scoreboard(Shown):
 _NOT_SETTLED = {False: "not tried", True: "cannot tell here"}
 _HEAD = ["article", "claim by claim", "right", "mean mark", "cannot tell here"]
 _SURE_HEAD = ["you said", "bets", "mean mark"]
-
-
-def _columns(rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def board_of(kept: Mapping[str, BetStatus], claims: Iterable[str], titles: Mapping[str, str]) -> Scoreboard:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from course_lib.base.text import columns
 from course_lib.cluster import Cluster, Rank, RankFailed, RankTimeout
 from course_lib.forms.show import Shown, panel, paragraph, show, table
 from course_lib.learn.builds.catalogue import build_named
@@ -16,7 +17,7 @@ from course_lib.learn.judging.compare import difference
 from course_lib.learn.records.store import record
 from course_lib.meter import MemoryLedger, bytes_text, metered
 
-__all__ = ["ROWS", "SideBySide", "side_by_side"]
+__all__ = ["ROWS", "SideBySide", "compared", "side_by_side"]
 
 ROWS = {
     "equal": "equal to one process",
@@ -53,10 +54,7 @@ class SideBySide(Shown):
         return [f"{name}: {why}" for name, why in self.failures.items()]
 
     def __repr__(self) -> str:
-        rows = [self._head, *self._rows]
-        widths = [max(len(row[at]) for row in rows) for at in range(len(self._head))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([self.title, *lines, *self._notes])
+        return "\n".join([self.title, *columns([self._head, *self._rows]), *self._notes])
 
     def _html(self) -> str:
         return panel("info", self.title, table(self._head, self._rows) + "".join(map(paragraph, self._notes)))
@@ -88,19 +86,42 @@ def side_by_side(
     """
     if not implementations:
         raise ValueError("side_by_side: no implementation given; give at least one, by the name of its column")
+    return compared(
+        f"The same run on {cluster.world_size} ranks",
+        implementations,
+        lambda implementation: _column(cluster, job, implementation, expected, prepare, within, hidden),
+        failing=(RankFailed, RankTimeout),
+        tell=str,
+        build=build,
+    )
+
+
+def compared(
+    title: str,
+    implementations: Mapping[str, Any],
+    column_of: Callable[[Any], dict[str, str]],
+    *,
+    failing: type[Exception] | tuple[type[Exception], ...],
+    tell: Callable[[Exception], str],
+    build: str,
+) -> SideBySide:
+    """Show a column of each implementation, keep the table for ``build_progress``, and return it.
+
+    One that ends with an error of ``failing`` has an empty column, and the first line of ``tell(error)`` below.
+    """
     kept_as = build_named(build).name if build else ""
-    columns: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, str]] = {}
     failures: dict[str, str] = {}
     for name, implementation in implementations.items():
         try:
-            columns[name] = _column(cluster, job, implementation, expected, prepare, within, hidden)
-        except (RankFailed, RankTimeout) as error:
-            columns[name], failures[name] = {}, str(error).partition("\n")[0]
-    found = SideBySide(columns, failures, f"The same run on {cluster.world_size} ranks")
+            found[name] = column_of(implementation)
+        except failing as error:
+            found[name], failures[name] = {}, tell(error).partition("\n")[0]
+    table_of_all = SideBySide(found, failures, title)
     if kept_as:
-        record("comparison", kept_as, title=found.title, columns=columns)
-    show(found)
-    return found
+        record("comparison", kept_as, title=title, columns=found)
+    show(table_of_all)
+    return table_of_all
 
 
 def _column(

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.base.text import columns
 from course_lib.forms.show import Shown, panel, paragraph, show, table
 from course_lib.learn import exercises
 from course_lib.learn.builds.build import Build
@@ -62,12 +63,9 @@ class BuildProgress(Shown):
         return f"{self.points} of {count} steps have passed. Next: {ahead.name}, {ahead.title}. {use}"
 
     def __repr__(self) -> str:
-        rows = [_HEAD, *(line.row() for line in self.lines)]
-        widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join(
-            [f"{self.build.name}: {self.build.title}", *text, self.says, *([repr(self.costs)] if self.costs else [])]
-        )
+        text = columns([_HEAD, *(line.row() for line in self.lines)])
+        costs = [repr(self.costs)] if self.costs else []
+        return "\n".join([f"{self.build.name}: {self.build.title}", *text, self.says, *costs])
 
     def _html(self) -> str:
         body = table(_HEAD, [line.row() for line in self.lines]) + paragraph(self.says)

@@ -10,9 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.forms.show import show
-from course_lib.learn.builds.catalogue import build_named
-from course_lib.learn.builds.comparison import SideBySide
+from course_lib.learn.builds.comparison import SideBySide, compared
 from course_lib.learn.exercises.lesson_03.data_parallel.trace import (
     ThreadRendezvous,
     Trace,
@@ -21,7 +19,6 @@ from course_lib.learn.exercises.lesson_03.data_parallel.trace import (
     threads_metered,
     tracing,
 )
-from course_lib.learn.records.store import record
 from course_lib.meter import bytes_text
 from course_lib.parallel.data import DataParallel
 
@@ -44,21 +41,16 @@ def replicas_side_by_side(
 
     One that fails has dashes in its column, and a line below the table.
     """
-    kept_as = build_named(build).name if build else ""
-    columns: dict[str, dict[str, str]] = {}
-    failures: dict[str, str] = {}
     alone = WatchedRoot(copy.deepcopy(model))
     expected = _step(alone, alone, x)
-    for name, wrap in {**implementations, "the course's": DataParallel}.items():
-        try:
-            columns[name] = _column(wrap, WatchedRoot(copy.deepcopy(model)), x, num_devices, expected)
-        except Exception as error:
-            columns[name], failures[name] = {}, f"{type(error).__name__}: {error}".partition("\n")[0]
-    found = SideBySide(columns, failures, f"The same step on {num_devices} devices")
-    if kept_as:
-        record("comparison", kept_as, title=found.title, columns=columns)
-    show(found)
-    return found
+    return compared(
+        f"The same step on {num_devices} devices",
+        {**implementations, "the course's": DataParallel},
+        lambda wrap: _column(wrap, WatchedRoot(copy.deepcopy(model)), x, num_devices, expected),
+        failing=Exception,
+        tell=lambda error: f"{type(error).__name__}: {error}",
+        build=build,
+    )
 
 
 def _column(wrap: Wrap, model: WatchedRoot, x: Tensor, num_devices: int, expected: list[Tensor]) -> dict[str, str]:

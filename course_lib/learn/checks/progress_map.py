@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from course_lib.base.text import columns
 from course_lib.forms.show import Shown, panel, paragraph, show, table
 from course_lib.learn import exercises
 from course_lib.learn.records.store import Store, store
@@ -58,10 +59,7 @@ class ProgressMap(Shown):
     messages: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        rows = [_HEAD, *(line.row() for line in self.lines)]
-        widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([*text, *self.messages])
+        return "\n".join([*columns([_HEAD, *(line.row() for line in self.lines)]), *self.messages])
 
     def _html(self) -> str:
         body = table(_HEAD, [line.row() for line in self.lines])
