@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +12,14 @@ import torch
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Raised
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.report import (
+    NOT_DEMANDED,
     RankReport,
     always,
     compare,
     differing,
     fact,
     is_not_waited_for,
+    only_in,
     only_wrong,
     reports,
 )
@@ -74,6 +77,27 @@ def test_a_field_that_is_wrong_alone_is_recognised():
     assert only_wrong("sent", "total")(evidence_of(sends, replace(sends, total=torch.zeros(2))))
     assert not only_wrong("sent")(evidence_of(sends, error=Raised("ValueError")))
     assert not only_wrong("sent")(evidence_of(sends, [1]))
+    assert not only_wrong("sent")(evidence_of(RIGHT, RIGHT))  # nothing is wrong
+
+
+def test_what_is_wrong_in_some_cases_alone_is_recognised():
+    sends = replace(RIGHT, sent="much")
+    assert only_in("two", "three")(evidence_of(RIGHT, sends))
+    assert not only_in("three")(evidence_of(RIGHT, sends))
+    assert not only_in("two")(evidence_of(sends, error=Raised("ValueError")))  # which is of another case
+    assert not only_in("two")(evidence_of(RIGHT))
+
+
+def test_what_is_not_demanded_is_compared_with_nothing():
+    free = replace(RIGHT, sent=NOT_DEMANDED)
+    assert compare(free, replace(RIGHT, sent="much")) == ""
+    assert compare(RIGHT, pickle.loads(pickle.dumps(free))) == ""  # a rank did not look
+    assert compare(RIGHT, replace(RIGHT, sent="not demanded")) != ""  # an answer cannot say so
+
+
+def test_a_report_takes_the_facts_that_it_looks_at():
+    got = SumReport.of({"total": RIGHT.total, "sent": "much", "views": 3})
+    assert (got.total is RIGHT.total, got.sent, got.shape) == (True, "much", (2,))
 
 
 def test_a_call_that_nobody_waited_for_is_recognised_beside_all_else():

@@ -14,8 +14,9 @@ tells the first field that differs. Recognisers name fields: ``only_wrong("sent"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -24,6 +25,7 @@ from course_lib.learn.judging.compare import Compare, difference, short
 
 __all__ = [
     "NOTHING",
+    "NOT_DEMANDED",
     "RankReport",
     "Recogniser",
     "Report",
@@ -32,11 +34,21 @@ __all__ = [
     "differing",
     "fact",
     "is_not_waited_for",
+    "only_in",
     "only_wrong",
     "reports",
 ]
 
 NOTHING = "nothing"
+
+
+class _Mark(Enum):
+    """No value that an answer can give: what a rank sends is the same object wherever it is read."""
+
+    NOT_DEMANDED = "not demanded"
+
+
+NOT_DEMANDED: Any = _Mark.NOT_DEMANDED  # of a fact that is expected, or came, in some cases alone
 _FACT = "fact"
 Recogniser = Callable[[Evidence], bool]
 R = TypeVar("R", bound="Report")
@@ -50,7 +62,8 @@ class _Fact:
 
 def fact(told: str | Callable[[Any, Any, str], str], *, by: Compare = difference, right: Any = MISSING) -> Any:
     """A field that is compared, by ``by``. ``told`` makes words of a difference: a text with ``{expected}``, ``{got}``
-    and ``{difference}``, or a function of the three. ``right`` is what is expected everywhere.
+    and ``{difference}``, or a function of the three. ``right`` is what is expected everywhere; ``NOT_DEMANDED`` is
+    compared with nothing.
     """
     tell = partial(_in_words, told) if isinstance(told, str) else told
     return field(default=right, metadata={_FACT: _Fact(tell, by)})
@@ -69,12 +82,18 @@ class Report:
 
     asked_for: ClassVar[str] = "a result"
 
+    @classmethod
+    def of(cls: type[R], facts: Mapping[str, Any]) -> R:
+        """A report of these facts; those that this kind of report does not look at are left out."""
+        names = {one.name for one in fields(cls)}  # type: ignore[arg-type]
+        return cls(**{name: value for name, value in facts.items() if name in names})
+
     def differing(self, got: Report) -> Iterator[tuple[str, str]]:
         """Name of each field that is not as in this report, and the difference in words, in the order of the fields."""
         for one in fields(self):  # type: ignore[arg-type]
             if _FACT in one.metadata:
                 how, want, have = one.metadata[_FACT], getattr(self, one.name), getattr(got, one.name)
-                if found := how.by(want, have):
+                if all(value is not NOT_DEMANDED for value in (want, have)) and (found := how.by(want, have)):
                     yield one.name, how.tell(want, have, found)
 
 
@@ -104,7 +123,17 @@ def differing(outcome: AnswerOutcome) -> set[str]:
 
 def only_wrong(*names: str) -> Recogniser:
     """Whether one of these fields differs somewhere, and no other, and nothing ended with an error."""
-    return lambda evidence: evidence.error is None and all(differing(one) <= {*names} for one in evidence.wrong)
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [differing(one) for one in evidence.wrong]
+        return evidence.error is None and any(found) and all(one <= {*names} for one in found)
+
+    return recognise
+
+
+def only_in(*kinds: str) -> Recogniser:
+    """Whether something is wrong, and in these cases alone."""
+    return lambda evidence: bool(evidence.wrong) and all(one.kind in kinds for one in evidence.wrong)
 
 
 def is_not_waited_for(evidence: Evidence) -> bool:

@@ -135,7 +135,7 @@ def all_got(evidence: Evidence, name: str) -> list[Any]:
 
 def alone(evidence: Evidence) -> bool:
     """Whether all is right but what was tried on one rank."""
-    return bool(evidence.wrong) and all(one.case.endswith((" of 1", " on 1 rank")) for one in evidence.wrong)
+    return bool(evidence.wrong) and all(one.num_ranks == 1 for one in evidence.wrong)
 
 
 def same_on_all(evidence: Evidence, name: str, value: Any) -> bool:

@@ -8,17 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
 
 from course_lib.learn.catalogue.exercise import Case
-from course_lib.learn.exercises.lesson_03.data_parallel.report import (
-    FINE,
-    NONE_OR_ZEROS,
-    NOT_DEMANDED,
-    DataParallelReport,
-)
+from course_lib.learn.exercises.lesson_03.data_parallel.report import FINE, NONE_OR_ZEROS, DataParallelReport
 from course_lib.learn.exercises.lesson_03.data_parallel.run import ReplicaRun, inputs_of, loss_of, mode_of
-from course_lib.learn.exercises.lesson_03.data_parallel.trial import train
+from course_lib.learn.exercises.lesson_03.data_parallel.trial import gradients_of, noted, train
+from course_lib.learn.judging.report import NOT_DEMANDED
 
 __all__ = ["AWKWARD", "COST", "FLAT", "GRADIENTS", "THREADS", "VALUES", "cases_of", "right"]
 
@@ -98,7 +93,7 @@ def _facts(run: ReplicaRun) -> dict[str, Any]:
     with mode_of(run):
         out = _whole(run)
         facts: dict[str, Any] = {"done": f"{run.num_parts} of {run.num_parts}", "training": [not run.evaluates]}
-        facts |= {"output": _detached(out, run), "buffers": _buffers(run), **_rows(run)}
+        facts |= {"output": noted(out, run), "buffers": _buffers(run), **_rows(run)}
     if not run.rows or run.kind == "no input":
         facts |= dict.fromkeys(("rows", "done", "training", "memory"), NOT_DEMANDED)  # one call will do
     return facts | ({} if run.mode else _learned(run))
@@ -161,18 +156,8 @@ def _buffers(run: ReplicaRun) -> dict[str, Tensor]:
     return {name: one.detach().clone() for name, one in model.named_buffers()}
 
 
-def _detached(out: Any, run: ReplicaRun) -> Any:
-    if run.is_mixed and isinstance(out, Tensor):
-        return str(out.dtype)
-    return tree_map(lambda one: one.detach() if isinstance(one, Tensor) else one, out)
-
-
 def _learned(run: ReplicaRun) -> dict[str, Any]:
     model, given = run.model(), inputs_of(run, run.rows)
     loss_of(_one_device(run, model, run.rows, given=given)).backward()
-    leaves = [one for one in tree_leaves(given) if isinstance(one, Tensor) and one.requires_grad]
-    facts = {
-        "grads": {name: "none" if p.grad is None else p.grad.clone() for name, p in model.named_parameters()},
-        "input_grads": ["none" if x.grad is None else x.grad.clone() for x in leaves],
-    }
+    facts = gradients_of(model, given)
     return facts | ({"weights": train(model, model, run)} if run.trains else {})

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_03.data_parallel.report import NOT_DEMANDED, DataParallelReport
+from course_lib.learn.exercises.lesson_03.data_parallel.report import DataParallelReport
 from course_lib.learn.judging.compare import close_to
-from course_lib.learn.judging.report import Recogniser, differing, reports
+from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
 
 __all__ = [
-    "any_fact",
     "buffers_as_before",
     "copied_as_many",
     "fails_in",
@@ -29,7 +28,6 @@ __all__ = [
     "later_steps_are_wrong",
     "loses_failures",
     "output_is",
-    "raised",
     "rows_are",
     "says",
     "shows",
@@ -60,26 +58,6 @@ def first_says(fact: str, *words: str) -> Recogniser:
     def recognise(evidence: Evidence) -> bool:
         first = next((str(getattr(got, fact)) for _, got in wrong(evidence, fact)), "")
         return bool(first) and all(word in first for word in words)
-
-    return recognise
-
-
-def any_fact(*facts: str) -> Recogniser:
-    """Whether one of these is wrong somewhere, nothing else is, and nothing ended in an error."""
-
-    def recognise(evidence: Evidence) -> bool:
-        found = [differing(one) for one in evidence.wrong]
-        return evidence.error is None and any(found) and all(one <= {*facts} for one in found)
-
-    return recognise
-
-
-def raised(*words: str, kind: str = "") -> Recogniser:
-    """Whether the first error has one of these words, and is of this kind."""
-
-    def recognise(evidence: Evidence) -> bool:
-        error = evidence.error
-        return error is not None and (not kind or kind in str(error)) and any(word in str(error) for word in words)
 
     return recognise
 
@@ -166,7 +144,7 @@ def has_new_parameters(evidence: Evidence) -> bool:
 
 def later_steps_are_wrong(evidence: Evidence) -> bool:
     """Whether the weights are wrong after more steps, and nothing before it but what is held."""
-    return any(True for _ in wrong(evidence, "weights")) and any_fact("weights", "held", "earlier")(evidence)
+    return any(True for _ in wrong(evidence, "weights")) and only_wrong("weights", "held", "earlier")(evidence)
 
 
 def gradients_times(factor: Callable[[int], float]) -> Recogniser:
@@ -219,7 +197,7 @@ def copied_as_many(models: Callable[[int], float], fact: str = "copied") -> Reco
 def first_has_copies(evidence: Evidence) -> bool:
     """Whether replica 0 had weights in memory of its own, wherever too much is copied."""
     found = [got for _, got in wrong(evidence, "copied")]
-    return bool(found) and all(got.first_is_copied for got in found) and any_fact("copied", "held")(evidence)
+    return bool(found) and all(got.first_is_copied for got in found) and only_wrong("copied", "held")(evidence)
 
 
 def idle_devices_alone(evidence: Evidence) -> bool:
@@ -233,7 +211,7 @@ def buffers_as_before(evidence: Evidence) -> bool:
     if any(True for _ in wrong(evidence, "training")):
         return False
     found = [got for _, got in wrong(evidence, "buffers")]
-    return bool(found) and all(got.buffers != NOT_DEMANDED and not _close(got.initial, got.buffers) for got in found)
+    return bool(found) and not any(_close(got.initial, got.buffers) for got in found)
 
 
 # -- threads ------------------------------------------------------------------------------------------------------

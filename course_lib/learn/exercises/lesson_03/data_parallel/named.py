@@ -6,6 +6,8 @@ import torch
 
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_03.data_parallel import mistakes as seen
+from course_lib.learn.judging.errors import error_says
+from course_lib.learn.judging.report import only_wrong
 
 __all__ = ["OF_VALUES", "UP_TO_COST", "UP_TO_GRADIENTS"]
 
@@ -56,7 +58,7 @@ OF_VALUES = (
         "`stack` puts the outputs side by side along a new dim, and wants them of one size. Rows belong below rows: "
         "`torch.cat`.",
         recognise=lambda evidence: (
-            seen.raised("stack expects each tensor")(evidence)
+            error_says("stack expects each tensor")(evidence)
             or seen.output_is(lambda got: isinstance(got, torch.Tensor) and got.dim() == 3)(evidence)
         ),
     ),
@@ -87,7 +89,7 @@ _OF_GRADIENTS = (
         "The first step is right, and the later ones are not: the replicas still have the weights of an earlier call. "
         "The optimizer changes the module's alone, so every forward pass copies them anew.",
         recognise=lambda evidence: (
-            seen.later_steps_are_wrong(evidence) or seen.raised("backward through the graph a second time")(evidence)
+            seen.later_steps_are_wrong(evidence) or error_says("backward through the graph a second time")(evidence)
         ),
     ),
     Mistake(
@@ -114,7 +116,7 @@ _OF_COST = (
         "The results are right, and replicas are still there when the step is over: a model's memory more on each "
         "device, beside gradients and optimizer. Make them in `forward`, and keep them nowhere: not on `self`, not in "
         "a list of the class.",
-        recognise=seen.any_fact("held"),
+        recognise=only_wrong("held"),
     ),
     Mistake(
         "copies-for-idle-devices",
@@ -139,7 +141,7 @@ _OF_COST = (
         "copies-shared-twice",
         "A weight that has two names was copied under each of them. Keep a dictionary, from each tensor to its copy, "
         "while you make a replica, and look there first.",
-        recognise=seen.any_fact("copied"),
+        recognise=only_wrong("copied"),
     ),
 )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_03.data_parallel import mistakes as seen
 from course_lib.learn.exercises.lesson_03.data_parallel.named import UP_TO_COST
+from course_lib.learn.judging.errors import error_says
+from course_lib.learn.judging.report import only_wrong
 
 __all__ = ["OF_FLAT", "UP_TO_AWKWARD", "UP_TO_THREADS"]
 
@@ -82,7 +84,7 @@ _OF_THREADS = (
         "A replica ran in other modes than its caller. Recording, inference mode and autocast belong to a thread, and "
         "a new thread has none of its maker's. Ask for them before, and enter them in the thread.",
         recognise=lambda evidence: (
-            any(True for _ in seen.wrong(evidence, "modes")) or seen.raised("Unexpected floating ScalarType")(evidence)
+            any(True for _ in seen.wrong(evidence, "modes")) or error_says("Unexpected floating ScalarType")(evidence)
         ),
         shows=seen.shows("modes"),
     ),
@@ -90,7 +92,7 @@ _OF_THREADS = (
         "thread-left",
         "When the output is there, a thread of yours still runs. A pool is closed by `with`, a thread ends by itself "
         "and is joined. Threads that stay keep their memory, and a process that cannot end.",
-        recognise=seen.any_fact("threads", "held"),
+        recognise=only_wrong("threads", "held"),
     ),
 )
 _OF_AWKWARD = (
@@ -98,7 +100,7 @@ _OF_AWKWARD = (
         "deep-copied",
         "`copy.deepcopy` copies everything that a module has, and of some things there can be no copy: a lock, an open "
         "file. PyTorch's replicas share what is no tensor with the module. Copy modules with `copy.copy`.",
-        recognise=seen.raised("cannot pickle", "deepcopy"),
+        recognise=error_says("cannot pickle", "deepcopy"),
     ),
     Mistake(
         "buffers-lost",
@@ -117,7 +119,7 @@ _OF_AWKWARD = (
         "scalars-not-joined",
         "A replica may return a scalar, its loss for one. `torch.cat` refuses those: make each a row of one, so that "
         "the caller gets a vector with an entry for each replica.",
-        recognise=seen.raised("zero-dimensional tensor"),
+        recognise=error_says("zero-dimensional tensor"),
     ),
     Mistake(
         "needs-an-input",
@@ -147,7 +149,7 @@ OF_FLAT = (
         "one-by-one",
         "The results are right, and each tensor travels by itself. Join those of a kind to one flat tensor, send that, "
         "and give the replica views of it.",
-        recognise=seen.any_fact("pieces"),
+        recognise=only_wrong("pieces"),
     ),
     Mistake(
         "flattened-for-each",

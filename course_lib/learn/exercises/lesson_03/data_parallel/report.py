@@ -7,24 +7,13 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.learn.judging.compare import Compare, close_to, difference
-from course_lib.learn.judging.report import NOTHING, Report, fact
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, Report, fact
 
-__all__ = ["FINE", "NONE_OR_ZEROS", "NOTHING", "NOT_DEMANDED", "DataParallelReport"]
+__all__ = ["FINE", "NONE_OR_ZEROS", "DataParallelReport"]
 
-NOT_DEMANDED = "not demanded"
 NONE_OR_ZEROS = "none, or zeros"  # a gradient of which either will do
 _CLOSE = close_to(1e-9, 1e-11)
-
-
-def _if_demanded(by: Compare) -> Compare:
-    """A comparison of what is expected, and came."""
-
-    def compare(expected: Any, got: Any) -> str:
-        is_free = any(isinstance(one, str) and one == NOT_DEMANDED for one in (expected, got))
-        return "" if is_free else by(expected, got)
-
-    return compare
 
 
 def _gradients(expected: Any, got: Any) -> str:
@@ -48,62 +37,38 @@ def _output(expected: Any, got: Any) -> str:
     return _CLOSE(expected, got)
 
 
-_FACT, _NUMBERS, _OUTPUT = _if_demanded(difference), _if_demanded(_CLOSE), _if_demanded(_output)
-_FREE = NOT_DEMANDED
-
-
 @dataclass(frozen=True, kw_only=True)
 class DataParallelReport(Report):
     """What a trial saw of one answer in one run."""
 
     asked_for = "a module"
     # Threads that failed or were not waited for explain whatever else is wrong.
-    limits: str = fact(
-        "your code waited for a time, {got}, and the replicas were not done", by=_FACT, right=NOT_DEMANDED
-    )
-    met: str = fact("the replicas ran {got}; expected: {expected}", by=_FACT, right=_FREE)
-    told: str = fact(
-        "the caller is told {got}; expected: replica, device, error and traceback",
-        by=_FACT,
-        right=NOT_DEMANDED,
-    )
-    output: Any = fact("the output: {difference}", by=_OUTPUT, right=_FREE)
-    rows: Any = fact(
-        "the output is right, and devices computed {got} rows; expected: {expected}", by=_FACT, right=NOT_DEMANDED
-    )
-    earlier: str = fact("the output is right, and after another call it holds {got}", by=_FACT, right=_FREE)
-    changed: str = fact(
-        "the output is right, and your code changed what it was given: {got}", by=_FACT, right=NOT_DEMANDED
-    )
-    training: Any = fact(
-        "replicas were not in the module's mode (train or eval): {difference}", by=_FACT, right=NOT_DEMANDED
-    )
-    grads: Any = fact("the .grad of the module's parameters: {difference}", by=_if_demanded(_gradients), right=_FREE)
-    input_grads: Any = fact("the .grad of the batch: {difference}", by=_NUMBERS, right=_FREE)
+    limits: str = fact("your code waited for a time, {got}, and the replicas were not done", right=NOT_DEMANDED)
+    met: str = fact("the replicas ran {got}; expected: {expected}", right=NOT_DEMANDED)
+    told: str = fact("the caller is told {got}; expected: replica, device, error and traceback", right=NOT_DEMANDED)
+    output: Any = fact("the output: {difference}", by=_output, right=NOT_DEMANDED)
+    rows: Any = fact("the output is right, and devices computed {got} rows; expected: {expected}", right=NOT_DEMANDED)
+    earlier: str = fact("the output is right, and after another call it holds {got}", right=NOT_DEMANDED)
+    changed: str = fact("the output is right, and your code changed what it was given: {got}", right=NOT_DEMANDED)
+    training: Any = fact("replicas were not in the module's mode (train or eval): {difference}", right=NOT_DEMANDED)
+    grads: Any = fact("the .grad of the module's parameters: {difference}", by=_gradients, right=NOT_DEMANDED)
+    input_grads: Any = fact("the .grad of the batch: {difference}", by=_CLOSE, right=NOT_DEMANDED)
     weights: Any = fact(
-        "the module's weights after three more steps of training: {difference}", by=_NUMBERS, right=NOT_DEMANDED
+        "the module's weights after three more steps of training: {difference}", by=_CLOSE, right=NOT_DEMANDED
     )
-    memory: str = fact(
-        "the gradients are right, and {got}, which no other device can reach",
-        by=_FACT,
-        right=NOT_DEMANDED,
-    )
-    copied: str = fact("the results are right, and your code copied {got}", by=_FACT, right=_FREE)
-    copied_flat: str = fact("the results are right, and your code copied {got}", by=_FACT, right=_FREE)
-    pieces: str = fact("the results are right, and the tensors made for replicas are {got}", by=_FACT, right=_FREE)
-    held: str = fact(
-        "the results are right, and when all is over somebody still holds {got}", by=_FACT, right=NOT_DEMANDED
-    )
-    died: str = fact("a thread ended in {got}", by=_FACT, right=_FREE)
-    done: str = fact("the caller went on when {got} replicas were done", by=_FACT, right=_FREE)
-    mixed: str = fact("in the middle of its forward a replica's weights became {got}", by=_FACT, right=_FREE)
-    modes: str = fact("in a replica {got}", by=_FACT, right=_FREE)
-    after: str = fact("the caller's modes are {got}", by=_FACT, right=_FREE)
-    threads: str = fact(
-        "the output is right, and {got} that your code started still runs", by=_FACT, right=NOT_DEMANDED
-    )
-    later: str = fact("after the failure, another call is {got}", by=_FACT, right=_FREE)
-    buffers: Any = fact("the module's buffers after the call: {difference}", by=_NUMBERS, right=_FREE)
+    memory: str = fact("the gradients are right, and {got}, which no other device can reach", right=NOT_DEMANDED)
+    copied: str = fact("the results are right, and your code copied {got}", right=NOT_DEMANDED)
+    copied_flat: str = fact("the results are right, and your code copied {got}", right=NOT_DEMANDED)
+    pieces: str = fact("the results are right, and the tensors made for replicas are {got}", right=NOT_DEMANDED)
+    held: str = fact("the results are right, and when all is over somebody still holds {got}", right=NOT_DEMANDED)
+    died: str = fact("a thread ended in {got}", right=NOT_DEMANDED)
+    done: str = fact("the caller went on when {got} replicas were done", right=NOT_DEMANDED)
+    mixed: str = fact("in the middle of its forward a replica's weights became {got}", right=NOT_DEMANDED)
+    modes: str = fact("in a replica {got}", right=NOT_DEMANDED)
+    after: str = fact("the caller's modes are {got}", right=NOT_DEMANDED)
+    threads: str = fact("the output is right, and {got} that your code started still runs", right=NOT_DEMANDED)
+    later: str = fact("after the failure, another call is {got}", right=NOT_DEMANDED)
+    buffers: Any = fact("the module's buffers after the call: {difference}", by=_CLOSE, right=NOT_DEMANDED)
     # For recognisers alone:
     leaf: str = NOTHING
     initial: Any = None

@@ -36,7 +36,7 @@ from course_lib.learn.exercises.lesson_03.failures import silent_threads
 from course_lib.learn.judging.call_time_limits import limits_end_at_once
 from course_lib.learn.judging.mutation_guard import Kept
 
-__all__ = ["train", "trial"]
+__all__ = ["gradients_of", "noted", "train", "trial"]
 
 _LATE_S = 3.0  # for threads that the answer did not wait for
 _LR, _STEPS = 0.1, (7, 5, 2)  # rows of the batches of training
@@ -59,7 +59,7 @@ def trial(answer: Callable[..., Any], run: ReplicaRun) -> DataParallelReport:
     is_same = len(now) == len(own) and all(a is b for a, b in zip(own, now, strict=True))
     seen |= _of_calls(trace, run, inputs)
     seen |= {
-        "output": _noted(out, run),
+        "output": noted(out, run),
         "changed": kept.changes() or (NOTHING if is_same else "`module` has other tensors than before"),
         "copied": copied(trace, run, inputs, out),
         "copied_flat": copied(trace, run, inputs, out, more=1),
@@ -147,7 +147,7 @@ def train(forward: Callable[..., Any], model: nn.Module, run: ReplicaRun) -> dic
     return {name: p.detach().clone() for name, p in model.named_parameters()}
 
 
-def _noted(out: Any, run: ReplicaRun) -> Any:
+def noted(out: Any, run: ReplicaRun) -> Any:
     """An output to be compared; under autocast its dtype, since a part of a batch may be rounded in another way."""
     if run.is_mixed and isinstance(out, Tensor):
         return str(out.dtype)
@@ -178,6 +178,11 @@ def _backward(model: nn.Module, inputs: Any, out: Any) -> dict[str, Any]:
     loss = loss_of(out)
     if loss.requires_grad:
         loss.backward()
+    return gradients_of(model, inputs)
+
+
+def gradients_of(model: nn.Module, inputs: Any) -> dict[str, Any]:
+    """Those of the parameters by name, and of the inputs that ask for one; a word where there is none."""
     given = [leaf for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor) and leaf.requires_grad]
     return {
         "grads": {name: "none" if p.grad is None else p.grad.clone() for name, p in model.named_parameters()},

@@ -23,6 +23,7 @@ __all__ = [
     "complete_before",
     "gradient_sizes",
     "oracle",
+    "weights_by_name",
 ]
 
 STEPS, LEARNING_RATE = 3, 0.1
@@ -189,7 +190,7 @@ class Oracle:
 def oracle(label: str, world_size: int) -> Oracle:
     situation = SITUATIONS[label]
     model = situation.model(0)
-    begin = _weights(model)
+    begin = weights_by_name(model)
     gradients, used, buffers = list[dict[str, Tensor]](), list[set[str]](), list[dict[str, Tensor]]()
     own: dict[int, list[dict[str, Tensor]]] = {rank: [] for rank in range(world_size)}
     learning = {name for name, p in model.named_parameters() if p.requires_grad}
@@ -218,11 +219,12 @@ def oracle(label: str, world_size: int) -> Oracle:
                 model.get_parameter(name).sub_(LEARNING_RATE * gradients[step][name])
             for buffer, after in zip(model.buffers(), replicas[0].buffers(), strict=True):
                 buffer.copy_(after)
-    return Oracle(begin, gradients, used, _weights(model), buffers, own)
+    return Oracle(begin, gradients, used, weights_by_name(model), buffers, own)
 
 
-def _weights(model: nn.Module) -> dict[str, Tensor]:
-    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+def weights_by_name(model: nn.Module) -> dict[str, Tensor]:
+    """Copies, on the CPU."""
+    return {name: parameter.detach().cpu().clone() for name, parameter in model.named_parameters()}
 
 
 @lru_cache(maxsize=64)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.ddp import recognise as by
 from course_lib.learn.exercises.lesson_04.ddp.trial import NOTHING_TO_TRAIN
+from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.judging.errors import error_says, hangs_in, raised_first_in
-from course_lib.learn.judging.report import differing, is_not_waited_for, only_wrong
+from course_lib.learn.judging.report import differing, is_not_waited_for, only_in, only_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_OVERLAP", "OF_VALUES"]
 
@@ -89,7 +90,7 @@ _BYTES = (
         "mixes-dtypes",
         "All is right but a model of two dtypes. `torch.cat` of float32 and float64 is float64, so what was float32 "
         "travels in twice its bytes. Keep a bucket for each dtype.",
-        recognise=by.both(only_wrong("messages", "views"), by.all_wrong_in("two dtypes")),
+        recognise=by.both(only_wrong("messages", "views"), only_in("two dtypes")),
     ),
     Mistake(
         "sends-besides",
@@ -142,9 +143,9 @@ _WAITS_FOR_UNUSED = Mistake(
     "Plain models are right. Where a rank leaves a layer out, no hook is called for it, so its bucket is never "
     "complete. At the end of backward put zeros where nothing came, and start what is left.",
     recognise=lambda evidence: (
-        by.both(hangs_in(_UNUSED), by.all_wrong_in(_UNUSED))(evidence)
-        or by.both(is_not_waited_for, by.all_wrong_in(_UNUSED, _QUIET))(evidence)
-        or by.both(by.all_wrong_in(_UNUSED), by.some_wrong("gradients"))(evidence)
+        by.both(hangs_in(_UNUSED), only_in(_UNUSED))(evidence)
+        or by.both(is_not_waited_for, only_in(_UNUSED, _QUIET))(evidence)
+        or by.both(only_in(_UNUSED), by.some_wrong("gradients"))(evidence)
     ),
 )
 _AWKWARD = (
@@ -152,26 +153,26 @@ _AWKWARD = (
         "order-of-arrival",
         "Where gradients come in another order on some ranks, the sums of different layers are mixed. Calls have no "
         "names: every rank is to start its buckets in the order of the list, whichever is complete first.",
-        recognise=by.both(by.some_wrong_in(_ORDER), by.all_wrong_in(_ORDER, _UNUSED, _QUIET)),
+        recognise=by.both(by.some_wrong_in(_ORDER), only_in(_ORDER, _UNUSED, _QUIET)),
     ),
     Mistake(
         "sends-in-no-sync",
         "Inside `no_sync` all-reduces were made. There each rank adds up its own gradients, and the next backward "
         "outside sends the sums.",
-        recognise=by.both(by.some_wrong("quiet"), by.all_wrong_in(_QUIET)),
+        recognise=by.both(by.some_wrong("quiet"), only_in(_QUIET)),
     ),
     Mistake(
         "loses-the-quiet-part",
         "After accumulation in `no_sync` some mean is wrong. What the quiet passes have added up is in `.grad`, also "
         "where the last pass did not use a layer; and after an error inside `no_sync` gradients are sent again "
         "(`try`, `finally`).",
-        recognise=by.both(by.some_wrong("gradients"), by.all_wrong_in(_QUIET)),
+        recognise=by.both(by.some_wrong("gradients"), only_in(_QUIET)),
     ),
     Mistake(
         "buffers-of-its-own",
         "All is right but the buffers: a forward pass is to see those of rank 0. Broadcast them before each one that "
         "is averaged, or each rank goes on with statistics of its own.",
-        recognise=by.both(only_wrong("buffers"), by.all_wrong_in("buffers")),
+        recognise=by.both(only_wrong("buffers"), only_in("buffers")),
     ),
     Mistake(
         "frozen-have-none",
@@ -183,19 +184,19 @@ _AWKWARD = (
         "nothing-to-train",
         "A module whose parameters are all frozen is neither wrapped nor refused in a sentence of yours: your code "
         "stumbles over an empty list.",
-        recognise=by.all_wrong_in(NOTHING_TO_TRAIN),
+        recognise=only_in(NOTHING_TO_TRAIN),
     ),
     Mistake(
         "shared-between-objects",
         "One model is right, and two at the same time are not: what belongs to one object is kept in the class, in a "
         "global or in a default argument. Keep it in `self`.",
-        recognise=by.all_wrong_in(_TWO),
+        recognise=only_in(_TWO),
     ),
     Mistake(
         "not-alone",
         "Right on three ranks, and not on one. An all-reduce of one rank comes back at once, and the same code is to "
         "serve there.",
-        recognise=by.wrong_on_one_rank_alone,
+        recognise=alone,
     ),
 )
 # What waits for a layer that nobody used has begun calls for which nobody waited: so it comes first.

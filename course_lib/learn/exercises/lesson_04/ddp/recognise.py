@@ -14,7 +14,6 @@ from course_lib.learn.exercises.lesson_04.ddp.reports import AwkwardReport
 from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
 
 __all__ = [
-    "all_wrong_in",
     "both",
     "calls_late",
     "gave_own",
@@ -24,7 +23,6 @@ __all__ = [
     "some_wrong",
     "some_wrong_in",
     "too_soon",
-    "wrong_on_one_rank_alone",
 ]
 
 
@@ -40,15 +38,6 @@ def some_wrong(*names: str) -> Recogniser:
 def some_wrong_in(label: str) -> Recogniser:
     """Whether something is wrong in this case, and no error came."""
     return lambda evidence: evidence.error is None and any(one.kind == label for one in evidence.wrong)
-
-
-def all_wrong_in(*labels: str) -> Recogniser:
-    """Whether what is wrong is wrong in these cases alone."""
-    return lambda evidence: bool(evidence.wrong) and all(one.kind in labels for one in evidence.wrong)
-
-
-def wrong_on_one_rank_alone(evidence: Evidence) -> bool:
-    return bool(evidence.wrong) and all(one.num_ranks == 1 for one in evidence.wrong)
 
 
 # -- by gradients -----------------------------------------------------------------------------------------------------

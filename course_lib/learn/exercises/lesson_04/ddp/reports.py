@@ -13,7 +13,6 @@ from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.report import NOTHING, RankReport, fact
 
 __all__ = [
-    "ANYTHING",
     "LOOKED_AT",
     "AwkwardReport",
     "BytesReport",
@@ -22,21 +21,14 @@ __all__ = [
     "ValuesReport",
 ]
 
-ANYTHING = "anything"  # this fact is not looked at here
 LOOKED_AT = (  # in some cases
     *("names", "begin", "weights", "messages", "others", "views", "stays", "peak", "growth"),
     *("early", "waits", "quiet", "buffers"),
 )
 
 
-def _unless_anything(want: Any, have: Any) -> str:
-    return "" if isinstance(want, str) and want == ANYTHING else difference(want, have)
-
-
 def tensors_alike(want: Any, have: Any) -> str:
     """Tensors by name, as near as the narrowest dtype among them allows."""
-    if isinstance(want, str) and want == ANYTHING:
-        return ""
     if want.keys() != have.keys():
         return f"expected {', '.join(want) or 'none'}, got {', '.join(have) or 'none'}"
     eps = max((torch.finfo(tensor.dtype).eps for tensor in want.values()), default=0.0)
@@ -68,7 +60,7 @@ class ValuesReport(RankReport):
     """Step 1: the values."""
 
     asked_for = "a wrapped model that was trained"
-    names: Any = fact("`state_dict()` of yours is not the module's: {difference}", by=_unless_anything)
+    names: Any = fact("`state_dict()` of yours is not the module's: {difference}")
     begin: Any = fact("once it is wrapped, the model has other weights than rank 0's: {difference}", by=tensors_alike)
     gradients: Any = fact("gradients: {difference}", by=_gradients_alike)
     weights: Any = fact("weights after three steps: {difference}", by=tensors_alike)
@@ -95,10 +87,9 @@ def _messages(want: Any, have: Any, _: str) -> str:
 class BytesReport(ValuesReport):
     """Step 2: how many all-reduces, of how many bytes."""
 
-    messages: Any = fact(_messages, by=_unless_anything)
+    messages: Any = fact(_messages)
     others: Any = fact(
         "the values are right. Beside the all-reduces, the steps made calls that nothing needs: {got}",
-        by=_unless_anything,
     )
 
 
@@ -114,20 +105,19 @@ def _views(want: Any, have: Any, _: str) -> str:
 class MemoryReport(BytesReport):
     """Step 3: what lies in memory beside the model, in sizes of its gradients, and in which pieces."""
 
-    views: Any = fact(_views, by=_unless_anything)
+    views: Any = fact(_views)
     stays: Any = fact(
         "values and messages are right. After backward {got} times the bytes of the gradients lie beside the model, "
         "and once is enough",
-        by=lambda want, have: "" if want == ANYTHING or have <= want else "more",
+        by=lambda want, have: "" if have <= want else "more",
     )
     peak: Any = fact(
         "values and messages are right. During backward there were {got} times the bytes of the gradients beside the "
         "model. With a bucket more than the gradients it would be 1.1",
-        by=lambda want, have: "" if want == ANYTHING or have <= want else "more",
+        by=lambda want, have: "" if have <= want else "more",
     )
     growth: Any = fact(
         "values and messages are right, and each step leaves more in memory than the one before",
-        by=_unless_anything,
     )
 
 
@@ -149,16 +139,14 @@ def _early(want: Any, have: Any, _: str) -> str:
 class OverlapReport(MemoryReport):
     """Step 4: when each all-reduce began, by the order of calls."""
 
-    early: Any = fact(_early, by=_unless_anything)
-    waits: Any = fact(
-        "before the last gradient came, backward waited {got} times for an all-reduce", by=_unless_anything
-    )
+    early: Any = fact(_early)
+    waits: Any = fact("before the last gradient came, backward waited {got} times for an all-reduce")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AwkwardReport(OverlapReport):
     """Step 5: the same of models that are not plain."""
 
-    quiet: Any = fact("inside `no_sync` this rank made {got} calls, and none is needed", by=_unless_anything)
-    buffers: Any = fact("a forward pass is to see the buffers of rank 0: {difference}", by=_unless_anything)
+    quiet: Any = fact("inside `no_sync` this rank made {got} calls, and none is needed")
+    buffers: Any = fact("a forward pass is to see the buffers of rank 0: {difference}")
     untrained: str = fact("it is neither wrapped nor refused in a sentence: {got}", right="fine")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 from course_lib.learn.exercises.lesson_04.ddp.cases import (
@@ -13,8 +12,9 @@ from course_lib.learn.exercises.lesson_04.ddp.cases import (
     complete_before,
     oracle,
 )
-from course_lib.learn.exercises.lesson_04.ddp.reports import ANYTHING, LOOKED_AT, NOTHING, ValuesReport
+from course_lib.learn.exercises.lesson_04.ddp.reports import LOOKED_AT, ValuesReport
 from course_lib.learn.exercises.lesson_04.ddp.trial import GIVEN, NOTHING_TO_TRAIN
+from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING
 
 __all__ = ["right"]
 
@@ -23,17 +23,12 @@ _ROOM, _PEAK = 1.2, 1.5  # in sizes of the gradients: once, a bucket of eight, a
 
 def right(label: str, report: type[ValuesReport]) -> Callable[[int, int], ValuesReport]:
     """``expected(rank, world_size)`` of a case."""
-    names = {field.name for field in fields(report)}
-
-    def expected(rank: int, world_size: int) -> ValuesReport:
-        facts = _facts("three layers" if label == GIVEN else label, rank, world_size)
-        return report(**{name: value for name, value in facts.items() if name in names})
-
-    return expected
+    one = "three layers" if label == GIVEN else label
+    return lambda rank, world_size: report.of(_facts(one, rank, world_size))
 
 
 def _facts(label: str, rank: int, world_size: int) -> dict[str, Any]:
-    facts: dict[str, Any] = dict.fromkeys(LOOKED_AT, ANYTHING) | {"gradients": []}
+    facts: dict[str, Any] = dict.fromkeys(LOOKED_AT, NOT_DEMANDED) | {"gradients": []}
     if label == NOTHING_TO_TRAIN:
         return facts
     situation, one = SITUATIONS[label], oracle(label, world_size)

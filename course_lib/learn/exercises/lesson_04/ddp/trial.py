@@ -13,11 +13,12 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_04.ddp.cases import LEARNING_RATE, SITUATIONS, STEPS, Situation
-from course_lib.learn.exercises.lesson_04.ddp.reports import ANYTHING, LOOKED_AT, NOTHING, AwkwardReport
+from course_lib.learn.exercises.lesson_04.ddp.cases import LEARNING_RATE, SITUATIONS, STEPS, Situation, weights_by_name
+from course_lib.learn.exercises.lesson_04.ddp.reports import LOOKED_AT, AwkwardReport
 from course_lib.learn.exercises.lesson_04.overlap.waits import watched_waits
 from course_lib.learn.exercises.lesson_04.tries import reseeded
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING
 
 __all__ = ["GIVEN", "NOTHING_TO_TRAIN", "trial"]
 
@@ -67,14 +68,14 @@ class _Trial:
 
         names = list(self.model.state_dict())
         ddp = self.situation.wrapped(self.answer, self.model, self.me)
-        begin = _by_name(self.model)
+        begin = weights_by_name(self.model)
         facts = self._recorded(ddp)
         unwaited = never_waited_here()
         self.handle.remove()
         return AwkwardReport(
             names=_names(ddp, names, self.model),
             begin=begin,
-            weights=_by_name(self.model),
+            weights=weights_by_name(self.model),
             kept=self.kept.changes() or reseeded(self.seed) or NOTHING,
             unwaited=unwaited[0] if unwaited else NOTHING,
             buffers=self.seen,
@@ -133,7 +134,7 @@ class _Trial:
 
     def _memory(self, ddp: Any) -> dict[str, Any]:
         if not self.situation.is_weighed:
-            return {"stays": ANYTHING, "peak": ANYTHING, "growth": ANYTHING}
+            return {"stays": NOT_DEMANDED, "peak": NOT_DEMANDED, "growth": NOT_DEMANDED}
         from course_lib.meter import MemoryLedger
 
         model_bytes = sum(parameter.nbytes for parameter in self.model.parameters())
@@ -205,12 +206,8 @@ def _untrained(answer: Callable[..., Any], me: Rank) -> Any:
         said = "" if torch.equal(ddp(x), model(x)) else "its forward pass gives something else than the module's"
     except (ValueError, RuntimeError) as error:
         said = str(error) if _EMPTY in str(error) or not str(error) else ""
-    facts: dict[str, Any] = dict.fromkeys(LOOKED_AT, ANYTHING)
+    facts: dict[str, Any] = dict.fromkeys(LOOKED_AT, NOT_DEMANDED)
     return AwkwardReport(**facts, gradients=[], untrained=said or "fine")
-
-
-def _by_name(model: nn.Module) -> dict[str, Tensor]:
-    return {name: parameter.detach().cpu().clone() for name, parameter in model.named_parameters()}
 
 
 def _gradients(model: nn.Module) -> dict[str, Tensor | None]:

@@ -26,8 +26,8 @@ from course_lib.learn.exercises.lesson_04.gradients.cases import (
     prepared,
 )
 from course_lib.learn.exercises.lesson_04.tries import all_got, only_wrong_in
+from course_lib.learn.judging.errors import is_deadlock
 
-_STUCK = ("RankTimeout", "RankFailed")
 NOT_USED_BY_ALL = (EQUAL, FIRST, UNUSED, MIXED)
 
 
@@ -156,7 +156,7 @@ def in_another_order(evidence: Evidence) -> bool:
 def sends_flat_tensors_of_other_sizes(evidence: Evidence) -> bool:
     """Whether ranks stopped in a call for more numbers than a layer has, where all layers are of one size."""
     error = evidence.error
-    if error is None or error.kind not in _STUCK or not evidence.wrong[0].case.startswith(EQUAL):
+    if error is None or not is_deadlock(evidence) or not evidence.wrong[0].case.startswith(EQUAL):
         return False
     sizes = re.findall(r"all_reduce #\d+ \(float64, (\d+)\)", f"{error.message} {error.story}")
     return any(int(size) > ONE_LAYER for size in sizes)
@@ -164,9 +164,7 @@ def sends_flat_tensors_of_other_sizes(evidence: Evidence) -> bool:
 
 def stops_where_unused(evidence: Evidence) -> bool:
     """Whether frozen layers went well, and ranks waited for each other where one of them did not use a layer."""
-    error = evidence.error
-    stuck = error is not None and error.kind in _STUCK and not _too_small(evidence)
-    return stuck and evidence.wrong[0].case.startswith(NOT_USED_BY_ALL)
+    return is_deadlock(evidence) and not _too_small(evidence) and evidence.wrong[0].case.startswith(NOT_USED_BY_ALL)
 
 
 def sends_another_type(evidence: Evidence) -> bool:

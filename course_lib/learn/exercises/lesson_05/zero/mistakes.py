@@ -7,7 +7,8 @@ from collections.abc import Callable
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_05.zero import signs as by
 from course_lib.learn.exercises.lesson_05.zero.cases import Steps
-from course_lib.learn.judging.report import is_not_waited_for
+from course_lib.learn.judging.errors import error_says
+from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_VALUES"]
 
@@ -82,7 +83,7 @@ _VALUES = (
         "always-adamw",
         "AdamW is made whatever class was given, and it knows nothing of SGD's `momentum`. Make an object of "
         "`optimizer_class`.",
-        recognise=by.raised("'momentum'"),
+        recognise=error_says("'momentum'"),
     ),
     Mistake(
         "not-waited-for",
@@ -127,13 +128,13 @@ _MEMORY = (
         "keeps-the-whole",
         "The weights are right, and between two steps this rank keeps more than its part beside the model: a flat "
         "tensor of all gradients or weights, or a view of one. A view holds the whole storage; `clone()` does not.",
-        recognise=by.wrong_in_facts("parts"),
+        recognise=only_wrong("parts"),
     ),
     Mistake(
         "grows",
         "The weights are right, and each step leaves more in memory than the one before. Is there a list that is only "
         "ever added to?",
-        recognise=by.wrong_in_facts("parts", "growth"),
+        recognise=only_wrong("parts", "growth"),
     ),
 )
 _AWKWARD = (
@@ -141,37 +142,37 @@ _AWKWARD = (
         "frozen-have-none",
         "A frozen parameter was treated like the others. It has no gradient and is not to move, by weight decay "
         "either: take those that have `requires_grad`.",
-        recognise=by.wrong_in("frozen parameters"),
+        recognise=only_in("frozen parameters"),
     ),
     Mistake(
         "unused-have-none",
         "A parameter that a rank does not use has `None` for its gradient there, and the others wait for that rank's "
         "part. It has something to say: zeros.",
-        recognise=by.wrong_in("a parameter that odd ranks do not use"),
+        recognise=only_in("a parameter that odd ranks do not use"),
     ),
     Mistake(
         "mixes-dtypes",
         "All is right but a model of two dtypes. A flat tensor has one: with float32 the float64 weights lose digits, "
         "and the parts of another dtype do not fit. Keep a part for each dtype.",
-        recognise=by.wrong_in("two dtypes"),
+        recognise=only_in("two dtypes"),
     ),
     Mistake(
         "writes-to-a-copy",
         "All is right but weights that are not contiguous. `view` refuses them, and `flatten` or `reshape` copies: "
         "what is written there does not come to the weight. `parameter.copy_(...)` takes any layout.",
-        recognise=by.wrong_in("weights that are not contiguous"),
+        recognise=only_in("weights that are not contiguous"),
     ),
     Mistake(
         "rate-is-fixed",
         "A schedule sets `lr` in your `param_groups` between two steps, and the steps do not follow. Show the list of "
         "the optimizer that does the work, the very one.",
-        recognise=by.wrong_in("a learning rate that changes"),
+        recognise=only_in("a learning rate that changes"),
     ),
     Mistake(
         "shared-between-objects",
         "One optimizer is right, and two at the same time are not. What belongs to one of them stands in the class, or "
         "in a name outside of it: bind it to `self`.",
-        recognise=by.wrong_in("two models at the same time"),
+        recognise=only_in("two models at the same time"),
     ),
 )
 OF_VALUES = _VALUES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS, mean, one_process
 from course_lib.learn.judging.compare import difference
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, RankReport, fact
 
 __all__ = ["AN_OPTIMIZER", "ZeroBytesReport", "ZeroMemoryReport", "ZeroValuesReport", "are_alike", "right"]
 
@@ -39,7 +39,7 @@ def _steps_alike(want: Any, have: Any) -> str:
 
 
 def _no_more(want: Any, have: Any) -> str:
-    return "" if want is None or have <= want + 1e-9 else "more"
+    return "" if have <= want + 1e-9 else "more"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,12 +95,11 @@ def _weights(label: str, world_size: int) -> Any:
 
 def right(label: str, report: type[ZeroValuesReport]) -> Callable[[int, int], ZeroValuesReport]:
     """``expected(rank, world_size)`` of a case."""
-    names = {one.name for one in fields(report)}
 
     def expected(rank: int, world_size: int) -> ZeroValuesReport:
         situation = SITUATIONS[label]
         facts: dict[str, Any] = {"weights": _weights(label, world_size)}
-        facts |= dict.fromkeys(("sent", "num_calls", "parts", "growth"))
+        facts |= dict.fromkeys(("sent", "num_calls", "parts", "growth"), NOT_DEMANDED)
         if situation.is_weighed:
             num_own = situation.num_own(world_size)
             facts |= {
@@ -109,6 +108,6 @@ def right(label: str, report: type[ZeroValuesReport]) -> Callable[[int, int], Ze
                 "parts": _MOST_PARTS + _SMALL / num_own,
                 "growth": _SMALL,
             }
-        return report(**{name: value for name, value in facts.items() if name in names})
+        return report.of(facts)
 
     return expected

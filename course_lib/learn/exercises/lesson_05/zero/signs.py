@@ -12,7 +12,7 @@ from torch import Tensor
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS, Steps, gradients, mean, one_process
 from course_lib.learn.exercises.lesson_05.zero.reports import ZeroValuesReport, are_alike
-from course_lib.learn.judging.report import Recogniser, differing, reports
+from course_lib.learn.judging.report import Recogniser, differing, only_in, only_wrong, reports
 
 __all__ = [
     "PLAIN",
@@ -27,10 +27,7 @@ __all__ = [
     "own_part_alone",
     "own_part_by_own_gradients",
     "piled_up",
-    "raised",
     "scaled",
-    "wrong_in",
-    "wrong_in_facts",
 ]
 
 PLAIN = ("AdamW", "AdamW, sizes that do not divide", "SGD with momentum", "a model of one number")
@@ -124,24 +121,9 @@ def _uncut(parts: list[Tensor], label: str) -> list[Tensor]:
 # -- where, and by which facts -------------------------------------------------------------------------------------
 
 
-def wrong_in_facts(*names: str) -> Recogniser:
-    """Whether these facts are wrong, and no others, and nothing ended with an error."""
-    return lambda e: e.error is None and bool(e.wrong) and all(differing(one) <= {*names} for one in e.wrong)
-
-
-def wrong_in(*labels: str) -> Recogniser:
-    """Whether what is wrong is wrong in these cases alone."""
-    return lambda e: bool(e.wrong) and all(one.kind in labels for one in e.wrong)
-
-
-def raised(*words: str) -> Recogniser:
-    """Whether an error came whose text has one of these."""
-    return lambda e: e.error is not None and any(word in f"{e.error.kind} {e.error.message}" for word in words)
-
-
 def error_in(*labels: str) -> Recogniser:
     """Whether an error came, or nothing came at all, in these cases alone."""
-    return lambda e: wrong_in(*labels)(e) and any(one.error is not None for one in e.wrong)
+    return lambda e: only_in(*labels)(e) and any(one.error is not None for one in e.wrong)
 
 
 def calls(holds: Callable[[tuple[str, ...]], bool]) -> Recogniser:
@@ -160,7 +142,7 @@ def keeps_all_states(evidence: Evidence) -> bool:
     """Whether weights and bytes are right, and states were kept for all numbers."""
     found = [(one, got) for one, got in reports(evidence, ZeroValuesReport) if _is_weighed(one)]
     is_all = all(got.num_states >= 2 * SITUATIONS[one.kind].num_all for one, got in found)
-    return wrong_in_facts("parts")(evidence) and bool(found) and is_all
+    return only_wrong("parts")(evidence) and bool(found) and is_all
 
 
 def _is_weighed(outcome: AnswerOutcome) -> bool:
