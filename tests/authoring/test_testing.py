@@ -222,7 +222,8 @@ def test_stopped_with_all_that_it_started(project: Path, number: signal.Signals)
     ("cores", "memory_bytes", "waiting", "expected"),
     [
         (1, 64e9, True, 1),
-        (2, 64e9, True, 3),
+        (2, 64e9, True, 2),
+        (3, 64e9, True, 4),
         (2, 64e9, False, 2),
         (64, 640e9, True, 5),
         (4, 9e9, True, 4),

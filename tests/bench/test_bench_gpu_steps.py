@@ -241,6 +241,7 @@ def crosses_by(me: Rank, function, arguments):
     return {event.name for event in trace.events()}
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "what",
     ["block 128 wide", "block 128 wide, sequence parallel", "all_gather, 4 MiB", "reduce_scatter, 4 MiB"],

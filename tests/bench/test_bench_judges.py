@@ -111,7 +111,7 @@ class Line:
 def test_answers_are_handed_in_from_a_number_on_and_told_before_and_after(monkeypatch):
     monkeypatch.setattr(kept_answers, "right_answers", lambda name: (lambda n, w, r: None,))
     line = Line()
-    hand_in("00.share", 1, ("right", "mutant"), "-> nothing", line)
+    hand_in("11.exposed", 1, ("right", "mutant"), "-> nothing", line)
     *told, end, closed = line.sent
     assert (end[1], closed) == ("end", "closed")
     assert [one[0] for one in told[:4]] == [1, 1, 2, 2]

@@ -56,6 +56,7 @@ def test_what_a_mesh_holds_and_sends_is_what_was_expected(clusters, text):
     assert result.paced_s <= min(result.steps_s)
 
 
+@pytest.mark.long
 def test_what_a_refused_attempt_has_put_into_a_module_is_gone_at_the_next(two):
     def leaves(me, task):
         import builtins
@@ -220,6 +221,7 @@ def test_the_clock_of_a_busy_machine_costs_no_points():
     assert "clock" not in told(paced_s=None)["step time"].why
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("level", "seeds"),
     [

@@ -74,6 +74,7 @@ def test_at_the_batch_where_c12_turns_two_gpus_win():
 # -- which cut from node to node ---------------------------------------------------------------------------------
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("length", [placing._LONG, placing._SHORT])
 @pytest.mark.parametrize("axis", ["tp", "pp", "dp_replicate"])
 def test_what_passes_between_nodes_is_what_the_cost_model_counts(axis, length, ranks):

@@ -312,6 +312,7 @@ def test_init_process_group_in_a_ready_cluster_is_explained():
         cluster.run(twice)
 
 
+@pytest.mark.long
 def test_ranks_may_use_data_loader_workers(cluster2):
     def load(me):
         from torch.utils.data import DataLoader
@@ -383,6 +384,7 @@ def test_a_cluster_that_is_forgotten_ends_its_ranks():
     assert not folder.exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launches", [20, pytest.param(100, marks=pytest.mark.long)])
 def test_launches_with_a_live_ddp_model_do_not_deadlock(launches):
     """Destroying a gloo group while a DDP object lives deadlocks now and then (pytorch #56297 and its kin)."""
@@ -402,6 +404,7 @@ def test_launches_with_a_live_ddp_model_do_not_deadlock(launches):
             assert len(set(cluster.run(train))) == 1
 
 
+@pytest.mark.long
 def test_a_plain_script_needs_no_main_guard(tmp_path):
     script = tmp_path / "plain.py"
     script.write_text(

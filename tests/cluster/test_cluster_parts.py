@@ -157,6 +157,7 @@ NOTEBOOK_CELLS = [
 ]
 
 
+@pytest.mark.long
 def test_a_real_kernel_shows_cell_lines_and_survives_an_interrupt(sockets: Path):
     from jupyter_client.manager import KernelManager
 

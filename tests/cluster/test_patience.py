@@ -158,6 +158,7 @@ def crowd() -> Iterator[int]:
         stranger.wait()
 
 
+@pytest.mark.long
 @needs_schedstat
 def test_on_a_crowded_core_work_within_the_limit_is_let_finish_and_a_loop_is_not(crowd):
     def works(me, own_s):

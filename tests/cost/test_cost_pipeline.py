@@ -118,6 +118,7 @@ def test_times_agree_with_an_independent_simulator(kind):
         assert all(a.end_s <= b.start_s + 1e-12 for row in result.rows for a, b in pairwise(row))
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_formulas_agree_with_the_simulation(kind):
     for p in (1, 2, 3, 4, 6):

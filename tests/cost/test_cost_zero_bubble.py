@@ -15,6 +15,7 @@ from course_lib.schedules.stage_times import StageTimes
 ONE = StageTimes(1.0, 1.0, 1.0)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(("p", "m", "f", "i", "w"), [row[:5] for row in PUBLISHED])
 def test_zb_h2_waits_as_long_as_the_papers_formula_says(p, m, f, i, w):
     """Section 2 of the same paper, its B being our I: (p - 1) (T_F + T_B - 2 T_W); with equal times nothing at all."""
@@ -24,6 +25,7 @@ def test_zb_h2_waits_as_long_as_the_papers_formula_says(p, m, f, i, w):
     assert set(plan.peak_in_flight) == {2 * p - 1}
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("row", rows_of())
 def test_the_zero_bubble_columns_of_table_5(row):
     p, m, f, i, w, message, _, _, r_h1, _, r_h2, r_1p, r_2p, as_over_h = row

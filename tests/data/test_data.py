@@ -211,6 +211,7 @@ def test_generated_images_are_scaled_and_their_classes_balanced() -> None:
     assert counts.min() > 60
 
 
+@pytest.mark.long
 def test_generated_images_can_be_learnt_and_only_by_their_stripes() -> None:
     torch.manual_seed(0)
     model = SmallCNN(channels=3, width=16)

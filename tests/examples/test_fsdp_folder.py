@@ -48,6 +48,7 @@ def test_damage_is_found_and_the_way_on_is_told(clusters, stopped_fsdp_run, tmp_
     assert list(clusters(2).run(sentence_of_resume, f"--out {tmp_path / 'run'}")) == ["resumed"] * 2
 
 
+@pytest.mark.long
 def test_checkpoints_of_other_runs(clusters, stopped_fsdp_run, tmp_path):
     for words, sentence in {
         "--log-every 3 --accumulate 2 --bf16": "resumed",

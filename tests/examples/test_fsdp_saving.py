@@ -174,6 +174,7 @@ def test_what_a_kill_left_half_written_does_not_count_and_goes_away(clusters, st
 FULL = OSError(28, "No space left on device")
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("broken", "rank"), [("fsync", 1), ("fsync", 0), ("replace", 0)])
 def test_a_save_that_fails_leaves_the_last_one_and_the_next_tries_again(clusters, tmp_path, broken, rank):
     """A rank cannot write its part; rank 0 cannot write about.json; rank 0 cannot rename."""
@@ -208,6 +209,7 @@ def test_a_save_that_fails_leaves_the_last_one_and_the_next_tries_again(clusters
     assert names_in(tmp_path) == ["lock", "log.jsonl", "step-00000002", "step-00000006"]
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("how", ["", "--blocking-save"])
 def test_the_last_save_must_not_fail(clusters, tmp_path, how):
     def steps(me, words):

@@ -158,6 +158,7 @@ def hostile(at):
     return [one for text in HOSTILE for one in everywhere(text.format(at=at))]
 
 
+@pytest.mark.long
 def test_nothing_in_the_page_fetches_or_leads_away():
     looked = Looks()
     html = page(*hostile("http://127.0.0.1:9/away"))

@@ -143,7 +143,7 @@ def endless(me, tensor):
         pass
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("name", "answer", "mistake", "words", "never"),
     [

@@ -100,6 +100,7 @@ def load_with_a_slip(model, saved):
     model.load_state_dict(save)  # noqa: F821
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer", "mistake", "words", "never"),
     [

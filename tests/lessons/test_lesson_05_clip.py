@@ -85,7 +85,7 @@ def in_half_precision(me, shards, max_norm):
     return scale(of(shards), squares.float().sqrt(), max_norm)
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [

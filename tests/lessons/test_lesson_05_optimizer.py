@@ -155,7 +155,7 @@ def long(*values):
     return pytest.param(*values, marks=pytest.mark.long)
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
@@ -195,6 +195,7 @@ def test_ranks_that_wait_for_one_that_does_not_come_are_told_so():
     assert "can never finish" in said, seen
 
 
+@pytest.mark.long
 def test_what_one_object_leaves_to_the_next_is_found():
     kept = []
 

@@ -109,7 +109,7 @@ def next_ranks_rows(whole):
     return mean_rows(whole.roll(-len(whole) // dist.get_world_size(), dims=0))
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
@@ -153,6 +153,7 @@ def test_more_wrong_layers_are_turned_away(answer, mistake, words):
     test_wrong_layers_are_turned_away(answer, mistake, words)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "world_size", "words"),
     [

@@ -89,7 +89,7 @@ def by_the_count_of_calls(stage, p, m):
     return as_room_allows(next(COUNT) % p, p, m)
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
@@ -114,6 +114,7 @@ def test_what_an_answer_leaves_or_forgets_is_seen(name, answer, words):
     assert words in f"{seen.message} {seen.evidence}", seen
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("name", "answer"),
     [

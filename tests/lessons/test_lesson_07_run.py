@@ -83,6 +83,7 @@ def up_is_down(me, row, stage):
             dist.send(made, after)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [
@@ -132,7 +133,7 @@ def counting_up(me, row, stage):
     together(me, [f"{a[0]}{next(forwards if a[0] == 'F' else backwards)}" for a in row], stage)
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("answer", [by_one_digit, counting_up])
 def test_a_row_with_other_micro_batches_is_turned_away_and_told_so(answer):
     seen = verdict(answer)

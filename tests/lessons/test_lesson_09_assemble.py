@@ -13,6 +13,7 @@ from course_lib.parallel.sharded import FullySharded
 
 pytestmark = [
     pytest.mark.xdist_group("exercises"),
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning"),
 ]
 

@@ -146,7 +146,7 @@ def calls_where_it_has_some(me, mesh, gradients):
     return square.sqrt()
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [

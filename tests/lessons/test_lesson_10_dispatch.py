@@ -188,7 +188,7 @@ def as_a_list(me, tokens, chosen, weights, num_experts, run):
     return list(right(me, tokens, chosen, weights, num_experts, run))
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [

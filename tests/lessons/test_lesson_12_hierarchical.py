@@ -149,7 +149,7 @@ def keeps_the_first(me, tensor, inside, between, seen=[]):  # noqa: B006 - the m
 long = pytest.mark.long
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "mistake", "words"),
     [

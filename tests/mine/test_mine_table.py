@@ -15,6 +15,7 @@ from course_lib.mine.table import ENTRIES, entry_of
 BY_NAME = [pytest.param(entry, id=entry.name) for entry in ENTRIES]
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("entry", BY_NAME)
 def test_the_courses_stand_in_is_right_by_the_check_itself(entry):
     assert exercises.exercise(entry.exercise).judge(entry.courses, ()).passed

@@ -339,12 +339,14 @@ def test_small_cnn_learns_the_digits(batch_norm: bool) -> None:
     assert train_on_digits(model, 40, lr=1e-2) > 0.9
 
 
+@pytest.mark.long
 def test_a_small_resnet_learns_the_digits() -> None:
     torch.manual_seed(0)
     model = ResNet((1, 1, 1), width=8, num_classes=10, channels=1, small_images=True)
     assert train_on_digits(model, 40, lr=1e-2) > 0.9
 
 
+@pytest.mark.long
 def test_transformer_learns_the_text() -> None:
     torch.manual_seed(0)
     model = Transformer(TransformerConfig(context_length=32, num_layers=2, width=64))

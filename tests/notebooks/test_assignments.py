@@ -120,6 +120,7 @@ def breaches(notebook: NotebookNode) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_every_assignment_keeps_the_rules_of_nbgrader(notebooks):
     assert len(notebooks) > 40
     for stem, notebook in notebooks.items():

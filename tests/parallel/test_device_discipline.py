@@ -59,7 +59,7 @@ def as_on_nccl(me, function, *args):
     return function(dataclasses.replace(me, backend="nccl"), *args)
 
 
-@pytest.mark.first_cases(5)
+@pytest.mark.first_cases(2)
 @needs_far
 @named
 def test_values_on_another_device_are_those_of_the_cpu(clusters, name):
@@ -91,6 +91,7 @@ def test_nccl_would_take_every_strategy(clusters, name, world_size):
     assert run.communication.nccl_breaches() == ()
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("mesh", COMBINATIONS)
 def test_nccl_would_take_every_combination(clusters, mesh):
     run = metered(clusters(4), as_on_nccl, on_mesh, mesh)

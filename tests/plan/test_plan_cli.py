@@ -68,6 +68,7 @@ def test_days_energy_and_cost(capsys, tmp_path) -> None:
     assert json.loads(file.read_text())["options"][0]["energy_mwh"] == pytest.approx(best["energy_mwh"] / 2)
 
 
+@pytest.mark.long
 def test_days_that_are_too_few_say_how_many_gpus_would_do(capsys) -> None:
     line = [*LINE, "--layout", "cp=1 pp=1 mb=1"]
     out = page(capsys, "--tokens", "1T", "--days", "60", line=line, code=1)
@@ -82,6 +83,7 @@ def test_days_that_are_too_few_say_how_many_gpus_would_do(capsys) -> None:
     )
 
 
+@pytest.mark.long
 def test_the_number_of_gpus_is_found(capsys, tmp_path) -> None:
     file = tmp_path / "plan.json"
     asked = ["--layout", "cp=1 pp=1 mb=1", "--max-gpus", "64", "--tokens", "1T", "--json", str(file)]

@@ -75,6 +75,7 @@ def test_an_answer_without_a_question_on_the_page():
     assert folded("print(1)", 'reveal("00.a", 1)') == [None, ANSWER]
 
 
+@pytest.mark.long
 def test_every_answer_of_the_course_is_folded():
     for path in source_files(ROOT):
         source = read_source(path)

@@ -86,7 +86,7 @@ def test_tiles_settle_the_other_menus_and_give_them_back(explorer):
     assert not any(control.disabled for control in others)
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("x", "a", "y", "num_ranks", "said"),
     [

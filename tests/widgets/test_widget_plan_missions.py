@@ -113,6 +113,7 @@ def test_what_is_lacking_is_said(number, choice, own, said):
     assert MISSIONS[number].missed(choice, own).startswith(said)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("recompute", ["none", "full"])
 @pytest.mark.parametrize("model", ["gpt-2-xl", "llama-3-70b"])
 def test_the_leanest_layouts_decide_what_fits(model, recompute):

@@ -49,11 +49,12 @@ def workers(*, waiting: bool = True, cores: int | None = None, memory_bytes: int
     """How many tests at a time: few, since many of them start several ranks themselves, each of them a process.
 
     ``waiting``: these tests wait often, for a rank that hangs on purpose, say, so one more than there are cores keeps
-    all of them busy. ``cores`` and ``memory_bytes`` stand in for those of this machine.
+    all of them busy. Not on two cores: a third worker collects all tests and warms ranks of its own for little.
+    ``cores`` and ``memory_bytes`` stand in for those of this machine.
     """
     cores = usable_cores() if cores is None else cores
     free_bytes = available_memory_bytes() if memory_bytes is None else memory_bytes
-    wanted = min(cores + (waiting and cores > 1), _MOST_WORKERS)
+    wanted = min(cores + (waiting and cores > 2), _MOST_WORKERS)
     return max(1, min(wanted, free_bytes // _WORKER_BYTES))
 
 

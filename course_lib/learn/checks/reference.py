@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from course_lib.base.paths import project_root
@@ -135,15 +137,16 @@ def place_of(name: str, source: Path | None = None) -> SolutionPlace:
     raise ValueError(f"{path.name} has no solution cell for {name}")
 
 
-def answer_names(code: str) -> dict[str, str]:
+@functools.lru_cache(maxsize=128)
+def answer_names(code: str) -> Mapping[str, str]:
     """For every ``check("NN.name", answer)`` in the code, the text of its answer."""
-    found = {}
+    found: dict[str, str] = {}
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check":
             match node.args:
                 case [ast.Constant(value=str(name)), answer]:
                     found[name] = ast.unparse(answer)
-    return found
+    return MappingProxyType(found)
 
 
 def _cells(path: Path) -> tuple[tuple[str, str], ...]:

@@ -122,6 +122,7 @@ def wrong_beside_torch(me: Rank) -> list:
     return wrong
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 def test_everything_is_as_torch_distributed_has_it(clusters, world_size):
     assert list(clusters(world_size).call(wrong_beside_torch)) == [[]] * world_size
@@ -145,6 +146,7 @@ def uneven_ways(me: Rank, num_rows: int) -> dict[str, torch.Tensor | None]:
     }
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(("world_size", "num_rows"), [(1, 3), (2, 7), (3, 2), (4, 11), (4, 3), (6, 20)])
 def test_sizes_need_not_divide(clusters, world_size, num_rows):
     n = world_size
@@ -313,6 +315,7 @@ USES = {
 }
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4, 6])
 def test_the_cost_model_says_the_same(clusters, world_size):
     names = [("all_reduce", algorithm) for algorithm in ALL_REDUCE_ALGORITHMS]

@@ -64,6 +64,7 @@ def check(cluster, cases: list[tuple]) -> None:
         assert not differ(*zip(joined, wanted, strict=True)), cases[number]
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4])
 def test_outputs_and_gradients_are_those_of_one_process(clusters, num_ranks):
     """Sizes that do not divide, a sequence of fewer positions than there are ranks, tiles that do not divide."""

@@ -55,6 +55,7 @@ def a_pass(me: Rank, way: str, cut: SequenceCut, dtype: torch.dtype, backward: b
         out.backward(grad)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(("way", "num_tokens"), [("ring", 12), ("ring", 7), ("all_to_all", 12), ("all_to_all", 7)])
 def test_the_meter_sees_the_bytes_of_the_formula(cluster4, way, num_tokens):
     cut = SequenceCut(num_tokens, 4)

@@ -83,6 +83,7 @@ def both(me: Rank, name: str, shares: list[int], dtype: torch.dtype = torch.floa
     return worst
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("world_size", [1, 2, 3, 4])
 def test_equal_to_batch_norm_on_the_whole_batch(clusters, world_size, name):

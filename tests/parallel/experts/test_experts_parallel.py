@@ -123,7 +123,7 @@ def trained(me, mesh, options):
     return losses, state, grads, mesh.coordinates(me.rank)["ep"]
 
 
-@pytest.mark.first_cases(4)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("mesh", "options"),
     [

@@ -89,6 +89,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(("mesh", "config", "options"), FOUR, ids=lambda x: str(x) if isinstance(x, Mesh) else "")
 def test_every_byte_along_every_axis_is_the_formulas(clusters, mesh, config, options):
     compare(clusters, mesh, config, **options)

@@ -37,7 +37,7 @@ def assert_equals_one_process(cluster, mesh, name, num_rows=NUM_ROWS, **options)
     mesh_cases.assert_same(want["state"], ranks)
 
 
-@pytest.mark.first_cases(4)
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("mesh", "name"),
     [
@@ -58,7 +58,7 @@ def test_training_on_a_mesh_equals_one_process(clusters, mesh, name):
     assert_equals_one_process(clusters(mesh.num_ranks), mesh, name)
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("mesh", "name", "kind", "options"),
     [
@@ -108,6 +108,7 @@ def accumulated(me, mesh, options):
     return found
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("mesh", "kind"),
     [("pp=2", "1f1b"), ("pp=2 dp_shard=2", "1f1b"), ("pp=2 dp_replicate=2", "1f1b"), ("pp=2 tp=2", "zb_h1")],

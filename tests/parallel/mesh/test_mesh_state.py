@@ -20,6 +20,7 @@ CONFIG = mesh_cases.CONFIG  # 13 tokens and 11 hidden units divide by nothing
 TIED = replace(CONFIG, tied=True, bias=False, num_kv_heads=2)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     ("text", "config"),
     [

@@ -62,6 +62,7 @@ def trained(me, names, dtype=torch.float64, **wrapping):
     return found
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("num_ranks", [2, 3])
 def test_it_trains_awkward_weights_as_one_process_does_or_says_why_not(clusters, num_ranks):
     for found in clusters(num_ranks).call(trained, ([*STRIDED, *ODD, *ALIASED],), show=False):

@@ -41,7 +41,7 @@ def assert_equal(run, one) -> None:
         assert result["state"].keys() == one["state"].keys()
 
 
-@pytest.mark.first_cases(6)
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize(("make", "options"), [(odd, {}), (transformer, {})])
 def test_it_equals_one_device(clusters, make, options, num_ranks):

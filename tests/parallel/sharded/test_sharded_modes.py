@@ -262,7 +262,7 @@ def compiled(me, how, backend):
     return max([worst, *((states[0][name] - t).abs().max().item() for name, t in states[1].items())]), graphs
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "backend"),
     [(how, backend) for backend in ("eager", "aot_eager") for how in ("its blocks", "the model", "the model within")],

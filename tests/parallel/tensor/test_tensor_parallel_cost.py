@@ -45,6 +45,7 @@ def whole_bytes(call, num_ranks: int) -> int:
     return call.size_bytes * (num_ranks if call.operation == "all_gather" else 1)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("step", [block_step, model_step])

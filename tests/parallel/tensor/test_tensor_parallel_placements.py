@@ -118,6 +118,7 @@ def wrong_products(me: Rank, operands_stay: bool) -> list[str]:
     return wrong
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("operands_stay", [True, False])
 def test_every_combination_gives_the_unsplit_product(cluster2, cluster4, operands_stay):
     for cluster in (cluster2, cluster4):
