@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from course_lib.traces.breakdown import busy, window_us
 from course_lib.traces.intervals import Intervals, common, gaps, length, minus, union
-from course_lib.traces.rank_trace import HostSpan, RankTrace
+from course_lib.traces.rank_trace import HostSpan, RankTrace, Work
 
 __all__ = ["STARTING_US", "IdleTime", "idle_time"]
 
@@ -34,40 +34,57 @@ class IdleTime:
     num_synchronisations: int
 
 
+@dataclass
+class _Sums:
+    """The sums of ``IdleTime`` while they are added up."""
+
+    host_us: float = 0.0
+    starting_us: float = 0.0
+    held_us: float = 0.0
+    untold_us: float = 0.0
+
+    def add_start(self, time_us: float) -> None:
+        """From a launch to the beginning of what it launched."""
+        if time_us <= STARTING_US:
+            self.starting_us += time_us
+        else:
+            self.held_us += time_us
+
+
 def idle_time(trace: RankTrace, device: int) -> IdleTime:
     """Each gap of a device by its reason, and by what the host's program was at."""
     start, end = window_us(trace, device)
     works = trace.work[device]
     idle = gaps(busy(works), start, end)
-    starts: dict[float, float | None] = {}  # of the work that begins then, the earliest launch
-    for work in works:
-        launched = starts.get(work.start_us)
-        if work.start_us not in starts or (work.launched_us is not None and (launched or end) > work.launched_us):
-            starts[work.start_us] = work.launched_us
-    has_launches = any(work.launched_us is not None for work in works)
-    host = starting = held = untold = 0.0
+    launches = _earliest_launches(works)
+    has_launches = any(launched is not None for launched in launches.values())
+    times = _Sums()
     for gap_start, gap_end in idle.tolist():
-        launched = starts.get(gap_end)
-        if launched is None:  # after the last work nothing more was launched
-            is_after_all = has_launches and gap_end not in starts
-            host, untold = (
-                (host + gap_end - gap_start, untold) if is_after_all else (host, untold + gap_end - gap_start)
-            )
-            continue
-        launched = min(max(launched, gap_start), gap_end)
-        host += launched - gap_start
-        rest = gap_end - launched
-        starting, held = (starting + rest, held) if rest <= STARTING_US else (starting, held + rest)
+        launched = launches.get(gap_end)
+        if launched is not None:
+            launched = min(max(launched, gap_start), gap_end)
+            times.host_us += launched - gap_start
+            times.add_start(gap_end - launched)
+        elif has_launches and gap_end not in launches:  # after the last work nothing more was launched
+            times.host_us += gap_end - gap_start
+        else:
+            times.untold_us += gap_end - gap_start
     waits = common(union((one.start_us, one.end_us) for one in trace.synchronisations), union([(start, end)]))
     return IdleTime(
-        host_us=host,
-        starting_us=starting,
-        held_us=held,
-        untold_us=untold,
+        **vars(times),
         by_annotation=_by_annotation(idle, trace.annotations),
         synchronising_us=length(waits),
         num_synchronisations=sum(start <= one.start_us <= end for one in trace.synchronisations),
     )
+
+
+def _earliest_launches(works: Sequence[Work]) -> dict[float, float | None]:
+    """For each moment in us at which work begins, when the first of it was launched; None where none is told."""
+    launches: dict[float, float | None] = {}
+    for work in works:
+        told = [us for us in (launches.get(work.start_us), work.launched_us) if us is not None]
+        launches[work.start_us] = min(told, default=None)
+    return launches
 
 
 def _by_annotation(idle: Intervals, annotations: Sequence[HostSpan]) -> tuple[tuple[str, float], ...]:

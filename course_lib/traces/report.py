@@ -26,7 +26,7 @@ __all__ = ["TraceReport", "trace_report"]
 _PERFETTO = "https://ui.perfetto.dev"
 _MOST_ROWS = 12
 _MOST_PHASES = 6
-_WIDTHS = (13, 16, 7, 12, 12, 11, 11, 11)
+_NAME_WIDTH, _WIDTHS = 16, (13, 7, 12, 12, 11, 11, 11)
 
 
 @dataclass(frozen=True, repr=False)
@@ -144,11 +144,7 @@ def _idle_lines(one: DeviceReport) -> Iterator[str]:
 def _collective_lines(rows: Iterable[CollectiveRow]) -> Iterator[str]:
     rows = list(rows)
     heads = ("stream", "calls", "input bytes", "largest", "time", "hidden", "exposed")
-    yield (
-        "  "
-        + "collective".ljust(_WIDTHS[1])
-        + "".join(head.rjust(width) for head, width in zip(heads, (_WIDTHS[0], *_WIDTHS[2:]), strict=True))
-    )
+    yield _table_row("collective", heads)
     for row in rows[:_MOST_ROWS]:
         cells = (
             one_line(row.stream, 12),
@@ -157,14 +153,14 @@ def _collective_lines(rows: Iterable[CollectiveRow]) -> Iterator[str]:
             "-" if row.largest_bytes is None else bytes_text(row.largest_bytes),
             *map(_ms, (row.time_us, row.hidden_us, row.exposed_us)),
         )
-        name = one_line(row.collective, 16).ljust(_WIDTHS[1])
-        yield (
-            "  "
-            + name
-            + "".join(cell.rjust(width) for cell, width in zip(cells, (_WIDTHS[0], *_WIDTHS[2:]), strict=True))
-        )
+        yield _table_row(one_line(row.collective, _NAME_WIDTH), cells)
     if len(rows) > _MOST_ROWS:
         yield f"  and {len(rows) - _MOST_ROWS} more; --json has all"
+
+
+def _table_row(name: str, cells: Sequence[str]) -> str:
+    padded = (cell.rjust(width) for cell, width in zip(cells, _WIDTHS, strict=True))
+    return "  " + name.ljust(_NAME_WIDTH) + "".join(padded)
 
 
 def _straggler_lines(found: Stragglers) -> Iterator[str]:
