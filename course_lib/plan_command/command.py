@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from course_lib.base.whole_file import write_named
+from course_lib.plan.inputs.cluster import ClusterSpec
+from course_lib.plan.inputs.job import Job
 from course_lib.plan.output.certainty import certainty
 from course_lib.plan.output.exporters import PROGRAMS, to_type
 from course_lib.plan.output.json_io import Plan
@@ -15,6 +17,7 @@ from course_lib.plan.output.report import details, meanings, table, why_not
 from course_lib.plan.search.advice import advise
 from course_lib.plan.search.gpu_count_sweep import list_sizes, pick, size_table
 from course_lib.plan.search.listing import Listing, usable_bytes
+from course_lib.plan_command.one_layout import compared_pages, why_pages
 from course_lib.plan_command.request import PlanRequest, request_of
 
 __all__ = ["plan"]
@@ -23,12 +26,17 @@ _REASONS = 5  # told of the refusals
 _WIDTH = 104
 _FULL = 0.92  # of the memory: above it a layout may not fit after all
 _PICTURES = (".png", ".svg")
+_OF_A_PAGE = ("layout", "max_gpus", "type", "picture", "json")
 
 
 def plan(options: argparse.Namespace) -> int:
     """Print the plan; 0 where it meets the request, 1 where nothing does. ValueError for what cannot be understood."""
     _check_what_is_shown(options)
     asked = request_of(options)
+    if options.why is not None or options.compare is not None:
+        pages = why_pages(asked, options.why) if options.why is not None else compared_pages(asked, options.compare)
+        print("\n\n".join([_job_words(asked.job, asked.cluster), *pages]))
+        return 0
     lister = asked.lister()
     sizes = []
     if options.max_gpus is not None:
@@ -55,6 +63,10 @@ def _check_what_is_shown(options: argparse.Namespace) -> None:
         raise ValueError(f"--picture is {str(options.picture)!r}; its name ends in .png or .svg, as in plan.png.")
     if options.type is not None and options.type != "all" and options.type not in PROGRAMS:
         raise ValueError(f"--type is {options.type!r}; it is one of {', '.join(PROGRAMS)}, all.")
+    alone = [f"--{name}" for name in ("why", "compare") if getattr(options, name) is not None]
+    beside = [f"--{name.replace('_', '-')}" for name in _OF_A_PAGE if getattr(options, name) is not None]
+    if alone and (beside or len(alone) > 1):
+        raise ValueError(f"{alone[0]} stands in place of the page: leave {' and '.join([*alone[1:], *beside])} out.")
     for name in ("top", "pick"):
         if getattr(options, name) < 1:
             raise ValueError(f"--{name} is {getattr(options, name)}; it is at least 1.")
@@ -140,17 +152,19 @@ def _lines(sentences: Iterable[str]) -> str:
 
 
 def _head(listing: Listing) -> str:
-    job, cluster = listing.job, listing.cluster
+    runs = "1 layout runs" if len(listing.options) == 1 else f"{len(listing.options):,} layouts run"
+    return f"{_job_words(listing.job, listing.cluster)} {runs}, {len(listing.refusals):,} do not."
+
+
+def _job_words(job: Job, cluster: ClusterSpec) -> str:
     nodes = cluster.gpus // cluster.node_size
     gpus = "1 GPU" if cluster.gpus == 1 else f"{cluster.gpus:,} GPUs"
     where = f"{cluster.gpus} {cluster.name}" if cluster.name.startswith("cores of ") else f"{gpus} of {cluster.name}"
     where += f", {nodes:,} nodes" if nodes > 1 else ""
-    runs = "1 layout runs" if len(listing.options) == 1 else f"{len(listing.options):,} layouts run"
     sequences = "1 sequence" if job.batch == 1 else f"{job.batch:,} sequences"
     return (
         f"{job.model.name}, {_billions(job.model.parameters)} parameters, on {where}\n"
-        f"{sequences} of {job.seq:,} tokens a step. {runs}, "
-        f"{len(listing.refusals):,} do not."
+        f"{sequences} of {job.seq:,} tokens a step."
     )
 
 

@@ -17,8 +17,11 @@ _ASKED = {
 }  # fmt: skip
 
 
-def asked_words(text: str | None) -> dict[str, int | str]:
-    """Names and sizes of ``--layout``, as in "tp=8 mb=1"; also as a layout is printed, "tp8 mb1 zero3/8 full"."""
+def asked_words(text: str | None, option: str = "--layout") -> dict[str, int | str]:
+    """Names and sizes of ``--layout``, or of another ``option``, as in "tp=8 mb=1".
+
+    Also as a layout is printed, "tp8 mb1 zero3/8 full".
+    """
     found: dict[str, int | str] = {}
     for word in (text or "").lower().replace(",", " ").split():
         if word in RECOMPUTE:
@@ -31,17 +34,17 @@ def asked_words(text: str | None) -> dict[str, int | str]:
         if not size and (printed := re.fullmatch(r"([a-z]+)(\d+)(?:/(\d+))?", name)) and printed[1] in _ASKED:
             name, size = printed[1], printed[2]
             found |= {"shard_size": int(printed[3])} if printed[3] else {}
-        field = _ASKED[known("--layout", name, _ASKED)]
+        field = _ASKED[known(option, name, _ASKED)]
         if field == "recompute":
             found[field] = known("recompute", size, RECOMPUTE)
         elif not size.isdecimal():
-            raise ValueError(f"--layout says {word!r}; a size is a whole number, as in {name}=2.")
+            raise ValueError(f"{option} says {word!r}; a size is a whole number, as in {name}=2.")
         else:
             found[field] = int(size)
     return found
 
 
-def check_axes(asked: dict[str, int | str], gpus: int) -> None:
+def check_axes(asked: dict[str, int | str], gpus: int, option: str = "--layout") -> None:
     """ValueError for sizes of axes that no layout on so many GPUs has."""
     product = 1
     for name in ("tp", "cp", "pp", "dp"):
@@ -52,12 +55,12 @@ def check_axes(asked: dict[str, int | str], gpus: int) -> None:
         if gpus % product:
             near = nearest_divisor(size, gpus * size // product) if gpus * size % product == 0 else 1
             raise ValueError(
-                f"--layout has {name}={size}: tp x cp x pp x dp is the number of GPUs, and {product} does not divide "
+                f"{option} has {name}={size}: tp x cp x pp x dp is the number of GPUs, and {product} does not divide "
                 f"{gpus}. The nearest {name} that works is {near}."
             )
     if {"tp", "cp", "pp", "dp"} <= asked.keys() and product != gpus:
         raise ValueError(
-            f"--layout has {product} GPUs (tp x cp x pp x dp), and there are {gpus}: say --gpus {product}, or leave "
+            f"{option} has {product} GPUs (tp x cp x pp x dp), and there are {gpus}: say --gpus {product}, or leave "
             "dp out."
         )
 

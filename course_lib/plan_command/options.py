@@ -9,6 +9,8 @@ An example
     --tokens 15T --price-per-gpu-hour 2     adds days, energy and cost of the whole training
     --max-gpus 256 --tokens 15T --days 90   how many GPUs it takes to be done in 90 days
     --layout "tp=8 pp=2"                    asks about layouts like that alone, and why they do not run
+    --why "tp8 pp2 zero1"                   takes one layout apart, line by line, with the formula of each part
+    --compare "tp8" "tp4 pp2"               sets two side by side, and says what makes the difference
     --pick 2 --type torchtitan              what to type for the second layout
     --picture plan.png --json plan.json     the same to look at, and for programs
 
@@ -122,6 +124,9 @@ def _shown(option: Callable[..., object]) -> None:
         metavar="PROGRAM",
         help="what to type for it: course, torchtitan, megatron, deepspeed or all",
     )
+    option("--why", metavar="LAYOUT", help="in place of the page: each part of the step and of the memory of this "
+           "layout, with its formula")  # fmt: skip
+    option("--compare", metavar="LAYOUT", nargs=2, help="in place of the page: two layouts side by side")
     option("--picture", metavar="FILE", type=Path, help="draw the first layouts into this .png or .svg")
     option(
         "--json",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course_lib.plan.estimate.dp_comm_time import data_axis_s
+from course_lib.plan.estimate.dp_comm_time import data_axis
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import MemoryParts, expert_copies, memory_parts
 from course_lib.plan.estimate.step_time import step_parts
@@ -62,9 +62,8 @@ def test_gradients_and_weights_too_and_whole_experts_are_not_gathered() -> None:
 
 
 def sent_s(layout: Layout) -> float:
-    return data_axis_s(
-        MIXTRAL, layout, cluster_of("8xh100", gpus=layout.gpus), Constants(), Software(bucket_bytes=0), 32, 0.0, 1.0
-    )
+    cluster = cluster_of("8xh100", gpus=layout.gpus)
+    return data_axis(MIXTRAL, layout, cluster, Constants(), Software(bucket_bytes=0), 32, 0.0, 1.0).exposed_s
 
 
 def test_an_expert_without_a_copy_sends_nothing_over_the_data_axis() -> None:

@@ -13,6 +13,7 @@ pass; those that stage 3 gathers hide where the program gathers a layer ahead, a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,13 +25,54 @@ from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.model import Decoder
 from course_lib.plan.inputs.software import Software
 
-__all__ = ["data_axis_s"]
+__all__ = ["DataAxis", "Sending", "data_axis"]
 
 _BACKWARD = 2 / 3  # of a micro-batch's time: the last one's is all that gradients can hide behind
 _WEIGHT_BYTES = 2
 
 
-def data_axis_s(
+class Sending(NamedTuple):
+    """A collective that the data axis makes ``times`` times in a step, each of ``size_bytes``."""
+
+    what: str  # "gradients" or "weights"
+    operation: str  # "all-reduce", "reduce-scatter" or "all-gather"
+    times: float
+    size_bytes: float
+    group: Group
+
+    @property
+    def call_s(self) -> float:
+        """One of them."""
+        if self.operation == "all-reduce":
+            return self.group.all_reduce_s(self.size_bytes)
+        return self.group.all_gather_s(self.size_bytes)  # the same bytes the other way
+
+    @property
+    def total_s(self) -> float:
+        """All of them."""
+        return self.times * self.call_s
+
+
+class DataAxis(NamedTuple):
+    """What the data axis sends in a step; ``hideable_s`` of it can hide, behind ``window_s`` of computing."""
+
+    sendings: tuple[Sending, ...]
+    hideable_s: float
+    window_s: float
+    hiding_share: float  # of what finds something to hide behind
+
+    @property
+    def hidden_s(self) -> float:
+        """What computing hides."""
+        return self.hiding_share * min(self.hideable_s, self.window_s)
+
+    @property
+    def exposed_s(self) -> float:
+        """What the step waits for."""
+        return sum(one.total_s for one in self.sendings) - self.hidden_s
+
+
+def data_axis(
     model: Decoder,
     layout: Layout,
     cluster: ClusterSpec,
@@ -39,15 +81,15 @@ def data_axis_s(
     layers: int,
     layer_s: float,
     micro_batches: float,
-) -> float:
-    """Exposed seconds of a step; ``layers`` on the rank, each ``layer_s`` long for a micro-batch.
+) -> DataAxis:
+    """Of a step; ``layers`` on the rank, each ``layer_s`` long for a micro-batch.
 
     Where sharding 3 gathers the next layer ahead, or the program overlaps more than the backward pass, weights hide
     too, and of what would show the same share hides once more.
     """
     size = layout.dp * layout.cp
     if size == 1:
-        return 0.0
+        return DataAxis((), 0.0, 0.0, 0.0)
     tables = 1 if layout.pp > 1 or model.tied else 2
     numbers = stage_parameters(model, layout, layers, tables)
     experts = expert_parameters(model, layout, layers)
@@ -55,25 +97,20 @@ def data_axis_s(
     if experts:
         copies, stride = int(expert_copies(layout)), layout.tp * layout.ep
         shared.append((experts, _Sharers(size // layout.ep, copies, stride)))
-    sent = [
-        _sent_s(layout.sharding, layers, each, *sharers.groups(cluster, constants), software, micro_batches)
+    sendings = [
+        one
         for each, sharers in shared
+        for one in _sendings(
+            layout.sharding, layers, each, *sharers.groups(cluster, constants), software, micro_batches
+        )
     ]
-    gradients_s, weights_s = sum(one.gradients_s for one in sent), sum(one.weights_s for one in sent)
     window_s = micro_batches * layers * layer_s
     if layout.sharding < 3:
         window_s = (micro_batches if layout.sharding == 2 else 1.0) * _BACKWARD * layers * layer_s
     ahead = software.overlaps or (layout.sharding == 3 and software.prefetches)
     shown = (1 - constants.hidden_share) ** (2 if ahead else 1)
-    hiding_s = gradients_s + (weights_s if ahead else 0.0)
-    return gradients_s + weights_s - (1 - shown) * min(hiding_s, window_s)
-
-
-class _Sent(NamedTuple):
-    """Seconds on the data axis in a step, hidden or not, by what is sent."""
-
-    gradients_s: float
-    weights_s: float
+    hideable_s = sum(one.total_s for one in sendings if ahead or one.what == "gradients")
+    return DataAxis(tuple(sendings), hideable_s, window_s, 1 - shown)
 
 
 @dataclass(frozen=True)
@@ -90,7 +127,7 @@ class _Sharers:
         return inner, Group.of(cluster, constants, self.size // self.shards, self.stride * self.shards)
 
 
-def _sent_s(
+def _sendings(
     sharding: int,
     layers: int,
     numbers: float,
@@ -98,17 +135,20 @@ def _sent_s(
     outer: Group,
     software: Software,
     micro_batches: float,
-) -> _Sent:
+) -> Iterator[Sending]:
     """Of ``numbers`` in a step; gradients in buckets, or all at once."""
     reduced_bytes = software.reduce_bytes * numbers
     buckets = max(1.0, reduced_bytes / software.bucket_bytes) if software.bucket_bytes else 1.0
     if sharding == 0:  # shards is 1: all copies are the outer group
-        return _Sent(buckets * outer.all_reduce_s(reduced_bytes / buckets), 0.0)
-    outer_s = outer.all_reduce_s(reduced_bytes / inner.size)
+        yield Sending("gradients", "all-reduce", buckets, reduced_bytes / buckets, outer)
+        return
     if sharding == 3:
         calls = layers * software.sharded_calls_a_layer
-        gathered_s = micro_batches * calls * inner.all_gather_s(_WEIGHT_BYTES * numbers / calls)
-        return _Sent(micro_batches * calls * inner.all_gather_s(reduced_bytes / calls) + outer_s, 2 * gathered_s)
-    times = micro_batches if sharding == 2 else 1.0
-    reduced_s = times * buckets * inner.all_gather_s(reduced_bytes / buckets) + outer_s
-    return _Sent(reduced_s, inner.all_gather_s(_WEIGHT_BYTES * numbers))
+        yield Sending("gradients", "reduce-scatter", micro_batches * calls, reduced_bytes / calls, inner)
+        yield Sending("weights", "all-gather", 2 * micro_batches * calls, _WEIGHT_BYTES * numbers / calls, inner)
+    else:
+        times = (micro_batches if sharding == 2 else 1.0) * buckets
+        yield Sending("gradients", "reduce-scatter", times, reduced_bytes / buckets, inner)
+        yield Sending("weights", "all-gather", 1.0, _WEIGHT_BYTES * numbers, inner)
+    if outer.size > 1:
+        yield Sending("gradients", "all-reduce", 1.0, reduced_bytes / inner.size, outer)

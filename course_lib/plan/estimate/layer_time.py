@@ -6,6 +6,7 @@ Shapes: rows are the tokens of a micro-batch on a rank; h is the hidden size.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.inputs.cluster import ClusterSpec
@@ -14,9 +15,9 @@ from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.software import Software
 
-__all__ = ["LayerPass", "layer_pass", "output_s"]
+__all__ = ["SCORE_BYTES", "LayerPass", "MatrixWork", "element_bytes", "layer_pass", "output_s", "product_work"]
 
-_SCORE_BYTES = 13  # of an unfused score: written, read and written by softmax and dropout, a mask, read again
+SCORE_BYTES = 13  # of an unfused score: written, read and written by softmax and dropout, a mask, read again
 _MERGE_BYTES = 14  # of a query's number at each step of a ring: a new part, and float32 sums read and written
 _LOGIT_BYTES = 28  # of a logit: copied to float32, read for maximum, sum and probability, and the gradient
 
@@ -25,55 +26,85 @@ _LOGIT_BYTES = 28  # of a logit: copied to float32, read for maximum, sum and pr
 class LayerPass:
     """Seconds of one forward pass of one layer over one micro-batch."""
 
-    compute_s: float
-    attention_s: float  # of compute_s: what selective recomputation does again
+    products_s: float
+    attention_s: float  # what selective recomputation does again
+    elements_s: float
     tensor_s: float
     context_s: float
     expert_s: float
 
+    @property
+    def compute_s(self) -> float:
+        """What the GPU computes: products, attention, and what goes element by element."""
+        return self.products_s + self.attention_s + self.elements_s
+
+
+class MatrixWork(NamedTuple):
+    """Arithmetic of matrices in FLOPs, and the bytes that they read and write, 2 for each number."""
+
+    flops: float
+    moved_bytes: float
+
+    @classmethod
+    def of(cls, *sizes: tuple[float, float, float]) -> MatrixWork:
+        """Of products of (rows, inner) and (inner, outer)."""
+        return cls(
+            sum(2 * rows * inner * outer for rows, inner, outer in sizes),
+            sum(2 * (rows * inner + inner * outer + rows * outer) for rows, inner, outer in sizes),
+        )
+
+    def seconds(self, cluster: ClusterSpec, constants: Constants, flops_per_s: float) -> float:
+        """Arithmetic at a share of ``flops_per_s``, then the bytes at a share of the memory's bandwidth."""
+        arithmetic_s = self.flops / (flops_per_s * constants.matmul_share)
+        return arithmetic_s + self.moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
+
 
 def layer_pass(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> LayerPass:
     """Matrices, attention, what goes element by element, and the collectives of the tensor, context and expert axes."""
-    model, tp = job.model, layout.tp
     rows = layout.micro_batch * job.seq / layout.cp
-    h, memory = model.hidden, cluster.memory_bandwidth_bytes_per_s * constants.memory_share
-    met = rows * model.experts_per_token
     rate = cluster.product_flops_per_s or cluster.peak_flops_per_s
-    products = (
-        (rows, h, (model.q_width + 2 * model.kv_width) / tp),
-        (rows, model.q_width / tp, h),
-        (met, h, (2 if model.gated else 1) * model.ffn / tp),
-        (met, model.ffn / tp, h),
-    )
     attention_s = _attention_s(job, layout, cluster, constants, software, rows)
-    outside = rows * h / (tp if layout.sequence_parallel else 1)  # norms, residual sums, dropout
-    inside = rows * (2 * model.q_width + 4 * model.kv_width) / tp
-    inside += met * (3 if model.gated else 2) * model.ffn / tp
-    elements_s = 2 * (12 * outside + inside) / memory
+    memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
     return LayerPass(
-        compute_s=sum(_matmul_s(cluster, constants, rate, *sizes) for sizes in products) + attention_s + elements_s,
+        products_s=product_work(job, layout).seconds(cluster, constants, rate),
         attention_s=attention_s,
-        tensor_s=2 * Group.of(cluster, constants, tp, 1).all_reduce_s(2 * rows * h),
+        elements_s=element_bytes(job, layout) / memory,
+        tensor_s=2 * Group.of(cluster, constants, layout.tp, 1).all_reduce_s(2 * rows * job.model.hidden),
         context_s=_context_s(job, layout, cluster, constants, attention_s / max(1, layout.cp)),
         expert_s=_expert_s(job, layout, cluster, constants),
     )
+
+
+def product_work(job: Job, layout: Layout) -> MatrixWork:
+    """A layer's four products on a rank: queries, keys and values; attention's output; the MLP in and out."""
+    model, tp = job.model, layout.tp
+    rows = layout.micro_batch * job.seq / layout.cp
+    met = rows * model.experts_per_token
+    return MatrixWork.of(
+        (rows, model.hidden, (model.q_width + 2 * model.kv_width) / tp),
+        (rows, model.q_width / tp, model.hidden),
+        (met, model.hidden, (2 if model.gated else 1) * model.ffn / tp),
+        (met, model.ffn / tp, model.hidden),
+    )
+
+
+def element_bytes(job: Job, layout: Layout) -> float:
+    """What a layer reads and writes element by element: norms, residual sums, dropout; rotations, activations."""
+    model, tp = job.model, layout.tp
+    rows = layout.micro_batch * job.seq / layout.cp
+    met = rows * model.experts_per_token
+    outside = rows * model.hidden / (tp if layout.sequence_parallel else 1)
+    inside = rows * (2 * model.q_width + 4 * model.kv_width) / tp
+    inside += met * (3 if model.gated else 2) * model.ffn / tp
+    return 2 * (12 * outside + inside)
 
 
 def output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
     """The output matrix and the loss of one micro-batch, forward and backward, in seconds."""
     rows, logits = layout.micro_batch * job.seq / layout.cp, job.model.vocab / layout.tp
     memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
-    matrix_s = _matmul_s(cluster, constants, cluster.peak_flops_per_s, rows, job.model.hidden, logits)
+    matrix_s = MatrixWork.of((rows, job.model.hidden, logits)).seconds(cluster, constants, cluster.peak_flops_per_s)
     return 3 * matrix_s + _LOGIT_BYTES * rows * logits / memory
-
-
-def _matmul_s(
-    cluster: ClusterSpec, constants: Constants, flops_per_s: float, rows: float, inner: float, outer: float
-) -> float:
-    """A product of (rows, inner) and (inner, outer): arithmetic, and 2 bytes for each number read or written."""
-    arithmetic_s = 2 * rows * inner * outer / (flops_per_s * constants.matmul_share)
-    moved_bytes = 2 * (rows * inner + inner * outer + rows * outer)
-    return arithmetic_s + moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
 
 
 def _attention_s(
@@ -84,7 +115,7 @@ def _attention_s(
     arithmetic_s = flops / (cluster.peak_flops_per_s * constants.matmul_share)
     if software.fused_attention:
         return arithmetic_s
-    moved_bytes = _SCORE_BYTES * rows * job.seq * job.model.heads / layout.tp
+    moved_bytes = SCORE_BYTES * rows * job.seq * job.model.heads / layout.tp
     return arithmetic_s + moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
 
 

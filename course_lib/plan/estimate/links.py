@@ -49,8 +49,12 @@ class Group:
 
     def all_reduce_s(self, size_bytes: float) -> float:
         """Time of an all-reduce of a buffer of ``size_bytes``."""
-        way_s = 2 * self.hop_s * min(2 * self.levels, self.size - 1)
-        return 2 * self._call_s(size_bytes) + way_s if self.size > 1 and size_bytes else 0.0
+        return 2 * self._call_s(size_bytes) + self.tree_way_s if self.size > 1 and size_bytes else 0.0
+
+    @property
+    def tree_way_s(self) -> float:
+        """Latency of the hops of an all-reduce: twice up a tree of nodes and down, or twice around the ring."""
+        return 2 * self.hop_s * min(2 * self.levels, self.size - 1)
 
     def all_gather_s(self, size_bytes: float) -> float:
         """Time of an all-gather into, or a reduce-scatter of, a buffer of ``size_bytes``."""
@@ -59,9 +63,10 @@ class Group:
     def _call_s(self, size_bytes: float) -> float:
         """The start of a call and its bytes, once around."""
         sent_bytes = (self.size - 1) / self.size * size_bytes
-        return self._start_s(size_bytes) + sent_bytes / self.bandwidth_bytes_per_s
+        return self.start_s(size_bytes) + sent_bytes / self.bandwidth_bytes_per_s
 
-    def _start_s(self, size_bytes: float) -> float:
+    def start_s(self, size_bytes: float) -> float:
+        """In which a call of ``size_bytes`` begins."""
         return 0.5 * self.latency_s * max(1.0, log2(max(size_bytes, 2.0) / _FROM_BYTES))
 
     def all_to_all_s(self, size_bytes: float) -> float:
@@ -72,4 +77,4 @@ class Group:
         """Time of a message to the next rank."""
         if self.size <= 1:
             return 0.0
-        return self._start_s(size_bytes) + self.hop_s + size_bytes / self.hop_bandwidth_bytes_per_s
+        return self.start_s(size_bytes) + self.hop_s + size_bytes / self.hop_bandwidth_bytes_per_s

@@ -25,19 +25,28 @@ from course_lib.plan.inputs.software import Software
 from course_lib.plan.inputs.stages import output_layers, stage_layers
 
 __all__ = [
+    "GATHERED_LAYERS",
+    "LOGIT_BYTES",
+    "OPTIMIZER_BYTES",
+    "WEIGHT_BYTES",
     "MemoryParts",
+    "again_layer_bytes",
     "expert_copies",
     "expert_parameters",
+    "fullest_stage",
+    "handed_bytes",
+    "in_flight",
     "layer_activation_bytes",
     "memory_parts",
     "share_of",
     "stage_parameters",
+    "tables_of",
 ]
 
-_WEIGHT_BYTES, _OPTIMIZER_BYTES = 2, 12
-_LOGIT_BYTES = 10  # in two bytes, as float32, and their probabilities in float32
+WEIGHT_BYTES, OPTIMIZER_BYTES = 2, 12
+LOGIT_BYTES = 10  # in two bytes, as float32, and their probabilities in float32
 _PIPELINE_BYTES = 12  # a number of the stage's input and output: both, their gradients, and copies to send
-_GATHERED_LAYERS = 2  # of sharding 3: the one that computes and the one that comes next
+GATHERED_LAYERS = 2  # of sharding 3: the one that computes and the one that comes next
 
 
 @dataclass(frozen=True)
@@ -114,7 +123,7 @@ def _met_ffn(model: Decoder) -> int:
     return model.ffn * model.experts_per_token
 
 
-def _in_flight(layout: Layout, stage: int, micro_batches: int) -> float:
+def in_flight(layout: Layout, stage: int, micro_batches: int) -> float:
     """Micro-batches whose activations a stage keeps at once, in layers of its own; more where it interleaves."""
     kept = float(layout.pp - stage)
     if layout.chunks > 1:
@@ -126,25 +135,27 @@ def memory_parts(
     job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software
 ) -> MemoryParts:
     """Bytes of the rank that needs most. Legal layouts only: what is illegal is said by ``listing``."""
-    model, stages = job.model, layout.pp
-    counts = stage_layers(model.layers, stages, output_layers(model), software.layers_by_cost)
-    layer_bytes = layer_activation_bytes(model, layout, job.seq, software)
-    micro_batches = layout.num_micro_batches(job.batch)
-    handed_bytes = _handed_bytes(job, layout)
-    worst: MemoryParts | None = None
+    return fullest_stage(job, layout, constants, software)[1]
+
+
+def fullest_stage(job: Job, layout: Layout, constants: Constants, software: Software) -> tuple[int, MemoryParts]:
+    """The stage of which a rank needs most, the first of them, and its bytes."""
+    stages = layout.pp
+    counts = stage_layers(job.model.layers, stages, output_layers(job.model), software.layers_by_cost)
+    layer_bytes = layer_activation_bytes(job.model, layout, job.seq, software)
+    again_bytes = again_layer_bytes(job, layout, software)
+    found: list[tuple[int, MemoryParts]] = []
     for stage in sorted({0, min(1, stages - 1), stages - 1}):
-        numbers = stage_parameters(model, layout, counts[stage], tables_of(model, stage, stages))
-        kept = _in_flight(layout, stage, micro_batches)
+        numbers = stage_parameters(job.model, layout, counts[stage], tables_of(job.model, stage, stages))
+        each_bytes = counts[stage] * layer_bytes + handed_bytes(job, layout)
         parts = MemoryParts(
-            *_states(model, layout, software, numbers, counts[stage]),
-            activations_bytes=kept * (counts[stage] * layer_bytes + handed_bytes) + _again_bytes(job, layout, software),
+            *_states(job.model, layout, software, numbers, counts[stage]),
+            activations_bytes=in_flight(layout, stage, layout.num_micro_batches(job.batch)) * each_bytes + again_bytes,
             logits_bytes=_logits_bytes(job, layout) if stage == stages - 1 else 0.0,
             reserve_bytes=constants.reserve_bytes,
         )
-        if worst is None or parts.total_bytes > worst.total_bytes:
-            worst = parts
-    assert worst is not None
-    return worst
+        found.append((stage, parts))
+    return max(found, key=lambda one: one[1].total_bytes)
 
 
 def _states(
@@ -153,16 +164,16 @@ def _states(
     """Weights, gradients and optimizer: each shared out from its stage of sharding on, experts among their copies."""
     share = share_of(numbers, expert_parameters(model, layout, layers), layout)
     of_weights, of_gradients, of_optimizer = (share if layout.sharding >= stage else numbers for stage in (3, 2, 1))
-    weights = _WEIGHT_BYTES * of_weights
+    weights = WEIGHT_BYTES * of_weights
     if layout.sharding == 3 and layers:
         whole = 0.0 if expert_copies(layout) > 1 else expert_parameters(model, layout, 1)  # is there already
-        weights += _WEIGHT_BYTES * _GATHERED_LAYERS * (stage_parameters(model, layout, 1, 0) - whole)
-        weights += (_WEIGHT_BYTES + software.reduce_bytes) * stage_parameters(model, layout, 0, 1)  # and its gradient
-    optimizer = 0.0 if layout.offload else _OPTIMIZER_BYTES * of_optimizer
+        weights += WEIGHT_BYTES * GATHERED_LAYERS * (stage_parameters(model, layout, 1, 0) - whole)
+        weights += (WEIGHT_BYTES + software.reduce_bytes) * stage_parameters(model, layout, 0, 1)  # and its gradient
+    optimizer = 0.0 if layout.offload else OPTIMIZER_BYTES * of_optimizer
     return weights, software.gradient_bytes * of_gradients, optimizer
 
 
-def _handed_bytes(job: Job, layout: Layout) -> float:
+def handed_bytes(job: Job, layout: Layout) -> float:
     """What a stage of a pipeline keeps of each micro-batch to receive it and to hand it on."""
     if layout.pp == 1:
         return 0.0
@@ -170,7 +181,7 @@ def _handed_bytes(job: Job, layout: Layout) -> float:
     return _PIPELINE_BYTES * rows * job.model.hidden / (layout.tp if layout.sequence_parallel else 1)
 
 
-def _again_bytes(job: Job, layout: Layout, software: Software) -> float:
+def again_layer_bytes(job: Job, layout: Layout, software: Software) -> float:
     """With full recomputation the inside of one layer comes back during its backward pass."""
     if layout.recompute != "full":
         return 0.0
@@ -184,4 +195,4 @@ def _again_bytes(job: Job, layout: Layout, software: Software) -> float:
 
 
 def _logits_bytes(job: Job, layout: Layout) -> float:
-    return _LOGIT_BYTES * layout.micro_batch * job.seq / layout.cp * job.model.vocab / layout.tp
+    return LOGIT_BYTES * layout.micro_batch * job.seq / layout.cp * job.model.vocab / layout.tp

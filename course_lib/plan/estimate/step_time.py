@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import log2
 
-from course_lib.plan.estimate.dp_comm_time import data_axis_s
-from course_lib.plan.estimate.layer_time import LayerPass, layer_pass, output_s
+from course_lib.plan.estimate.dp_comm_time import data_axis
+from course_lib.plan.estimate.layer_time import layer_pass, output_s
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import expert_parameters, share_of, stage_parameters
 from course_lib.plan.inputs.cluster import ClusterSpec
@@ -23,10 +23,19 @@ from course_lib.plan.inputs.layout import Layout, placement
 from course_lib.plan.inputs.software import Software
 from course_lib.plan.inputs.stages import output_layers, stage_layers
 
-__all__ = ["StepParts", "step_parts"]
+__all__ = [
+    "ADAM_BYTES",
+    "HOST_ADAM_BYTES_PER_S",
+    "LayerStep",
+    "StepParts",
+    "hop_s",
+    "layer_step",
+    "optimizer_numbers",
+    "step_parts",
+]
 
-_ADAM_BYTES = 34  # read and written for a parameter: gradient, master and two moments there and back, weight
-_HOST_ADAM_BYTES_PER_S = 100e9  # what a host's memory lets through, where it updates offloaded states
+ADAM_BYTES = 34  # read and written for a parameter: gradient, master and two moments there and back, weight
+HOST_ADAM_BYTES_PER_S = 100e9  # what a host's memory lets through, where it updates offloaded states
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class StepParts:
 
 
 @dataclass(frozen=True)
-class _LayerStep:
+class LayerStep:
     """Seconds of a layer for one micro-batch, forward, backward and what is computed again."""
 
     compute_s: float
@@ -62,26 +71,21 @@ class _LayerStep:
 
     @property
     def total_s(self) -> float:
+        """All of it."""
         return self.compute_s + self.host_s + self.tensor_s + self.context_s + self.expert_s
 
 
 def step_parts(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> StepParts:
     """Seconds of one step by part. Legal layouts only: what is illegal is said by ``rules``."""
     model, pp = job.model, layout.pp
-    layer = _layer_step(
-        layer_pass(job, layout, cluster, constants, software),
-        layout,
-        constants,
-        software,
-        constants.host_layer_s * _host_waits(layout, cluster, software),
-    )
+    layer = layer_step(job, layout, cluster, constants, software)
     counts = stage_layers(model.layers, pp, output_layers(model), software.layers_by_cost)
     vocabulary_s = output_s(job, layout, cluster, constants)
     stages_s = [count * layer.total_s for count in counts]
     stages_s[-1] += vocabulary_s
     slowest = max(range(pp), key=stages_s.__getitem__)
     micro_batches = max(1.0, job.batch / (layout.micro_batch * layout.dp))
-    hop_s = _hop_s(job, layout, cluster, constants)
+    hop = hop_s(job, layout, cluster, constants)
     shown = 1 - constants.hidden_share if layout.chunks > 1 else 1.0  # another chunk computes meanwhile
     layers = micro_batches * counts[slowest]
     return StepParts(
@@ -91,9 +95,11 @@ def step_parts(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
         tensor_s=layers * layer.tensor_s,
         context_s=layers * layer.context_s,
         expert_s=layers * layer.expert_s,
-        pipeline_s=micro_batches * 2 * hop_s * layout.chunks * shown,
-        bubble_s=(sum(stages_s) - stages_s[slowest] + 2 * hop_s * (pp - 1)) / layout.chunks,
-        data_s=data_axis_s(model, layout, cluster, constants, software, max(counts), layer.total_s, micro_batches),
+        pipeline_s=micro_batches * 2 * hop * layout.chunks * shown,
+        bubble_s=(sum(stages_s) - stages_s[slowest] + 2 * hop * (pp - 1)) / layout.chunks,
+        data_s=data_axis(
+            model, layout, cluster, constants, software, max(counts), layer.total_s, micro_batches
+        ).exposed_s,
         optimizer_s=_optimizer_s(job, layout, cluster, constants, max(counts)),
     )
 
@@ -108,10 +114,10 @@ def _host_waits(layout: Layout, cluster: ClusterSpec, software: Software) -> flo
     return 1 + log2(layout.tp) if software.reads_sizes and leaves else 1.0
 
 
-def _layer_step(
-    forward: LayerPass, layout: Layout, constants: Constants, software: Software, host_layer_s: float
-) -> _LayerStep:
+def layer_step(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> LayerStep:
     """Three passes of work and two of collectives, and once more of both with full recomputation."""
+    forward = layer_pass(job, layout, cluster, constants, software)
+    host_layer_s = constants.host_layer_s * _host_waits(layout, cluster, software)
     again = 1.0 if layout.recompute == "full" else 0.0
     compute_s = (3 + again) * forward.compute_s
     if layout.recompute == "selective" or (software.fused_attention and not again):
@@ -124,10 +130,10 @@ def _layer_step(
         (2 + again) * forward.expert_s,
     ]
     host_s = max(0.0, (2 + again) * host_layer_s - compute_s - sum(shared))
-    return _LayerStep(compute_s, host_s, *shared)
+    return LayerStep(compute_s, host_s, *shared)
 
 
-def _hop_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
+def hop_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
     """What a stage hands on: with tensor parallelism each rank sends its part, and NVLink puts them together."""
     if layout.pp == 1:
         return 0.0
@@ -141,9 +147,14 @@ def _hop_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants)
 
 def _optimizer_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, layers: int) -> float:
     """Every state is read and written once; with ``offload`` gradients go to the host and weights come back."""
+    numbers = optimizer_numbers(job, layout, layers)
+    if layout.offload:
+        return numbers * ((4 + 2) / cluster.host_bandwidth_bytes_per_s + ADAM_BYTES / HOST_ADAM_BYTES_PER_S)
+    return numbers * ADAM_BYTES / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
+
+
+def optimizer_numbers(job: Job, layout: Layout, layers: int) -> float:
+    """How many weights a rank's optimizer updates."""
     tables = 1 if layout.pp > 1 or job.model.tied else 2
     whole = stage_parameters(job.model, layout, layers, tables)
-    numbers = share_of(whole, expert_parameters(job.model, layout, layers), layout)
-    if layout.offload:
-        return numbers * ((4 + 2) / cluster.host_bandwidth_bytes_per_s + _ADAM_BYTES / _HOST_ADAM_BYTES_PER_S)
-    return numbers * _ADAM_BYTES / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
+    return share_of(whole, expert_parameters(job.model, layout, layers), layout)
