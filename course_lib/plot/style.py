@@ -43,6 +43,7 @@ __all__ = [
     "outlined",
     "png",
     "text_colour",
+    "word_colour",
 ]
 
 OKABE_ITO = {
@@ -215,17 +216,26 @@ def hatch_colour(ground: str) -> str:
 
 def line_colour(colour: str) -> str:
     """Of a line or an arrow, which has no outline: the colour, darkened until it stands out in both themes."""
+    return _darkened(colour, 3.1)
+
+
+def word_colour(colour: str) -> str:
+    """Of words beside a box: the colour, darkened until they can be read in both themes."""
+    return _darkened(colour, 4.6)
+
+
+def _darkened(colour: str, ratio: float) -> str:
+    """The lightest shade of a colour that is at least ``ratio`` to 1 from the ground of either theme."""
     red, green, blue = to_rgb(colour)
     share = 1.0
-    while not _stands_out(shade := to_hex((share * red, share * green, share * blue))):
+    while not _stands_out(shade := to_hex((share * red, share * green, share * blue)), ratio):
         share -= 0.01
     return shade
 
 
-def _stands_out(colour: str) -> bool:
-    """Whether it is at least 3 to 1 from the ground of either theme."""
+def _stands_out(colour: str, ratio: float) -> bool:
     light, dark = (_luminance(to_rgb(one)) for one in (colour, in_the_dark(colour)))
-    return 3.1 * (light + 0.05) <= 1.05 and dark + 0.05 >= 3.1 * (_luminance(to_rgb(GROUND)) + 0.05)
+    return ratio * (light + 0.05) <= 1.05 and dark + 0.05 >= ratio * (_luminance(to_rgb(GROUND)) + 0.05)
 
 
 def text_colour(ground: str) -> str:

@@ -10,6 +10,10 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+from contrast import contrast
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 from course_lib import schedules
@@ -20,6 +24,7 @@ from course_lib.cost.model_parallel.pipeline import simulate
 from course_lib.lessons.info import lessons as lesson_infos
 from course_lib.lessons.info import source_files
 from course_lib.plot import pipeline_gantt
+from course_lib.plot.dark import GROUND, in_the_dark
 from course_lib.schedules import StageTimes
 
 ROOT = project_root()
@@ -77,6 +82,17 @@ def test_a_picture_of_each_lesson_comes_out_as_its_file(title: str, tmp_path: Pa
     new, old = pixels(tmp_path / f"{title}.png"), pixels(ASSETS / f"{title}.png")
     assert new.shape == old.shape
     assert np.abs(new - old).max() <= 16  # of 255: what another processor's rounding may do
+
+
+@pytest.mark.parametrize("title", ["03_four_steps", "11_cuts", "12_looked_at", "14_job"])  # grey, vermillion, green
+def test_the_words_beside_boxes_can_be_read_in_both_themes(title: str):
+    drawn = the_one(title, pictures_of([title[:2]])).draw()
+    assert isinstance(drawn, Figure)
+    inks = {to_hex(word.get_color()) for word in drawn.findobj(Text) if word.get_text()} - {"#ffffff"}
+    assert len(inks) > 1
+    for ink in inks:
+        assert contrast(ink, "white") >= 4.5, ink
+        assert contrast(in_the_dark(ink), GROUND) >= 4.5, ink
 
 
 def test_one_of_each_lesson_was_drawn():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from contrast import contrast
 from matplotlib.colors import to_hex, to_rgb
 
 from course_lib.capstone.reports.page import fill
@@ -20,17 +21,6 @@ TINTS = [
     for share in (0.22, 0.33, 0.53, 0.6, 0.8)
     if colour != OKABE_ITO["black"]
 ]
-
-
-def luminance(colour: str) -> float:
-    """Relative luminance of WCAG 2.2."""
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 def test_white_is_the_themes_ground_and_black_is_white():

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch, Rectangle
 
 from course_lib.plot import OKABE_ITO
-from course_lib.plot.style import line_colour
+from course_lib.plot.style import line_colour, word_colour
 
 __all__ = ["COLOURS", "GREY", "INK", "PALE", "Drawings", "Point", "arrow", "box", "drawing", "rank", "word"]
 
@@ -19,7 +19,8 @@ Drawings = dict[str, Callable[[], Figure | bytes]]  # by name; bytes are a PNG t
 Point = tuple[float, float]
 
 COLOURS = [OKABE_ITO[name] for name in ("sky blue", "orange", "green", "purple")]
-INK, GREY, PALE = "#333333", "#777777", "#F4F4F4"
+INK, GREY, PALE = "#333333", "#6b6b6b", "#F4F4F4"
+_OF_WORDS = {colour: word_colour(colour) for colour in OKABE_ITO.values()}
 
 
 def drawing(width: float, height: float) -> tuple[Figure, Axes]:
@@ -33,8 +34,9 @@ def drawing(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def word(axes: Axes, x: float, y: float, text: str, *, size: float = 10, **look: Any) -> None:
-    """A text around a point."""
+    """A text around a point; a ``color`` of the palette is darkened until the words can be read on the sheet."""
     look = {"ha": "center", "va": "center", "fontsize": size, "color": INK, **look}
+    look["color"] = _OF_WORDS.get(look["color"], look["color"])
     axes.text(x, y, text, **look)
 
 
