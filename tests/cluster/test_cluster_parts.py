@@ -18,7 +18,7 @@ from course_lib.cluster.api import magic, shared
 from course_lib.cluster.base.backends import BACKENDS, RankDevice, rank_devices, shared_nccl_env
 from course_lib.cluster.base.failure import Frame, describe
 from course_lib.cluster.failures.rank_status import Operation, RankStatus, parse_stacks
-from course_lib.cluster.failures.report import location_of, status_line, stuck_story
+from course_lib.cluster.failures.report import interrupted_story, location_of, status_line, stuck_story
 from course_lib.lessons.kernel_sockets import listen_at_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::course_lib.cluster.CrowdedWarning")
@@ -320,6 +320,13 @@ def test_the_story_says_who_never_came_and_what_differs():
     assert "same operation on every rank: all_reduce, broadcast" in stuck_story(dict(enumerate(differ)), 2, timeout_s=5)
     fine = [standing(0, done=True), standing(1, done=True)]
     assert "pass a larger timeout_s" in stuck_story(dict(enumerate(fine)), 2, timeout_s=5)
+
+
+def test_one_rank_that_was_interrupted_is_one():
+    waits = [standing(rank, frames=[TORCH_FRAME]) for rank in range(2)]
+    assert interrupted_story({0: waits[0]}, 1).startswith("interrupted; the rank has been stopped. It stood here:")
+    both = interrupted_story(dict(enumerate(waits)), 2)
+    assert both.startswith("interrupted; the 2 ranks have been stopped. They stood here:")
 
 
 def test_faulthandler_stacks_are_read_back():

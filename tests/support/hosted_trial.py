@@ -27,9 +27,20 @@ AFTERWARDS = "print('ranks:', _shared(2).run(lambda me: me.rank).results)"
 
 
 def executed(client: NotebookClient, cell: Any, index: int) -> str:
-    """Run a cell; the name and text of its error, or nothing."""
+    """Run a cell; the name and text of its error, or nothing.
+
+    For a moment after an error a kernel drops what it is asked ("aborted"), and nbclient takes that for a cell that has
+    run: such a cell is run again.
+    """
+    said: list[str] = []
+
+    def hear(cell: Any, cell_index: int, execute_reply: dict[str, Any]) -> None:
+        said.append(execute_reply["content"]["status"])
+
+    client.on_cell_executed = hear
     try:
-        client.execute_cell(cell, index)
+        while not said or said[-1] == "aborted":
+            client.execute_cell(cell, index)
     except CellExecutionError as error:
         return f"cell {index}: {error.ename}: {error.evalue}"
     return ""

@@ -74,7 +74,8 @@ def stuck_story(
 
 def interrupted_story(statuses: Mapping[int, RankStatus], world_size: int) -> str:
     """Where the ranks were when the learner interrupted."""
-    lines = [f"interrupted; the {world_size} ranks have been stopped. They stood here:", ""]
+    stopped = "the rank has been stopped. It" if world_size == 1 else f"the {world_size} ranks have been stopped. They"
+    lines = [f"interrupted; {stopped} stood here:", ""]
     lines += [f"  rank {rank}  {status_line(statuses[rank])}" for rank in sorted(statuses)]
     return "\n".join(lines)
 

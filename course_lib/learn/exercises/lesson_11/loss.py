@@ -137,6 +137,10 @@ def _mean_of_means(model: Transformer, tokens: Tensor, length: int) -> Tensor:
     return torch.stack(_sums(model, tokens, length, mean=True)).mean()
 
 
+def _mean_of_sums(model: Transformer, tokens: Tensor, length: int) -> Tensor:
+    return torch.stack(_sums(model, tokens, length)).mean()
+
+
 def _one_sequence(model: Transformer, tokens: Tensor, length: int) -> Tensor:
     return torch.stack(_sums(model, tokens, length)).sum() / tokens.size(1)
 
@@ -192,6 +196,12 @@ LOSS = Exercise(
             "Right where all pieces are of one size. A last piece that is shorter then weighs as much as the others, "
             "and each of its tokens more.",
             _mean_of_means,
+        ),
+        Mistake(
+            "mean-of-sums",
+            "You take the mean over the pieces, and each of them has the sum over its positions. Add up the sums, and "
+            "divide once, by the number of tokens.",
+            _mean_of_sums,
         ),
         Mistake(
             "length-of-one-sequence",
