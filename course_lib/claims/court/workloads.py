@@ -8,7 +8,9 @@ from torch.utils.data import DistributedSampler, TensorDataset
 
 from course_lib.cluster.base.rank import Rank
 
-__all__ = ["batch", "distance", "gradients", "mlp", "share_of", "weights"]
+__all__ = ["ROUNDING", "batch", "distance", "distance_text", "gradients", "mlp", "share_of", "weights"]
+
+ROUNDING = 1e-12  # float64 numbers of about 1 that are less apart have been rounded otherwise, and no more
 
 _NUM_FEATURES, _NUM_CLASSES = 12, 4
 
@@ -44,6 +46,11 @@ def gradients(model: nn.Module) -> torch.Tensor:
 def distance(first: torch.Tensor, second: torch.Tensor) -> float:
     """The largest difference of two numbers in the same place."""
     return float((first - second).abs().max())
+
+
+def distance_text(apart: float, *, rounding: float = ROUNDING) -> str:
+    """A distance as trials tell it: without a digit where it is rounding alone, since processors round differently."""
+    return "0 (rounding)" if apart < rounding else f"{apart:.1e}"
 
 
 def share_of(me: Rank, num_samples: int, *, seed: int = 0) -> list[int]:

@@ -7,12 +7,13 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.claims.court.evidence import Evidence, Ranks, tries
-from course_lib.claims.court.workloads import batch, distance, gradients, mlp
+from course_lib.claims.court.workloads import batch, distance, distance_text, gradients, mlp
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.data import SyncBatchNorm
 
 __all__: list[str] = []
 
+_ROUNDING = 1e-10  # a division by a standard deviation makes it larger
 _NUM_SAMPLES = 8  # of the whole batch: two on each of four ranks
 
 
@@ -46,8 +47,8 @@ def a_small_batch_per_device_harms(ranks: Ranks) -> Evidence:
         away[name] = distance(ranks(4).run(_gradient, batch_norm, sync)[0], _whole(batch_norm))
     harmless, harmed = max(away["no BatchNorm"], away["synchronised BatchNorm"]), away["BatchNorm"]
     return Evidence(
-        ("holds with conditions" if harmless < 1e-10 else "holds") if harmed > 1e-3 else "false",
-        {name: "0 (rounding)" if value < 1e-10 else f"{value:.1e}" for name, value in away.items()},
+        ("holds with conditions" if harmless < _ROUNDING else "holds") if harmed > 1e-3 else "false",
+        {name: distance_text(value, rounding=_ROUNDING) for name, value in away.items()},
         because="without BatchNorm the shares make the same gradient as the whole; with it each rank's statistics come "
         "from two samples, and synchronised statistics mend that",
         turns_if="no layer looked at its batch (then it is false), or synchronised statistics did not mend it "

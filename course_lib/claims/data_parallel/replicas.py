@@ -10,7 +10,16 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.claims.court.evidence import Evidence, Ranks, tries
-from course_lib.claims.court.workloads import batch, distance, gradients, mlp, share_of, weights
+from course_lib.claims.court.workloads import (
+    ROUNDING,
+    batch,
+    distance,
+    distance_text,
+    gradients,
+    mlp,
+    share_of,
+    weights,
+)
 from course_lib.cluster.base.rank import Rank
 from course_lib.meter import metered
 from course_lib.meter.communication.recorder import Recorder
@@ -186,9 +195,9 @@ def data_parallelism_gives_the_gradients_of_accumulation(ranks: Ranks) -> Eviden
         by_ranks = ranks(4).run(_gradient, batch_norm)[0]
         from_accumulation[name] = distance(by_ranks, _accumulated(batch_norm, 4))
         from_whole[name] = distance(by_ranks, _in_one_go(batch_norm))
-        facts[f"{name}: from accumulation"] = _size(from_accumulation[name])
-        facts[f"{name}: from the whole batch"] = _size(from_whole[name])
-    same = max(from_accumulation.values()) < 1e-12
+        facts[f"{name}: from accumulation"] = distance_text(from_accumulation[name])
+        facts[f"{name}: from the whole batch"] = distance_text(from_whole[name])
+    same = max(from_accumulation.values()) < ROUNDING
     return Evidence(
         "holds" if same else "false",
         facts,
@@ -196,10 +205,6 @@ def data_parallelism_gives_the_gradients_of_accumulation(ranks: Ranks) -> Eviden
         "that looks at its batch, as BatchNorm does, sees the parts, in both",
         turns_if="the model drew random numbers, as dropout does: ranks and parts would draw others",
     )
-
-
-def _size(difference: float) -> str:
-    return "0 (rounding)" if difference < 1e-12 else f"{difference:.1e}"
 
 
 def _local_steps(me: Rank, sync_every: int) -> torch.Tensor:
@@ -236,12 +241,12 @@ def rare_synchronisation_trades_speed_for_accuracy(ranks: Ranks) -> Evidence:
     accumulated = distance(cluster.run(_accumulate_by_ddp)[0], _in_one_go(batch_norm=False))
     every_step, rarely = (cluster.run(_local_steps, sync_every)[0] for sync_every in (1, 4))
     drifted = distance(every_step, rarely)
-    exact = accumulated < 1e-12
+    exact = accumulated < ROUNDING
     return Evidence(
         "holds with conditions" if exact and drifted > 1e-6 else "false" if exact else "holds",
         {
-            "gradient with no_sync, from the whole batch": _size(accumulated),
-            "weights averaged every 4 steps, from every step": _size(drifted),
+            "gradient with no_sync, from the whole batch": distance_text(accumulated),
+            "weights averaged every 4 steps, from every step": distance_text(drifted),
         },
         because="adding gradients up before sending them changes nothing but the messages; steps on weights that have "
         "drifted apart are other steps, those of local SGD, and may end at another accuracy",

@@ -12,7 +12,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.claims.court.evidence import Evidence, Ranks, tries
-from course_lib.claims.court.workloads import batch, distance, mlp, weights
+from course_lib.claims.court.workloads import ROUNDING, batch, distance, distance_text, mlp, weights
 from course_lib.cluster.base.rank import Rank
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.parallel.sharded import FullySharded
@@ -96,10 +96,10 @@ def model_parallelism_is_necessary_when_the_model_does_not_fit(ranks: Ranks) -> 
     share = max(kept for kept, _ in sharded) / whole_bytes
     apart = distance(sharded[0][1], whole)
     return Evidence(
-        "misleading" if share < 0.5 and apart < 1e-12 else "holds",
+        "misleading" if share < 0.5 and apart < ROUNDING else "holds",
         {
             "share of the parameters that a rank keeps between layers": f"{share:.2f}",
-            "weights after 3 steps, away from one device's": "0 (rounding)" if apart < 1e-12 else f"{apart:.1e}",
+            "weights after 3 steps, away from one device's": distance_text(apart),
         },
         because="sharded data parallelism (ZeRO) keeps a part of each layer on every rank, and puts one together at a "
         "time; recomputation (activation checkpointing) and offload need less memory too",

@@ -15,7 +15,7 @@ from torch import nn
 
 from course_lib.claims.court.evidence import Evidence, Ranks, tries
 from course_lib.claims.court.timing_noise import borne_out, too_busy
-from course_lib.claims.court.workloads import batch, distance, gradients
+from course_lib.claims.court.workloads import ROUNDING, batch, distance, distance_text, gradients
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 from course_lib.meter import MemoryLedger, metered
@@ -171,7 +171,7 @@ def a_pipeline_is_data_and_model_parallelism_combined(ranks: Ranks) -> Evidence:
         {
             "copies of each weight, one pipeline": f"{copies['alone']:g}",
             "all-reduces of gradients": reduced["alone"].get("all_reduce", 0),
-            "gradients, away from the uncut model's": "0 (rounding)" if apart < 1e-12 else f"{apart:.1e}",
+            "gradients, away from the uncut model's": distance_text(apart),
             "copies of each weight, two pipelines side by side": f"{copies['both']:g}",
             "all-reduces of gradients there": reduced["both"].get("all_reduce", 0),
         },
@@ -189,11 +189,11 @@ def model_parallelism_is_pipeline_parallelism(ranks: Ranks) -> Evidence:
     first, second = (torch.cat([made for _, _, made in held]) for held in found.values())
     apart, differ = distance(first, second), at_once["naive"] < at_once["1F1B"]
     return Evidence(
-        "misleading" if differ and apart < 1e-12 else "holds" if apart < 1e-12 else "false",
+        "misleading" if differ and apart < ROUNDING else "holds" if apart < ROUNDING else "false",
         {
             "pieces of the batch on their way, model parallelism": at_once["naive"],
             f"and a pipeline with {_M} micro-batches": at_once["1F1B"],
-            "gradients of the two differ by": "0 (rounding)" if apart < 1e-12 else f"{apart:.1e}",
+            "gradients of the two differ by": distance_text(apart),
         },
         because="both cut the model by layers and find the same gradients; a pipeline has several pieces of the batch "
         "on their way at once, model parallelism has one, and so one device at work",

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.distributed.tensor import Shard as DTensorShard
 
 from course_lib.claims.court.evidence import Evidence, Ranks, tries
-from course_lib.claims.court.workloads import distance
+from course_lib.claims.court.workloads import ROUNDING, distance, distance_text
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 from course_lib.meter import Communication, metered
@@ -35,7 +35,6 @@ from course_lib.parallel.tensor import (
 __all__: list[str] = []
 
 _N, _K, _M = 16, 1024, 32  # X is (N, K), A is (K, M)
-_EXACT = 1e-12  # of float64, relative to the size of the numbers
 _R, _ROWS, _COLUMNS = Replicate(), Shard(0), Shard(1)
 
 
@@ -109,11 +108,11 @@ def a_product_cut_in_smaller_ones_has_the_same_result(ranks: Ranks) -> Evidence:
         errors[name] = distance(found.double(), exact) / size
         bits[name] = bool(torch.equal(found, whole32))
     errors["uncut"] = distance(whole32.double(), exact) / size
-    same = max(off.values()) < _EXACT and max(errors.values()) < 1e-4
+    same = max(off.values()) < ROUNDING and max(errors.values()) < 1e-4
     return Evidence(
         "holds" if same else "false",
         {
-            "float64, largest difference": "0 (rounding)" if max(off.values()) < _EXACT else f"{max(off.values()):.0e}",
+            "float64, largest difference": distance_text(max(off.values())),
             "float32, by rows: every bit the same": bits["rows"],
             "float32, all errors below 1e-4": max(errors.values()) < 1e-4,
         },
@@ -137,10 +136,10 @@ def columns_of_a_give_columns_of_y(ranks: Ranks) -> Evidence:
     side_by_side = torch.cat(list(run), dim=1)
     apart = distance(side_by_side, x @ a) / float((x @ a).abs().mean())
     return Evidence(
-        "holds" if apart < _EXACT else "false",
+        "holds" if apart < ROUNDING else "false",
         {
             "shapes of X A1 and X A2": ", ".join(str(tuple(part.shape)) for part in run),
-            "largest difference to X A": "0 (rounding)" if apart < _EXACT else f"{apart:.0e}",
+            "largest difference to X A": distance_text(apart),
             "collectives": len(run.communication.calls),
         },
         because="a column of Y is X times one column of A, and knows nothing of the others",
