@@ -76,6 +76,15 @@ def test_every_step_gives_both_bounds_and_the_closest_count():
     assert span.times(2) == timing_noise.Bounds(2 * span.least_s, 0.12)
 
 
+def test_ranks_that_stood_in_line_at_once_do_not_make_a_step_shorter_than_nothing(cluster2, monkeypatch):
+    crowded = timing_noise.Timed(0.2, 0.15)
+    span = timing_noise.Bounds.of([[crowded], [crowded]])
+    assert span == timing_noise.Bounds(0.0, 0.2)
+    monkeypatch.setattr(speed, "_step_time", lambda cluster, link: span)
+    evidence = claims.trial("A11").run(lambda size: cluster2)
+    assert "would have taken at most 200 ms, and at most 200 ms, which decides nothing" in evidence.because
+
+
 def test_a_step_is_timed_from_when_all_are_ready_and_its_line_from_before(monkeypatch):
     lines = iter([{(1, 1): (0.0, 1.0)}, {(1, 1): (0.0, 1.25), (1, 2): (0.0, 0.5)}])
     moments_s = iter([10.0, 13.0])

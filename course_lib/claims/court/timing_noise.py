@@ -66,7 +66,7 @@ class Bounds:
         steps = list(zip(*by_rank, strict=True))
         most_s = min(max(timed.seen_s for timed in step) for step in steps)
         least_s = max(max(timed.seen_s for timed in step) - sum(timed.in_line_s for timed in step) for step in steps)
-        return cls(min(least_s, most_s), most_s)
+        return cls(max(0.0, min(least_s, most_s)), most_s)  # ranks that stood in line at once may sum up to more
 
     def below(self, limit: Bounds | float) -> bool | None:
         """Whether it takes less than that. None: the bounds leave it open."""
@@ -77,14 +77,15 @@ class Bounds:
         return Bounds(factor * self.least_s, factor * self.most_s)
 
     def __str__(self) -> str:
-        return f"{time_text(self.least_s)} to {time_text(self.most_s)}"
+        least = f"{time_text(self.least_s)} to" if self.least_s > 0 else "at most"
+        return f"{least} {time_text(self.most_s)}"
 
 
 def unclear(*spans: Bounds) -> Evidence:
     """The evidence of a trial whose spans leave the verdict open."""
     return blocked(
-        "the machine is too busy, and ranks stood in line for a core: without that, steps would have taken from "
-        f"{', and from '.join(map(str, spans))}, which decides nothing; try again when it is quiet"
+        "the machine is too busy, and ranks stood in line for a core: without that, steps would have taken "
+        f"{', and '.join(map(str, spans))}, which decides nothing; try again when it is quiet"
     )
 
 
