@@ -67,8 +67,9 @@ def test_a_condition_that_no_program_knows_is_an_error(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_what_is_written_is_python_that_names_its_source_and_no_other_program(program: str) -> None:
     for name, text in stamped(program).items():
-        head, body = text.split("\n", 1)
-        source = head.partition(" from ")[2].removesuffix(": edit that.")
+        head, advice, body = text.split("\n", 2)
+        source = head.partition(" from ")[2].removesuffix(",")
+        assert "In a copy of this folder" in advice, "who took the program home has no source to edit"
         assert (ROOT / source).is_file()
         ast.parse(text)
         assert "#:" not in body
@@ -78,4 +79,4 @@ def test_what_is_written_is_python_that_names_its_source_and_no_other_program(pr
 def test_a_file_without_a_source_says_so_by_its_first_line() -> None:
     for program, names in PROGRAMS.items():
         files = (EXAMPLES / program).glob("*.py")
-        assert {path.stem for path in files if path.read_text().startswith("# Written by")} == set(names)
+        assert {path.stem for path in files if path.read_text().startswith("# In the course: written by")} == set(names)

@@ -20,6 +20,10 @@ PROGRAMS = {"train_ddp": ("settings", "start"), "train_fsdp": _SHARED, "train_me
 
 _SOURCES = Path(__file__).parent / "sources"
 _NAME = "course_lib/authoring/programs/sources"
+_HEAD = (
+    "# In the course: written by ./course build --programs from {source},\n"
+    "# so edit that one, with what it includes. In a copy of this folder there is no other: edit this file.\n"
+)
 _KINDS = {program.removeprefix("train_"): program for program in PROGRAMS}  # what a source asks for: `if mesh`
 
 
@@ -39,7 +43,7 @@ def stamped(program: str) -> dict[str, str]:
     for name in PROGRAMS[program]:
         own = f"{name}_{program.removeprefix('train_')}"
         source = environment.select_template([f"{own}.py.jinja", f"{name}.py.jinja"])
-        head = f"# Written by ./course build --programs from {_NAME}/{source.name}: edit that.\n"
+        head = _HEAD.format(source=f"{_NAME}/{source.name}")
         asked = {kind: program == of for kind, of in _KINDS.items()}
         texts[f"{name}.py"] = head + source.render(program=program, **asked)
     return texts

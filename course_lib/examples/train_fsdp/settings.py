@@ -1,4 +1,5 @@
-# Written by ./course build --programs from course_lib/authoring/programs/sources/settings.py.jinja: edit that.
+# In the course: written by ./course build --programs from course_lib/authoring/programs/sources/settings.py.jinja,
+# so edit that one, with what it includes. In a copy of this folder there is no other: edit this file.
 """The command line: what a run can be told, which of it cannot work, and the learning rate that follows from it."""
 
 from __future__ import annotations

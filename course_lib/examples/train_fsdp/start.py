@@ -1,4 +1,5 @@
-# Written by ./course build --programs from course_lib/authoring/programs/sources/start.py.jinja: edit that.
+# In the course: written by ./course build --programs from course_lib/authoring/programs/sources/start.py.jinja,
+# so edit that one, with what it includes. In a copy of this folder there is no other: edit this file.
 """What a training program does before it trains: join the other processes, take a device, listen to signals."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-# Written by ./course build --programs from course_lib/authoring/programs/sources/text.py.jinja: edit that.
+# In the course: written by ./course build --programs from course_lib/authoring/programs/sources/text.py.jinja,
+# so edit that one, with what it includes. In a copy of this folder there is no other: edit this file.
 """Text to train on: the bytes of files, cut into windows, and who gets which window in which step."""
 
 from __future__ import annotations

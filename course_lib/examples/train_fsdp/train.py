@@ -1,4 +1,5 @@
-# Written by ./course build --programs from course_lib/authoring/programs/sources/train.py.jinja: edit that.
+# In the course: written by ./course build --programs from course_lib/authoring/programs/sources/train.py.jinja,
+# so edit that one, with what it includes. In a copy of this folder there is no other: edit this file.
 """The training: a step, the steps from first to last, and where a run goes on."""
 
 from __future__ import annotations

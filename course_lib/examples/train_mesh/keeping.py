@@ -1,4 +1,5 @@
-# Written by ./course build --programs from course_lib/authoring/programs/sources/keeping.py.jinja: edit that.
+# In the course: written by ./course build --programs from course_lib/authoring/programs/sources/keeping.py.jinja,
+# so edit that one, with what it includes. In a copy of this folder there is no other: edit this file.
 """What a run keeps in its folder: the last two checkpoints and ``log.jsonl``; one run at a time may write there.
 
 A checkpoint is a folder to which every rank writes its own file. It is written as a draft and gets its name,

@@ -1,4 +1,5 @@
-# Written by ./course build --programs from course_lib/authoring/programs/sources/saving.py.jinja: edit that.
+# In the course: written by ./course build --programs from course_lib/authoring/programs/sources/saving.py.jinja,
+# so edit that one, with what it includes. In a copy of this folder there is no other: edit this file.
 """Saving while training goes on, and loading on any mesh: PyTorch's distributed checkpoint (DCP).
 
 DCP notes of every tensor which part lies in which rank's file, under the name that it has in a model in one piece. So
