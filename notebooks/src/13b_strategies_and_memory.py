@@ -60,8 +60,9 @@ one_class = settle("D4", "D5", "D6", "D7")
 # Look at the fourth row of D5. `strict=False` is what one writes when keys do not fit, and it makes the error go away:
 # together with the weights. Who does as the claim says is safe from it.
 #
-# D6 needs two GPUs, and without them your bet stays open. D7 needs two cores that nobody else is using. Where they were
-# not free, run its cell again later. Its last two rows are speeds, and one worker that does all the work is 1.
+# D6 needs two GPUs, and without them your bet stays open. D7 is decided by a count: whether a second thread takes steps
+# while the first one runs Python. Its last two rows are speeds, and one worker that does all the work is 1. They are
+# left out while the machine is too busy for a clock.
 #
 # ## Case 2: do two GPUs have twice the memory?
 #

@@ -83,9 +83,9 @@ threads = settle("C1", "C2", "C4")
 # C2 was put on trial with sixty small layers alone at first, where threads stand in line for the interpreter. It held.
 # Then somebody asked for large layers. A claim is easily borne out by the one workload that one has at hand.
 #
-# For large layers the trial looks at the threads alone: where two of them are more than 1.3 times as fast as one
-# worker, they do not take turns, and the cause that the claim names is not at work. Processes may be somewhat faster
-# there all the same.
+# The trial counts the steps of one worker while another one is busy. Two threads get on side by side where the busy one
+# is in a large operator, since PyTorch gives the lock away there. So with large layers the cause that the claim names
+# is hardly at work. The speeds below decide nothing, and are left out while the machine is too busy for a clock.
 #
 # ## Case 3: a trial that changed its mind
 #

@@ -9,11 +9,11 @@ import pytest
 from course_lib import claims
 from course_lib.claims.court import timing_noise
 from course_lib.claims.court.evidence import blocked, tries
-from course_lib.claims.data_parallel import speed, threads
+from course_lib.claims.court.workloads import distance_text
+from course_lib.claims.data_parallel import speed
 from course_lib.cluster import Cluster
 from course_lib.devices import machine
 from course_lib.learn.exercises.lesson_13.misreadings import DOUBTED, TRUSTED
-from course_lib.parallel.data.threads.thread_race import Race
 
 # What the runs have shown. A trial that decides otherwise has found something, or has broken.
 VERDICTS = {
@@ -71,7 +71,7 @@ VERDICTS = {
     "E13": "holds",
 }
 # Decided by clocks, which no test may rely on: their numbers are put in by hand below.
-BY_CLOCK = {"A11", "B5", "C2", "C8", "D1", "D7", "E6", "E8"}
+BY_CLOCK = {"A11", "B5", "C8", "D1", "E6", "E8"}
 # The longest of those that no clock decides: the executed notebooks of lesson 13 hold their verdicts and all facts.
 IN_A_LESSON = {"A12", "E12"}
 GPUS = {"cpu": 0, "gpu1": 1, "gpus": 2}
@@ -192,11 +192,6 @@ def test_a_misreading_stands_on_the_side_of_its_verdict():
     assert not astray, "DOUBTED has a row for each claim that holds, TRUSTED for each that is misleading or false"
 
 
-@pytest.fixture
-def quiet(monkeypatch):
-    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.0)
-
-
 C = speed._COMPUTE_S
 
 
@@ -263,54 +258,16 @@ def test_replicas_and_halves_are_compared_by_their_bounds(replicas, halves, verd
     assert claims.trial("C8").run(ranks).verdict == verdict
 
 
-@pytest.mark.parametrize("name", ["C2", "D7"])
-@pytest.mark.parametrize(("threads_s", "verdict"), [(2.0, "holds"), (0.5, "false")])
-def test_a_verdict_on_threads_follows_the_race(name, threads_s, verdict, ranks, monkeypatch, quiet):
-    race = Race(2, one_s=(2.0,), threads_s=(threads_s,), processes_s=(1.0,))
-    monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
-    assert claims.trial(name).run(ranks).verdict == verdict
-
-
-@pytest.mark.parametrize("name", ["C2", "D7"])
-def test_without_two_free_cores_threads_and_processes_are_not_compared(name, ranks, monkeypatch):
-    race = Race(2, one_s=(2.0,), threads_s=(4.2,), processes_s=(2.6,))
-    monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
-    evidence = claims.trial(name).run(ranks)
-    assert evidence.is_blocked
-    assert "no two free cores" in evidence.because
-
-
-def test_threads_that_were_not_seen_side_by_side_on_a_crowded_machine_decide_nothing(ranks, monkeypatch):
-    race = Race(2, one_s=(2.0,), threads_s=(2.0,), processes_s=(1.0,))
-    monkeypatch.setattr(threads, "threads_or_processes", lambda *_, **__: race)
-    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.2)
-    assert claims.trial("C2").run(ranks).is_blocked
-
-
-def test_one_race_of_some_in_which_threads_run_side_by_side_is_enough(ranks, monkeypatch):
-    alone, both = (Race(2, (2.0,), (threads_s,), (1.0,)) for threads_s in (2.0, 1.1))
-    monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.2)
-    monkeypatch.setattr(threads, "_small_race", lambda cluster: alone)
-    left = [alone, alone, both]
-    monkeypatch.setattr(threads, "_large_race", lambda cluster: left.pop(0))
-    assert claims.trial("C2").run(ranks).verdict == "holds with conditions"
-    assert not left
-
-
-def test_processes_that_win_with_small_layers_alone_win_with_conditions(ranks, monkeypatch):
-    races = {  # two threads are as fast as one worker, and then as fast as two processes
-        threads._many_small_layers: Race(2, one_s=(2.0,), threads_s=(2.0,), processes_s=(1.0,)),
-        threads._few_large_layers: Race(2, one_s=(2.0,), threads_s=(1.0,), processes_s=(1.0,)),
-    }
-    monkeypatch.setattr(threads, "threads_or_processes", lambda _, build, **__: races[build])
-    assert claims.trial("C2").run(ranks).verdict == "holds with conditions"
-
-
 @pytest.mark.parametrize(("small", "one", "verdict"), [(0.7, 0.0, "holds"), (0.2, 0.0, "false"), (0.7, 0.6, "false")])
 def test_a_verdict_on_overlap_follows_what_was_hidden(small, one, verdict, ranks, monkeypatch):
     monkeypatch.setattr(timing_noise.ThresholdLine, "share", lambda _: 0.0)
     monkeypatch.setattr(speed, "_hidden_share", lambda _, in_one_bucket: one if in_one_bucket else small)
     assert claims.trial("E6").run(ranks).verdict == verdict
+
+
+@pytest.mark.parametrize(("apart", "told"), [(0.0, "0 (rounding)"), (3e-16, "0 (rounding)"), (0.0123, "1.2e-02")])
+def test_a_difference_that_is_rounding_alone_is_told_without_digits(apart, told):
+    assert distance_text(apart) == told
 
 
 def test_verdicts_stand_before_the_claims_in_lines_that_are_not_too_long():

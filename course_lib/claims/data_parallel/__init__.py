@@ -10,5 +10,6 @@ In the order to read:
 - ``sampling.py``: trials of what is said about who trains on which samples
 - ``speed.py``: trials of what is said about speed
 - ``threads.py``: trials of what is said about ``nn.DataParallel``
+- ``turn_taking.py``: whether threads and processes get on side by side
 - ``utilisation.py``: the trial of what a high utilisation is said to mean
 """

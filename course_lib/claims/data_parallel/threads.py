@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.claims.court.evidence import Evidence, Ranks, blocked, tries
+from course_lib.claims.court.evidence import Evidence, Ranks, tries
 from course_lib.claims.court.timing_noise import ThresholdLine, too_busy
 from course_lib.claims.court.workloads import batch, mlp
+from course_lib.claims.data_parallel.turn_taking import processes_get_on, threads_get_on
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.data import DataParallel, threads_or_processes
-from course_lib.parallel.data.threads.thread_race import Race
 
 __all__: list[str] = []
 
@@ -148,108 +147,64 @@ def _few_large_layers() -> tuple[nn.Module, Tensor]:
     return nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)), torch.ones(256, 512)
 
 
-_AT_ONCE = 1.3  # times as fast as one: two workers with large layers that gain more do not take turns
-_NOT_SLOWER = 0.85  # of one worker's speed: two processes with small layers, which have a core each
-_BETTER = 1.2  # times as fast
-_RACES, _LONG_S = 4, 3.0  # no further race is begun after so long
-_NO_TWO_CORES = blocked(
-    "two processes with half of the work each were slower than one with all of it, so there are no two free cores at "
-    "the moment"
-)
+_NO_LOCK = "Python had no interpreter lock, as a free-threaded build has none"
 
 
-def _small_race(cluster: Cluster) -> Race:
-    """Rounds of a few ms, so that some of them find the cores free."""
-    return threads_or_processes(cluster, _many_small_layers, steps=1, rounds=10)
-
-
-def _large_race(cluster: Cluster) -> Race:
-    return threads_or_processes(cluster, _few_large_layers, steps=1, rounds=10)
-
-
-def _raced(race: Callable[[Cluster], Race], cluster: Cluster, is_enough: Callable[[Race], bool]) -> Race:
-    """The rounds of one race or, while that is not enough, of several: other work only lengthens some of them."""
-    began_s = time.monotonic()
-    whole = race(cluster)
-    for _ in range(_RACES - 1):
-        if is_enough(whole) or time.monotonic() > began_s + _LONG_S:
-            break
-        more = race(cluster)
-        whole = Race(
-            whole.num_workers,
-            whole.one_s + more.one_s,
-            whole.threads_s + more.threads_s,
-            whole.processes_s + more.processes_s,
-        )
-    return whole
-
-
-def _had_two_cores(small: Race) -> bool:
-    return small.processes_speed_up > _NOT_SLOWER
-
-
-def _threads_at_once(large: Race) -> bool:
-    return large.threads_speed_up > _AT_ONCE
-
-
-def _is_better(small: Race) -> bool:
-    """Whether processes are faster than threads, by the fastest round of each."""
-    return small.processes_speed_up > _BETTER * small.threads_speed_up
+def _speeds(cluster: Cluster, **builds: Callable[[], tuple[nn.Module, Tensor]]) -> dict[str, str]:
+    """How fast two threads and two processes are beside one worker; nothing is told where ranks had no core."""
+    line = ThresholdLine(cluster)
+    races = {name: threads_or_processes(cluster, build, steps=1, rounds=10) for name, build in builds.items()}
+    if too_busy(line.share()):
+        return {"two workers beside one": "not timed, the machine is too busy"}
+    return {
+        f"{name} layers, two {kind}": f"{speed_up:.2f}x of one worker"
+        for name, race in races.items()
+        for kind, speed_up in (("threads", race.threads_speed_up), ("processes", race.processes_speed_up))
+    }
 
 
 @tries("C2")
 def ddp_is_faster_because_it_uses_processes(ranks: Ranks) -> Evidence:
-    """The same step by two threads and by two processes, nothing exchanged: 60 small layers, and two large ones."""
-    small = _raced(_small_race, ranks(2), _had_two_cores)
-    if not _had_two_cores(small):
-        return _NO_TWO_CORES
-    line = ThresholdLine(ranks(2))
-    large = _raced(_large_race, ranks(2), _threads_at_once)
-    better, as_good = _is_better(small), _threads_at_once(large)
-    if better and not as_good and (undecided := too_busy(line.share())):
-        return undecided
+    """While one worker stays in Python, or in one large operator: does another get on? Two threads, two processes."""
+    threads_in_python = threads_get_on(beside_operator=False)
+    processes_in_python = processes_get_on(ranks(2))
+    threads_in_operator = threads_get_on(beside_operator=True)
+    better = processes_in_python and not threads_in_python
     return Evidence(
-        ("holds with conditions" if as_good else "holds") if better else "false",
-        {"small layers": 60, "large layers": 2, "an interpreter lock": _is_locked()},
-        timings={
-            f"{name}, two {kind}": f"{speed_up:.2f}x of one worker"
-            for name, race in (("small", small), ("large", large))
-            for kind, speed_up in (("threads", race.threads_speed_up), ("processes", race.processes_speed_up))
+        ("holds with conditions" if threads_in_operator else "holds") if better else "false",
+        {
+            "one runs Python, a second thread gets on": threads_in_python,
+            "one runs Python, a second process gets on": processes_in_python,
+            "one is in a large operator, a second thread gets on": threads_in_operator,
+            "an interpreter lock": _is_locked(),
         },
+        timings=_speeds(ranks(2), small=_many_small_layers, large=_few_large_layers),
         because="threads of one interpreter take turns in running Python, processes do not; with few large layers "
         "there is little Python to take turns in",
-        turns_if="Python had no interpreter lock, or a model were all large layers (then it is false), or all small "
-        "ones (then it holds)"
+        turns_if=f"{_NO_LOCK}, or a model were all large layers (then it is false), or all small ones (then it holds)"
         if better
-        else "Python spent longer in each layer, on a build with an interpreter lock",
+        else "threads took turns in running Python, as on a build with an interpreter lock",
     )
 
 
 @tries("D7")
 def nn_dataparallel_is_limited_by_python_threads(ranks: Ranks) -> Evidence:
-    """In how many processes and threads do four replicas run, and what do two threads gain?"""
+    """In how many processes and threads do four replicas run, and does one get on while another runs Python?"""
     seen, pids = _Seen(), set()
     seen.register_forward_hook(lambda *_: pids.add(os.getpid()))
     DataParallel(seen, ["cpu"] * _NUM_REPLICAS)(batch(32)[0])
-    race = _raced(_small_race, ranks(2), _had_two_cores)
-    if not _had_two_cores(race):
-        return _NO_TWO_CORES
-    limited = _is_better(race)
+    get_on = threads_get_on(beside_operator=False)
     return Evidence(
-        "holds" if len(pids) == 1 and limited else "false",
+        "holds" if len(pids) == 1 and not get_on else "false",
         {
             "processes": len(pids),
             "threads": len({thread for thread, _, _ in seen.calls}),
+            "one runs Python, a second thread gets on": get_on,
             "an interpreter lock": _is_locked(),
         },
-        timings={
-            "two threads": f"{race.threads_speed_up:.2f}x",
-            "two processes": f"{race.processes_speed_up:.2f}x",
-        },
+        timings=_speeds(ranks(2), small=_many_small_layers),
         because="one process, and on a usual build of Python one lock; a free-threaded build has none",
-        turns_if="Python had no interpreter lock, as a free-threaded build has none"
-        if limited
-        else "Python had an interpreter lock, as a usual build has one, and layers were small",
+        turns_if="Python had an interpreter lock, as a usual build has one" if get_on else _NO_LOCK,
     )
 
 
