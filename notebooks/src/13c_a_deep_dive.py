@@ -162,17 +162,25 @@ speed = settle("C3", "C8", "C11", "C12")
 #
 # Three claims: synchronising more rarely trades speed for accuracy (C9), a batch per device that is too small harms
 # (C10), mixed precision saves memory and time (C13). And one of everyday work: checkpoints and logs need care (C14).
+#
+# A fifth is not of article C, and the board counts it here: PyTorch's documentation of DDP speaks of a loss that is
+# summed over the batch, as with `reduction="sum"` (C15).
 
 # %%
 ### BEGIN SOLUTION
-### STUB bet("C9", "C10", "C13", "C14")
-bet("C9", "C10", "C13", "C14").commit(
-    C9=("holds", 70), C10=("false", 50), C13=("holds with conditions", 70), C14=("holds", 90)
+### STUB bet("C9", "C10", "C13", "C14", "C15")
+# a tired learner: "the all-reduce adds gradients up, and so does the sum: nothing gets smaller" (C15)
+bet("C9", "C10", "C13", "C14", "C15").commit(
+    C9=("holds", 70),
+    C10=("false", 50),
+    C13=("holds with conditions", 70),
+    C14=("holds", 90),
+    C15=("false", 50),
 )
 ### END SOLUTION
 
 # %% tags=["nbval-ignore-output"]
-training = settle("C9", "C10", "C13", "C14")
+training = settle("C9", "C10", "C13", "C14", "C15")
 
 # %% [markdown]
 # Three of these have the same shape: two things go by one name. To send rarely can mean to add up gradients first,
@@ -182,6 +190,9 @@ training = settle("C9", "C10", "C13", "C14")
 #
 # The last row of C13 is a time: below 1 the step was faster in mixed precision, above 1 it was slower. It is of this
 # machine and this moment, and the verdict does not rest on it.
+#
+# C15 raises no error. Who moves a loop with a summed loss to more ranks, and keeps the learning rate, takes smaller
+# steps of SGD, and sees a training that is slow to learn.
 #
 # ## What the article gave you
 

@@ -118,6 +118,13 @@ CLAIMS = (
     Claim("C12", "cpu", "Very small models train faster on one device."),
     Claim("C13", "cpu", "Mixed precision saves memory and time in multi-device training."),
     Claim("C14", "cpu", "Checkpoints and logs need care with several processes."),
+    Claim(
+        "C15",
+        "cpu",
+        "Where the loss is summed over the batch, DDP's gradients on M processes are M times smaller than those of one "
+        "process with the whole batch.",
+        source="PyTorch 2.13, documentation of DistributedDataParallel (2026)",
+    ),
     Claim("D1", "cpu", "Data parallelism is not about speed and may slow training."),
     Claim("D2", "cpu", "Data parallelism combines several GPUs into one with more memory."),
     Claim("D3", "cpu", "Data parallelism gives the same gradients as gradient accumulation."),

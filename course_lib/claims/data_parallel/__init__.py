@@ -6,6 +6,7 @@ In the order to read:
 - ``files.py``: trials of what is said about checkpoints and logs when several processes train
 - ``images.py``: the trial of what is said about the size of a picture behind convolutions and poolings
 - ``launching.py``: trials of what is said about starting
+- ``loss_reduction.py``: the trial of what a loss that is summed over the batch does to DDP's gradients
 - ``replicas.py``: trials of what data parallelism replicates, splits, sends and keeps alike
 - ``sampling.py``: trials of what is said about who trains on which samples
 - ``speed.py``: trials of what is said about speed

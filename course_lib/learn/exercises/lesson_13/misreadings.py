@@ -61,6 +61,7 @@ DOUBTED = {
     "C12": "The cost of a message has a part that does not shrink with it, and this part is what decides.",
     "C13": "You may have looked at the bytes of the gradients, which stay. Activations do not.",
     "C14": "With one process it all works; that is why it goes wrong with several.",
+    "C15": "With the usual mean one may forget that DDP averages as well. It does so whatever the loss did before.",
     "D3": "You may have asked for the gradient of the whole batch. That is another comparison, and BatchNorm spoils it "
     "for both sides.",
     "D4": "You saw the exceptions, and there are some. The ordinary loop is none of them.",
