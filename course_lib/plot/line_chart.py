@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from course_lib.plot.style import OKABE_ITO, Picture, canvas, line_colour
 
@@ -18,6 +18,7 @@ _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "x", "*")
 _MOST_MARKERS = 12
 _LONG_NUMBER = 100_000  # from here on, an axis of powers of 2 is labelled with powers
+_SHORT_NUMBER = 10_000  # below it, an axis of powers of 10 is labelled with 400 and not with 4 x 10^2
 
 
 def lines(
@@ -58,8 +59,14 @@ def lines(
             axes.set_xscale("log", base=2)
             if max(max(xs) for xs, _ in curves.values()) < _LONG_NUMBER:
                 axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        elif all(x == round(x) for xs, _ in curves.values() for x in xs):  # there is no rank 1.5
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if log_y:
             axes.set_yscale("log")
+            heights = [y for _, ys in curves.values() for y in ys]
+            if min(heights) >= 1 and max(heights) < _SHORT_NUMBER:
+                axes.yaxis.set_major_formatter(LogFormatter())
+                axes.yaxis.set_minor_formatter(LogFormatter())
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         if len(curves) > 1:

@@ -272,6 +272,21 @@ def test_an_axis_of_powers_of_2_is_labelled_with_numbers_while_they_are_short(xs
     assert axes.xaxis.get_major_formatter()(x, 0) == label
 
 
+@pytest.mark.parametrize(
+    ("heights", "label"), [((200, 1700), "600"), ((2e5, 1.7e6), "$\\mathdefault{6\\times10^{5}}$")]
+)
+def test_an_axis_of_powers_of_10_is_labelled_with_numbers_while_they_are_short(heights, label) -> None:
+    points = ((1, 2), heights)
+    axes = lines({"a": points}, x_label="link (MB/s)", y_label="y", log_x=True, log_y=True).figure.axes[0]
+    assert label in [text.get_text() for text in axes.yaxis.get_ticklabels(which="minor")]
+
+
+@pytest.mark.parametrize(("xs", "all_whole"), [((1, 2, 4), True), ((1, 1.5, 2), False)])
+def test_between_whole_numbers_no_part_of_one_is_marked(xs, all_whole) -> None:
+    axes = lines({"a": {x: x for x in xs}}, x_label="ranks", y_label="y").figure.axes[0]
+    assert all(x == round(x) for x in axes.get_xticks()) == all_whole
+
+
 def test_every_label_has_a_letter_of_its_own_and_neighbours_differ_in_hatch_or_colour() -> None:
     assert set(LABEL_LOOKS) == set(LABELS)
     assert len({look.letter for look in LABEL_LOOKS.values()}) == len(LABELS)
