@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
+from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogFormatter, MaxNLocator
 
 from course_lib.plot.style import OKABE_ITO, Picture, canvas, line_colour
@@ -63,10 +64,7 @@ def lines(
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         if log_y:
             axes.set_yscale("log")
-            heights = [y for _, ys in curves.values() for y in ys]
-            if min(heights) >= 1 and max(heights) < _SHORT_NUMBER:
-                axes.yaxis.set_major_formatter(LogFormatter())
-                axes.yaxis.set_minor_formatter(LogFormatter())
+            _label_short_numbers(axes, [y for _, ys in curves.values() for y in ys])
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         if len(curves) > 1:
@@ -86,3 +84,10 @@ def _words(curves: Mapping[str, tuple[list[float], list[float]]], x_label: str, 
         f"{name} goes from {ys[0]:.3g} at {xs[0]:g} to {ys[-1]:.3g} at {xs[-1]:g}" for name, (xs, ys) in curves.items()
     ]
     return f"{title or 'Curves'}: {y_label} over {x_label}. {'; '.join(parts)}."
+
+
+def _label_short_numbers(axes: Axes, heights: Sequence[float]) -> None:
+    """Where all of a logarithmic axis lies between 1 and 10,000: numbers in place of powers."""
+    if min(heights) >= 1 and max(heights) < _SHORT_NUMBER:
+        axes.yaxis.set_major_formatter(LogFormatter())
+        axes.yaxis.set_minor_formatter(LogFormatter())
