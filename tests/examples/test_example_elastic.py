@@ -137,7 +137,7 @@ def test_one_process_without_torchrun_goes_on_where_two_ranks_stopped_and_hears_
     _, folder = stopped
     best = torch.load(folder / "run" / "last.pt")["best_accuracy"]
     step = torch.load(folder / "run" / "last.pt")["step"]
-    command = [sys.executable, *SCRIPT, "--out", "run", "--bf16", "--accumulate", "2", "--channels-last"]
+    command = [sys.executable, *SCRIPT, "--out", "run", "--bf16", "--accumulate", "2"]
     with launched(command, folder) as launch:
         launch.read_until(f"Resumed from run/last.pt: epoch 2, step {step}/22")
         launch.read_until("epoch 2/3  accuracy")

@@ -93,6 +93,14 @@ def test_sync_batch_norm_without_gpus():
         make_model(ALONE, parse_arguments(["--sync-bn"]), Images(numbers, numbers, 44, 44, num_classes=10, size=8))
 
 
+def test_narrow_layers_in_channels_last_on_a_cpu():
+    numbers = TensorDataset(torch.arange(44))
+    with pytest.raises(SettingsError, match=r"--channels-last on a CPU needs --width 16 or more, and it is 8"):
+        make_model(
+            ALONE, parse_arguments(["--channels-last"]), Images(numbers, numbers, 44, 44, num_classes=10, size=8)
+        )
+
+
 def test_more_processes_than_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")

@@ -139,7 +139,7 @@ def test_bfloat16_computes_and_keeps_weights_in_float32(cluster2):
 
 def test_channels_last_lays_images_and_weights_out_and_changes_no_value(cluster2):
     def weights(me, words):
-        training, _ = training_of(me, f"--batch-size 8 --width 2 {words}", some_images(8))
+        training, _ = training_of(me, f"--batch-size 8 --width 16 {words}", some_images(8))
         seen = []
         training.model.module.conv1.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
         train_epoch(me, training, NO_SIGNAL, 0, 0)  # type: ignore[arg-type]

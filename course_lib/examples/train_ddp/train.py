@@ -28,6 +28,10 @@ from .resnet import ResNet
 from .settings import SettingsError, learning_rate, parse_arguments
 from .start import Rank, StopSignal, by_rank_0, largest_of_all, say, set_up
 
+# Backward of a 1x1 convolution of stride 2 in channels_last, on fewer channels than a vector holds: oneDNN's buffer is
+# too small, and a rank dies or gets wrong numbers (uxlfoundation/oneDNN issue 6035; seen with torch 2.13 and AVX2).
+_LEAST_WIDTH_CHANNELS_LAST = 16
+
 
 class Training(NamedTuple):
     """What the functions below work on."""
@@ -51,6 +55,11 @@ def make_model(me: Rank, args: argparse.Namespace, images: Images) -> Distribute
         say(me, by_rank_0(me, lambda: begin_with(model, args.weights, args.layers)))
     if args.sync_bn and me.device.type == "cpu":
         raise SettingsError("--sync-bn needs GPUs: PyTorch has no SyncBatchNorm for the CPU. Leave it out here.")
+    if args.channels_last and me.device.type == "cpu" and args.width < _LEAST_WIDTH_CHANNELS_LAST:
+        raise SettingsError(
+            f"--channels-last on a CPU needs --width {_LEAST_WIDTH_CHANNELS_LAST} or more, and it is {args.width}: "
+            "with fewer channels oneDNN's 1x1 convolutions write past their memory."
+        )
     if args.sync_bn:
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     model = model.to(me.device).to(memory_format=layout(args))  # type: ignore[call-overload]
