@@ -14,7 +14,7 @@ States: 2 bytes of weight, a gradient, and 12 of master copy and two moments (Ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
@@ -63,7 +63,8 @@ class MemoryParts:
     @property
     def total_bytes(self) -> float:
         """All of it."""
-        return sum(getattr(self, field.name) for field in fields(self))
+        held = self.weights_bytes + self.gradients_bytes + self.optimizer_bytes
+        return held + self.activations_bytes + self.logits_bytes + self.reserve_bytes
 
 
 def stage_parameters(model: Decoder, layout: Layout, layers: int, tables: int) -> float:

@@ -14,8 +14,9 @@ __all__ = ["Lister", "advise", "can_hold"]
 
 _AS_FAST = 1.03  # times as fast: what all GPUs must reach over fewer, or the fewer are as good
 _DEAR = 1.5  # times the GPU hours for the same tokens: from here on the gain has a price that is told
-_CHEAPEST = 1.05  # times the least GPU hours: sizes within it count as equally cheap
-_MOST_SIZES = 6  # halves of the cluster that are looked at
+_CHEAPEST = 1.05  # times the least GPU hours: sizes within it count as equally cheap, and no smaller one is tried
+_MOST_SIZES = 6  # smaller clusters that are looked at
+_THOUSANDS = 2048  # GPUs: beyond, each listing is of ten thousand layouts and takes most of a second
 _MOST_GPUS = 1 << 15
 _STATE_BYTES = 16  # of a parameter at least: weight and gradient in two bytes, master copy and two moments in four
 
@@ -32,10 +33,10 @@ def advise(listing: Listing, lister: Lister, budget: Budget | None = None) -> li
 
 
 def _sizes_below(cluster: ClusterSpec) -> list[int]:
-    """Halves of the cluster in whole machines, then of one machine, the largest first."""
+    """Halves of the cluster (quarters of thousands) in whole machines, then of one machine, the largest first."""
     sizes, gpus = [], cluster.gpus
     while gpus > 1:
-        gpus = gpus // 2
+        gpus = gpus // 4 if gpus > _THOUSANDS else gpus // 2
         if gpus > cluster.node_size:
             gpus -= gpus % cluster.node_size
         sizes.append(gpus)
@@ -55,11 +56,15 @@ def _fewer(listing: Listing, lister: Lister) -> list[str]:
     assert listing.best is not None
     whole, step_s = listing.cluster.gpus, listing.best.step_s
     found: dict[int, Listing] = {}
+    hours = whole * step_s
     for gpus in _sizes_below(listing.cluster)[:_MOST_SIZES]:
         smaller = lister(listing.cluster.with_gpus(gpus), False)
         if smaller.best is None:
             break
         found[gpus] = smaller
+        before, hours = hours, gpus * smaller.best.step_s
+        if before <= _CHEAPEST * hours:  # this half saves little, and the next would save less
+            break
     seconds = {gpus: one.best.step_s for gpus, one in found.items() if one.best is not None}
     if not seconds:
         return []

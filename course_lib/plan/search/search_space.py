@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from course_lib.base.checked import checked_before
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import RECOMPUTE, Layout
@@ -30,7 +31,9 @@ def candidates(job: Job, cluster: ClusterSpec, *, offload: bool = False) -> Iter
         most_cp=max(1, job.seq // _TOKENS_OF_A_CONTEXT_RANK),
     ):
         if dp <= job.batch:
-            yield from _steps(job, cluster, tp, pp, cp, dp, offload)
+            with checked_before():  # tens of thousands of layouts of our own making
+                found = list(_steps(job, cluster, tp, pp, cp, dp, offload))
+            yield from found
 
 
 def _steps(job: Job, cluster: ClusterSpec, tp: int, pp: int, cp: int, dp: int, offload: bool) -> Iterator[Layout]:
