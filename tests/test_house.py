@@ -391,7 +391,8 @@ def test_first_lines_of_docstrings_are_in_the_fields_terms():
     for path in modules():
         name = path.relative_to(LIBRARY).as_posix()
         terms = [OLD_TERMS, *(pattern for room, pattern in OLD_TERMS_IN.items() if name.startswith(f"{room}/"))]
-        old += [f"{name}: {line}" for line in read(path).first_lines if any(one.search(line) for one in terms)]
+        for line in read(path).first_lines:
+            old += [f"{name}: {found[0]!r} in: {line}" for one in terms if (found := one.search(line))]
     assert not old, "docs/maintaining/words.md has the field's terms for\n" + "\n".join(old)
 
 
