@@ -14,6 +14,7 @@ States: 2 bytes of weight, a gradient, and 12 of master copy and two moments (Ra
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from course_lib.plan.inputs.cluster import ClusterSpec
@@ -146,7 +147,7 @@ def fullest_stage(job: Job, layout: Layout, constants: Constants, software: Soft
     layer_bytes = layer_activation_bytes(job.model, layout, job.seq, software)
     again_bytes = again_layer_bytes(job, layout, software)
     found: list[tuple[int, MemoryParts]] = []
-    for stage in sorted({0, min(1, stages - 1), stages - 1}):
+    for stage in _stages_that_may_be_fullest(counts):
         numbers = stage_parameters(job.model, layout, counts[stage], tables_of(job.model, stage, stages))
         each_bytes = counts[stage] * layer_bytes + handed_bytes(job, layout)
         parts = MemoryParts(
@@ -157,6 +158,14 @@ def fullest_stage(job: Job, layout: Layout, constants: Constants, software: Soft
         )
         found.append((stage, parts))
     return max(found, key=lambda one: one[1].total_bytes)
+
+
+def _stages_that_may_be_fullest(layers: Sequence[int]) -> list[int]:
+    """The first keeps most micro-batches, the last has the logits; the second counts where it has more layers."""
+    last = len(layers) - 1
+    if last == 0:
+        return [0]
+    return [0, 1, last] if last > 1 and layers[1] > layers[0] else [0, last]
 
 
 def _states(

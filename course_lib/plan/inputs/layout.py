@@ -7,7 +7,6 @@ neighbours in the pipeline are the farthest apart, because they say the least.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import at_least, known
@@ -50,12 +49,12 @@ class Layout:
             nearest = min(max(self.sharding, 0), 3)
             raise ValueError(f"sharding is {self.sharding}; it is 0, 1, 2 or 3. The nearest is {nearest}.")
 
-    @cached_property
+    @property
     def gpus(self) -> int:
         """How many GPUs it takes."""
         return self.tp * self.cp * self.pp * self.dp
 
-    @cached_property
+    @property
     def shards(self) -> int:
         """Among how many ranks the sharded states are shared out: context ranks hold the same weights, and share."""
         return (self.shard_size or self.dp * self.cp) if self.sharding else 1
