@@ -216,7 +216,9 @@ def test_the_meters_calls_are_counted_alike():
         ("NVIDIA H200 NVL", None),
         ("NVIDIA GH200 480GB", None),
         ("NVIDIA GeForce RTX 4090 D", None),
-        ("Tesla T4", None),
+        ("Tesla T4", "2x T4"),
+        ("NVIDIA T4G", None),
+        ("NVIDIA T400 4GB", None),
     ],
 )
 def test_a_cards_peak_is_that_of_its_own_data_sheet(card, name):

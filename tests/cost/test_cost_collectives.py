@@ -391,7 +391,7 @@ def test_bad_input_is_told_with_the_rule(call, sentence):
 
 
 def test_memory_of_a_machine_is_what_its_tool_tells():
-    told = {"8x A100": 85.9e9, "8x H100": 85.5e9, "8x H200": 150.8e9, "4x RTX 4090": 25.76e9}
+    told = {"8x A100": 85.9e9, "8x H100": 85.5e9, "8x H200": 150.8e9, "4x RTX 4090": 25.76e9, "2x T4": 16.1e9}
     for name, size_bytes in told.items():
         assert machine_spec(name).memory_bytes == pytest.approx(size_bytes, rel=1e-3)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from course_lib.cost.collectives.machines import LINKS, MACHINES
@@ -96,3 +98,11 @@ def test_facts_of_a_cluster_reach_its_program() -> None:
     told = [(one.reads_sizes, one.overlaps, one.bucket_bytes) for one in (efa, eos, foundry)]
     assert told == [(True, False, 25e6), (False, True, 160e6), (False, False, 25e6)]
     assert profile_of("Selene", "A100-80GB").software("float16").bucket_bytes == 0
+
+
+def test_a_gpu_without_bfloat16_computes_in_float16() -> None:
+    cards = cluster_of("2xt4")
+    assert (cards.half_dtype, cards.has_bfloat16, cards.peak_flops_per_s) == ("float16", False, 65e12)
+    assert cluster_of("8xh100").has_bfloat16
+    with pytest.raises(ValueError, match="half_dtype is 'float8'; it is one of bfloat16, float16"):
+        replace(cards, half_dtype="float8")

@@ -16,6 +16,7 @@ from course_lib.examples.train_fsdp.settings import parse_arguments as fsdp_word
 from course_lib.examples.train_mesh.axes import axes_of
 from course_lib.examples.train_mesh.settings import parse_arguments as mesh_words
 from course_lib.plan import MODELS, Constants, Job, Layout, Software, cluster_of, list_layouts, to_type
+from course_lib.plan.output.exporters import PROGRAMS
 from course_lib.plan.search.constraints import why_illegal
 
 JOB = Job(MODELS["llama-3-8b"], seq=8192, batch=512)
@@ -313,3 +314,28 @@ def test_every_layout_that_the_planner_finds_has_something_to_say_for_each_progr
 def test_an_unknown_program_is_refused() -> None:
     with pytest.raises(ValueError, match="Did you mean 'megatron'"):
         to_type("megaton", JOB, Layout(), cluster(Layout()))
+
+
+@pytest.mark.parametrize("machine", ["2xt4", "8xv100"])
+def test_what_is_typed_for_gpus_without_bfloat16_asks_for_float16_or_says_that_it_cannot(machine):
+    job, cluster = Job(MODELS["gpt-2"], 1024, 64), cluster_of(machine, gpus=2)
+    (megatron,) = to_type("megatron", job, Layout(dp=2), cluster)
+    assert "--fp16" in megatron.text
+    assert "--bf16" not in megatron.text
+    (deepspeed,) = to_type("deepspeed", job, Layout(dp=2), cluster)
+    assert json.loads(deepspeed.text)["fp16"] == {"enabled": True}
+    assert "bf16" not in deepspeed.text
+    (torchtitan,) = to_type("torchtitan", job, Layout(dp=2), cluster)
+    assert 'mixed_precision_param = "float32"' in torchtitan.text
+    for one in (
+        *to_type("course", job, Layout(dp=2, sharding=3), cluster),
+        *to_type("course", job, Layout(dp=2), cluster),
+    ):
+        assert "bf16" not in one.text
+        assert not one.text or any("no float16" in note for note in one.notes)
+
+
+def test_what_is_typed_for_gpus_with_bfloat16_says_nothing_of_float16():
+    job, cluster = Job(MODELS["gpt-2"], 1024, 64), cluster_of("8xh100", gpus=2)
+    texts = [one.text for name in PROGRAMS for one in to_type(name, job, Layout(dp=2), cluster)]
+    assert not [text for text in texts if "fp16" in text or "mixed_precision" in text]

@@ -28,6 +28,7 @@ LINKS = {
     "infinity fabric 3": Link(5e-6, 448e9),  # MI300X: seven links of 64 GB/s one way, all of which rings use
     "pcie 4 x16": Link(10e-6, 25e9),  # 32 GB/s on the wire; about 25 GB/s reach a copy
     "pcie 4 x16 through the host": Link(20e-6, 12.5e9),  # GeForce has no peer-to-peer: two copies, one after the other
+    "pcie 3 x16 through the host": Link(20e-6, 6.25e9),  # 16 GB/s on the wire, 12.5 reach a copy; virtual machines: two
     "infiniband edr": Link(8e-6, 12.5e9),  # 100 Gbit/s
     "infiniband hdr": Link(8e-6, 25e9),  # 200 Gbit/s
     "infiniband ndr": Link(8e-6, 50e9),  # 400 Gbit/s
@@ -234,6 +235,17 @@ MACHINES = {
             },
             device_watts=450.0,
             source="NVIDIA Ada architecture white paper, dense rates with float32 sums",
+        ),
+        MachineSpec(
+            "2x T4",
+            num_devices=2,
+            memory_bytes=15360 * _MIB,
+            memory_bandwidth_bytes_per_s=0.32e12,
+            intra=LINKS["pcie 3 x16 through the host"],
+            inter=LINKS["ethernet 10"],
+            matmul_flops_per_s={"float32": 8.1e12, "float16": 65e12},  # No bfloat16, no tf32; its sheet has no float64.
+            device_watts=70.0,
+            source="NVIDIA T4 data sheet; two in one virtual machine, as Kaggle lends them, is one of many ways",
         ),
     )
 }

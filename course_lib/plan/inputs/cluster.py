@@ -39,6 +39,7 @@ class ClusterSpec:
     product_flops_per_s: float = 0.0  # of layers' matrices where they have a smaller type, as float8; 0: the peak
     domain_latencies: float = 1.0  # a call's latency within a domain, in those of NVLink
     network_latencies: float = 1.0  # and of the network, in those of InfiniBand
+    half_dtype: str = "bfloat16"  # the type of 16 bits that its matrices are multiplied in; float16 on older GPUs
 
     def __post_init__(self) -> None:
         at_least(1, gpus=self.gpus, node_size=self.node_size, domain_size=self.domain_size)
@@ -52,6 +53,12 @@ class ClusterSpec:
         )
         not_negative(network_falloff=self.network_falloff, product_flops_per_s=self.product_flops_per_s)
         above_zero(domain_latencies=self.domain_latencies, network_latencies=self.network_latencies)
+        known("half_dtype", self.half_dtype, ("bfloat16", "float16"))
+
+    @property
+    def has_bfloat16(self) -> bool:
+        """False for V100 and T4: gradients in float16 need a scaler, and some programs have none."""
+        return self.half_dtype == "bfloat16"
 
     def with_gpus(self, gpus: int) -> ClusterSpec:
         """The same with another number of GPUs."""
@@ -76,8 +83,9 @@ def cluster_of_machine(
             f"gpus is {gpus}; beyond one machine of {node_size}, whole machines are used. The nearest is {nearest}."
         )
     rates = spec.matmul_flops_per_s
-    if dtype == "bfloat16" and dtype not in rates:
-        dtype = "float16"
+    half_dtype = "bfloat16" if "bfloat16" in rates else "float16"
+    if dtype == "bfloat16":
+        dtype = half_dtype
     rate = rates[known("dtype", dtype, rates)]
     peak = rates.get("bfloat16", rate) if dtype == "float8" else rate
     ports = spec.ports_per_node * node_size / spec.num_devices
@@ -94,6 +102,7 @@ def cluster_of_machine(
         node_bandwidth_bytes_per_s=spec.inter.bandwidth_bytes_per_s * ports,
         domain_latencies=max(1.0, spec.intra.latency_s / LINKS["nvlink 4"].latency_s),
         network_latencies=max(1.0, spec.inter.latency_s / LINKS["infiniband ndr"].latency_s),
+        half_dtype=half_dtype,
     )
 
 

@@ -23,9 +23,9 @@ __all__ = ["PROGRAMS", "Typed", "to_type"]
 
 PROGRAMS: dict[str, Callable[[Job, Layout, ClusterSpec], Sequence[Typed]]] = {
     "course": course_lines,
-    "torchtitan": lambda job, layout, cluster: [torchtitan(job, layout)],
-    "megatron": lambda job, layout, cluster: [megatron(job, layout)],
-    "deepspeed": lambda job, layout, cluster: [deepspeed(job, layout)],
+    "torchtitan": lambda job, layout, cluster: [torchtitan(job, layout, cluster)],
+    "megatron": lambda job, layout, cluster: [megatron(job, layout, cluster)],
+    "deepspeed": lambda job, layout, cluster: [deepspeed(job, layout, cluster)],
 }
 
 

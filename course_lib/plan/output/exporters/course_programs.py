@@ -19,6 +19,10 @@ _RELATIVE = (
     "wide as the model, each head has keys of its own, and what is kept is float32. So time and memory differ."
 )
 _WEIGHTS_TOO = "It shares out weights too (zero3) where zero{} was planned: less memory, more messages."
+_NO_FLOAT16 = (
+    "It has no float16, whose gradients need a scaler, and these GPUs have no bfloat16: it computes in float32, slower "
+    "and in more memory than planned."
+)
 _WHOLE_BLOCKS = "It computes whole blocks again, where every second product was planned: slower, in less memory."
 
 
@@ -31,9 +35,12 @@ def _ddp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     missing = [*_axes_beyond(layout, ()), *_never(layout)]
     missing += ["shares nothing out: every rank keeps all states"] if layout.sharding else []
     missing += ["has no recomputation"] if layout.recompute != "none" else []
-    flags = f"--batch-size {job.batch} --accumulate {_accumulate(job, layout)} --bf16"
-    note = "It trains a ResNet, in the same way to share the batch: --batch-size counts images."
-    return _typed("train_ddp", missing, _start(layout, cluster), flags, [note])
+    flags = f"--batch-size {job.batch} --accumulate {_accumulate(job, layout)}{_bf16(cluster)}"
+    notes = [
+        "It trains a ResNet, in the same way to share the batch: --batch-size counts images.",
+        *_precision(cluster),
+    ]
+    return _typed("train_ddp", missing, _start(layout, cluster), flags, notes)
 
 
 def _fsdp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
@@ -42,8 +49,8 @@ def _fsdp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
         missing.append("always shares out all states: train_ddp and train_mesh keep copies")
     if layout.shard_size:
         missing.append("shares out among all ranks: hybrid sharding is train_mesh's")
-    flags = f"{_sizes(job)} --accumulate {_accumulate(job, layout)} --bf16{_recompute(layout)}"
-    notes = [_RELATIVE, *_nearest(layout)]
+    flags = f"{_sizes(job)} --accumulate {_accumulate(job, layout)}{_bf16(cluster)}{_recompute(layout)}"
+    notes = [_RELATIVE, *_nearest(layout), *_precision(cluster)]
     return _typed("train_fsdp", missing, _start(layout, cluster), flags, notes)
 
 
@@ -61,9 +68,9 @@ def _mesh(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
         )
     shard = layout.shards if layout.sharding else 1
     axes = f"--dp {layout.dp // shard} --shard {shard} --pp {layout.pp} --tp {layout.tp}"
-    peak = f"--peak-tflops {cluster.peak_flops_per_s / 1e12:g}"
-    flags = f"{axes} {_sizes(job)} --accumulate {count} --precision bf16{_recompute(layout)} {peak}"
-    notes = [_RELATIVE, *_nearest(layout)]
+    peak = f" --precision bf16{_recompute(layout)} --peak-tflops {cluster.peak_flops_per_s / 1e12:g}"
+    flags = f"{axes} {_sizes(job)} --accumulate {count}{peak if cluster.has_bfloat16 else _recompute(layout)}"
+    notes = [_RELATIVE, *_nearest(layout), *_precision(cluster)]
     if layout.pp > 1 and layout.sharding:
         notes.append(
             "In a pipeline it keeps weights whole from their first use to the end of the step: more memory, fewer "
@@ -128,6 +135,14 @@ def _sizes(job: Job) -> str:
         f"--layers {model.layers} --width {model.hidden} --heads {model.heads} --context {job.seq} "
         f"--batch-size {job.batch}"
     )
+
+
+def _bf16(cluster: ClusterSpec) -> str:
+    return " --bf16" if cluster.has_bfloat16 else ""
+
+
+def _precision(cluster: ClusterSpec) -> list[str]:
+    return [] if cluster.has_bfloat16 else [_NO_FLOAT16]
 
 
 def _accumulate(job: Job, layout: Layout) -> int:

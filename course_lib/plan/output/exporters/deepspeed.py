@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.output.exporters.typed import Typed
@@ -16,7 +17,7 @@ _VERSION = "0.19.6 (August 2026)"
 _PRESETS = {"mixtral": "mixtral"}  # of AutoEP, by how names of our models begin
 
 
-def deepspeed(job: Job, layout: Layout) -> Typed:
+def deepspeed(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     """Its JSON, or why it has none: no ring for a sequence, no ZeRO 2 and 3 beside a pipeline."""
     missing = list(_missing(job, layout))
     if missing:
@@ -26,7 +27,7 @@ def deepspeed(job: Job, layout: Layout) -> Typed:
         "train_micro_batch_size_per_gpu": layout.micro_batch,
         "gradient_accumulation_steps": layout.num_micro_batches(job.batch),
         "gradient_clipping": 1.0,
-        "bf16": {"enabled": True},
+        "bf16" if cluster.has_bfloat16 else "fp16": {"enabled": True},  # fp16 with a scaler of its own
         "zero_optimization": _zero(layout),
     }
     if layout.tp > 1:

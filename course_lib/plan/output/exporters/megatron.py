@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.model import Decoder
@@ -18,9 +19,9 @@ _VERSION = "(main, August 2026)"
 _STRATEGY = {2: "optim_grads", 3: "optim_grads_params"}
 
 
-def megatron(job: Job, layout: Layout) -> Typed:
+def megatron(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     """Arguments of the axes, of the step and of the model's sizes, a line for each kind."""
-    kinds = [_axes(layout), _data(layout), _step(job, layout), _sizes(job.model), _details(job)]
+    kinds = [_axes(layout), _data(layout), _step(job, layout, cluster), _sizes(job.model), _details(job)]
     lines = [line for kind in kinds for line in textwrap.wrap(" ".join(kind), _WIDTH, break_on_hyphens=False)]
     notes = [note for note in (*_notes(layout), _about_stages(job, layout)) if note]
     text = "\n".join([*_environment(layout), " \\\n".join(lines)])
@@ -62,8 +63,9 @@ def _data(layout: Layout) -> Iterator[str]:
         yield "--optimizer-cpu-offload --use-precision-aware-optimizer"
 
 
-def _step(job: Job, layout: Layout) -> Iterator[str]:
-    yield f"--micro-batch-size {layout.micro_batch} --global-batch-size {job.batch} --bf16"
+def _step(job: Job, layout: Layout, cluster: ClusterSpec) -> Iterator[str]:
+    dtype = "--bf16" if cluster.has_bfloat16 else "--fp16"  # with a scaler of its own
+    yield f"--micro-batch-size {layout.micro_batch} --global-batch-size {job.batch} {dtype}"
     if layout.recompute == "selective":
         yield "--recompute-granularity selective"
     elif layout.recompute == "full":

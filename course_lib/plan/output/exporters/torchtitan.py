@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.output.exporters.typed import Typed
@@ -19,7 +20,7 @@ _VERSION = "v0.2.2 (February 2026)"
 _STAGES_BY_DEFAULT = 2  # that a rank has of an interleaved schedule, unless told how many layers a stage has
 
 
-def torchtitan(job: Job, layout: Layout) -> Typed:
+def torchtitan(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     """Its sections [training], [parallelism] and [activation_checkpoint], or why it has none.
 
     The model is one of its own by name.
@@ -27,7 +28,7 @@ def torchtitan(job: Job, layout: Layout) -> Typed:
     if missing := tuple(_missing(layout)):
         return Typed("torchtitan", "", missing, _VERSION)
     sections: dict[str, dict[str, object]] = {
-        "training": _training(job, layout),
+        "training": _training(job, layout, cluster),
         "parallelism": _parallelism(job, layout),
         "activation_checkpoint": {"mode": layout.recompute},
     }
@@ -51,7 +52,7 @@ def _toml(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _training(job: Job, layout: Layout) -> dict[str, object]:
+def _training(job: Job, layout: Layout, cluster: ClusterSpec) -> dict[str, object]:
     """With a pipeline all micro-batches of a step go through it at once; without one they follow each other."""
     local = job.batch // layout.dp if layout.pp > 1 else layout.micro_batch
     found: dict[str, object] = {
@@ -59,6 +60,8 @@ def _training(job: Job, layout: Layout) -> dict[str, object]:
         "local_batch_size": local,
         "global_batch_size": job.batch,
     }
+    if not cluster.has_bfloat16:
+        found["mixed_precision_param"] = "float32"
     return found | ({"enable_cpu_offload": True} if layout.offload else {})
 
 

@@ -35,6 +35,7 @@ _CARDS = {
     r"\bH100\b.*\bHBM3\b": "8x H100",
     r"\bH200\b(?!.*NVL)": "8x H200",
     r"\bRTX 4090\b(?! D\b)": "4x RTX 4090",
+    r"\bT4\b": "2x T4",
 }
 
 
