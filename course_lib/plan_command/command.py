@@ -120,14 +120,15 @@ def _page(found: Plan, asked: PlanRequest, options: argparse.Namespace, sizes: l
         explained = f"{meanings(one.layout for one in (*shown, picked))}\n{_read(listing, asked)}"
         if budget.tokens is not None and budget.watts is not None:
             explained += f"\n  MWh are of the GPUs alone, at {budget.watts:g} W each."
-        yield f"{table(listing, budget, found.bands, top=options.top)}\n{explained}"
+        rows = table(listing, budget, found.bands, top=options.top)
+        yield rows if options.brief else f"{rows}\n{explained}"
         yield details(listing, picked)
         yield _lines(certainty(listing, picked, found.bands))
-    if listing.refusals:
+    if listing.refusals and not (options.brief and listing.options):
         yield "\n".join(["Why not the others" if listing.options else "Why not", *why_not(listing, most=_REASONS)])
     if found.advice:
         yield _lines(found.advice)
-    if listing.best is not None:
+    if listing.best is not None and not (options.brief and options.type is None):
         yield _typed(found, options.type)
     if asked.remarks:
         yield _lines(asked.remarks)

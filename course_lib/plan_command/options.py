@@ -89,6 +89,8 @@ def _cluster(option: Callable[..., object]) -> None:
     option("--gpus", metavar="N", type=_whole, help="how many GPUs of them, in place of --nodes")
     option("--max-gpus", metavar="N", type=_whole, help="at most so many: looks at 1, 2, 4 and so on, and plans for "
            "the fewest that meet --days, or for the fastest")  # fmt: skip
+    option("--network-gbit", metavar="N", type=_number, help="what one node can send to others, in Gbit/s, where it is "
+           "another network than that of the machine's maker: 25 for Ethernet of 25 Gbit/s")  # fmt: skip
     option("--profile", metavar="NAME", help="constants of one cluster that published runs tell (default: typical of "
            "those with this GPU)")  # fmt: skip
 
@@ -118,6 +120,7 @@ def _limits(option: Callable[..., object]) -> None:
 
 def _shown(option: Callable[..., object]) -> None:
     option("--top", metavar="N", type=_whole, default=10, help="how many layouts to print (default 10)")
+    option("--brief", action="store_true", help="without the meanings of words, and why other layouts do not run")
     option("--pick", metavar="N", type=_whole, default=1, help="the layout to look at, by its number (default 1)")
     option(
         "--type",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from course_lib.base.checks import at_least, known
@@ -33,7 +33,8 @@ from course_lib.plan_command.layout_words import asked_layout, asked_words, chec
 
 __all__ = ["PlanRequest", "request_of"]
 
-_GB = 1e9
+_GB, _BYTES_PER_GBIT = 1e9, 1.25e8
+_FASTEST_GBIT = 100_000  # of a node; ten times what a node of 72 GPUs has today
 _LONGEST_SEQ, _LARGEST_BATCH = 1 << 30, 1 << 40
 _DTYPES = ("bfloat16", "float8")
 
@@ -133,6 +134,8 @@ def _cluster(options: argparse.Namespace) -> tuple[ClusterSpec, Constants, tuple
         raise ValueError("--max-gpus looks for the number of GPUs; leave --nodes and --gpus out.")
     path = Path(options.machine)
     if path.suffix == ".json" or (path.exists() and not path.is_dir()):
+        if options.network_gbit is not None:
+            raise ValueError("--network-gbit is of the network between nodes, and a calibration is of one machine.")
         if options.nodes not in (None, 1):
             raise ValueError(f"--nodes is {options.nodes}; a calibration is of one machine. The nearest is 1.")
         measured = read_calibrated(path)
@@ -145,7 +148,32 @@ def _cluster(options: argparse.Namespace) -> tuple[ClusterSpec, Constants, tuple
     at_least(1, nodes=1 if options.nodes is None else options.nodes)
     _check_dtype(options.dtype, name)
     cluster = cluster_of(name, nodes=options.nodes or 1, gpus=options.gpus, dtype=options.dtype)
-    return cluster, *_typical(options.profile, cluster)
+    constants, remarks = _typical(options.profile, cluster)
+    cluster, network = _with_network(cluster, options.network_gbit)
+    return cluster, constants, (*network, *_half(cluster), *remarks)
+
+
+def _with_network(cluster: ClusterSpec, gbit: float | None) -> tuple[ClusterSpec, tuple[str, ...]]:
+    """The cluster with another network, and what to say of it. Latencies stay those of the machine's own."""
+    if gbit is None:
+        return cluster, ()
+    if not 0 < gbit <= _FASTEST_GBIT:
+        nearest = _FASTEST_GBIT if gbit > _FASTEST_GBIT else 1
+        raise ValueError(f"--network-gbit is {gbit:g}; it is above 0 and at most {_FASTEST_GBIT:,}. Try {nearest:,}.")
+    own_gbit = cluster.node_bandwidth_bytes_per_s / _BYTES_PER_GBIT
+    return replace(cluster, node_bandwidth_bytes_per_s=gbit * _BYTES_PER_GBIT), (
+        f"A node sends {gbit:g} Gbit/s to others, where one of {cluster.name} as its maker builds it has "
+        f"{own_gbit:,.0f}.",
+    )
+
+
+def _half(cluster: ClusterSpec) -> tuple[str, ...]:
+    if cluster.has_bfloat16:
+        return ()
+    return (
+        f"A GPU of {cluster.name} has no bfloat16: times are of float16, whose gradients need a scaler "
+        "(torch.amp.GradScaler).",
+    )
 
 
 def _check_dtype(dtype: str, machine: str) -> None:

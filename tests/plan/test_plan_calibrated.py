@@ -72,6 +72,8 @@ def test_the_command_takes_the_file_as_a_machine(tmp_path: Path, capsys) -> None
     assert "MWh" in out  # an H100's watts
     assert cli.main([*words, "--nodes", "2"]) == 2
     assert "a calibration is of one machine. The nearest is 1" in capsys.readouterr().err
+    assert cli.main([*words, "--network-gbit", "25"]) == 2
+    assert "--network-gbit is of the network between nodes" in capsys.readouterr().err
     assert cli.main([*words, "--gpus", "3"]) == 2
     assert "The nearest is 2" in capsys.readouterr().err
     cpu = kept(tmp_path, "Some CPU | 4 cores | torch 2.11.0 | format 2", None, "gloo")

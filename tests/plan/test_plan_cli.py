@@ -237,3 +237,31 @@ def test_the_examples_of_the_help_are_understood() -> None:
     words = {option for option in re.findall(r"--[a-z-]+", text) if option not in ("--help",)}
     source = Path(options.__file__).read_text()
     assert words <= set(re.findall(r'"(--[a-z-]+)"', source))
+
+
+def test_a_gpu_without_bfloat16_is_told_with_what_float16_needs(capsys):
+    said = page(capsys, "--model", "gpt-2", "--machine", "2xt4", "--batch", "64", "--seq", "1024")
+    assert "A GPU of 2x T4 has no bfloat16: times are of float16, whose gradients need a scaler" in " ".join(
+        said.split()
+    )
+    assert "no bfloat16" not in page(capsys, *ONE)
+
+
+def test_a_slow_network_is_told_and_takes_its_time(capsys):
+    words = ["--nodes", "2", "--layout", "tp=8 dp=2 mb=1 zero=1"]
+    own, slow = page(capsys, *words), page(capsys, *words, "--network-gbit", "10")
+    assert "A node sends 10 Gbit/s to others, where one of 8x H100 as its maker builds it has 3,200." in slow
+    assert "A node sends" not in own
+    steps = [float(re.search(r"1 +([0-9.]+) s ", one).group(1)) for one in (own, slow)]
+    assert steps[1] > 1.2 * steps[0]
+    assert page(capsys, *words, "--network-gbit", "3.2k").splitlines()[:5] == own.splitlines()[:5]
+
+
+def test_a_brief_page_has_the_layouts_and_their_parts_alone(capsys):
+    whole, brief = page(capsys, *ONE), page(capsys, *ONE, "--brief")
+    for said in ("Time of a step with", "Memory of its fullest GPU", "How sure"):
+        assert said in brief
+    for said in ("tp N: N GPUs share", "Why not the others", "What to type"):
+        assert said in whole or said.startswith("Why")
+        assert said not in brief
+    assert "What to type" in page(capsys, *ONE, "--brief", "--type", "megatron")

@@ -55,6 +55,8 @@ def page(capsys, *words: str, line=LINE, code: int = 0) -> str:
         (["--layout", "tp=²"], "--layout says 'tp=²'; a size is a whole number"),
         (["--sizes", "layers=²"], "--sizes says 'layers=²'; a size is a whole number"),
         (["--memory", "0"], "0 is no number above zero"),
+        (["--network-gbit", "0"], "0 is no number above zero"),
+        (["--network-gbit", "1M"], "--network-gbit is 1e+06; it is above 0 and at most 100,000. Try 100,000"),
         (["--memory", "200"], "a GPU of 8x H100 has 85.5 GB. The nearest is 85.5"),
         (["--profile", "Selena"], "Did you mean 'Selene'"),
         (["--picture", "plan.jpg"], "its name ends in .png or .svg"),

@@ -20,7 +20,7 @@ _LESSON = re.compile(r"\d\d[a-z]?(_[a-z0-9_]+)?(\.py)?")
 
 
 def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
-    """Run ``course build [NN ...] [--check] [--force] [--jobs N] [--programs | --nbgrader [FOLDER] | --hosted ...]``.
+    """Run ``course build [NN ...] [--check] [--force] [--jobs N]``, or with ``--programs``, ``--plans``, and so on.
 
     Gives 0 well, 1 not, 130 interrupted.
     """
@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None, *, root: Path | None = None) -> int:
             raise LessonError(f"{needs_clone('Making notebooks')} Here --check and --nbgrader work.")
         if args.programs:
             return _programs(root)
+        if args.plans:
+            return _plans(root)
         return _build(root, args)
     except LessonError as error:
         print(f"course build: {error}", file=sys.stderr)
@@ -59,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write what the programs to take home share instead, from course_lib/authoring/programs/sources",
     )
+    parser.add_argument("--plans", action="store_true", help="write what `course plan` prints into docs/ten-plans.md")
     parser.add_argument(
         "--nbgrader",
         nargs="?",
@@ -79,6 +82,7 @@ def _at_least_one(text: str) -> int:
 
 def _check(root: Path, wanted: list[str]) -> int:
     from course_lib.authoring.notebooks.writing.build import find_sources, stale, strays
+    from course_lib.authoring.notebooks.writing.printed import stale_printed
     from course_lib.authoring.notebooks.writing.readme import stale_pages
     from course_lib.authoring.programs.stamp import stale_programs
     from course_lib.lessons.glossary import FILE, glossary_is_fresh
@@ -91,6 +95,7 @@ def _check(root: Path, wanted: list[str]) -> int:
         found.append(f"{FILE} is not what the lessons say")
     if not wanted:
         found += [f"{name} is not what its source says: run `course build --programs`" for name in stale_programs(root)]
+        found += [f"{page} is not what the planner says: run `course build --plans`" for page in stale_printed(root)]
     for sentence in found:
         print(f"  {sentence}")
     count = f"{len(sources)} lesson{'' if len(sources) == 1 else 's'}"
@@ -138,6 +143,13 @@ def _programs(root: Path) -> int:
 
     names = write_programs(root)
     print("\n".join(f"{name} was renewed" for name in names) or "the programs to take home are up to date")
+    return 0
+
+
+def _plans(root: Path) -> int:
+    from course_lib.authoring.notebooks.writing.printed import renew_printed
+
+    print("\n".join(f"{page} was renewed" for page in renew_printed(root)) or "what plans print is up to date")
     return 0
 
 
