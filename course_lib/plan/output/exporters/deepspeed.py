@@ -1,4 +1,4 @@
-"""The same settings for DeepSpeed, as its JSON of version 0.19.6; notes say what stands in the program."""
+"""The same settings for DeepSpeed, as its JSON of version 0.19.8; notes say what stands in the program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from course_lib.plan.output.exporters.typed import Typed
 
 __all__ = ["deepspeed"]
 
-_VERSION = "0.19.6 (August 2026)"
+_VERSION = "0.19.8 (October 2026)"
 _PRESETS = {"mixtral": "mixtral"}  # of AutoEP, by how names of our models begin
 
 

@@ -1,7 +1,7 @@
 """The same settings for torchtitan, as a part of its TOML file; on its command line they are --parallelism.NAME VALUE.
 
-Names are those of v0.2.2 (February 2026), the last release with TOML. Since then its main branch is configured by
-Python alone, and has other names for sizes of batches and for recomputation; a note says which.
+Names are those of v0.2.2 (February 2026), the last release with TOML. v0.3.0 is configured by Python alone, with the
+same names of sizes and degrees; the main branch has others for sizes of batches. A note says which.
 """
 
 from __future__ import annotations
@@ -138,14 +138,14 @@ def _notes(job: Job, layout: Layout) -> list[str]:
 
 
 def _since(job: Job, layout: Layout) -> str:
-    """The same by the names of the main branch, where they are others."""
+    """The same by the names of later versions, where they are others."""
     sequences = layout.micro_batch * job.seq
     recompute = {"none": "no activation_checkpoint", "selective": "SelectiveAC.Config()", "full": "FullAC.Config()"}
     again = recompute[layout.recompute]
     pipeline = f", num_pp_microbatches={layout.num_micro_batches(job.batch)}" if layout.pp > 1 else ""
     return (
-        "Its main branch of August 2026 takes no TOML: a function of its config registry (--module, --config) sets "
+        "v0.3.0 (September 2026) takes no TOML: a function of its config registry (--module, --config) sets these "
+        f"names and {again}; there is no expert_tensor_parallel_degree. Its main branch of August 2026 counts tokens: "
         f"max_context_length={job.seq}, num_tokens_per_microbatch_per_dp_rank={sequences}, "
-        f"num_tokens_per_train_step={job.tokens}{pipeline}, and {again}. The names of degrees are the same; there is "
-        "no expert_tensor_parallel_degree."
+        f"num_tokens_per_train_step={job.tokens}{pipeline}."
     )
