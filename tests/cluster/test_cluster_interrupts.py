@@ -122,6 +122,29 @@ def test_a_team_that_was_never_wholly_started_is_not_used(monkeypatch):
     cluster.close()
 
 
+def test_an_interrupt_while_ranks_start_is_told_and_leaves_none(monkeypatch):
+    from course_lib.cluster.api.team import Team
+
+    started, teams = Team.start, []
+
+    def cut(team):
+        teams.append(team)
+        started(team)
+        raise KeyboardInterrupt
+
+    with Cluster(2) as cluster:
+        monkeypatch.setattr(Team, "start", cut)
+        with pytest.raises(RankInterrupted, match="while the ranks were starting"):
+            cluster.run(square)
+        monkeypatch.undo()
+        assert not teams[0].is_complete
+        assert list(cluster.run(square)) == [0, 1]
+
+
+def square(me):
+    return me.rank**2
+
+
 def test_an_interrupted_call_is_told_as_one():
     with Cluster(2, timeout_s=20) as cluster:
         cluster.run(lambda me: None)

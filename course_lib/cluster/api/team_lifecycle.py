@@ -11,6 +11,7 @@ from typing import Any
 from course_lib.cluster.api.team import Team
 from course_lib.cluster.base.backends import RankDevice, rank_devices
 from course_lib.cluster.base.os_errors import check_processes, explained
+from course_lib.cluster.failures.errors import RankInterrupted
 from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 
 __all__ = ["TeamLifecycle"]
@@ -19,6 +20,7 @@ _LOST = (
     "The ranks have ended since your last cell, and the variables of your %%ranks cells with them: run those cells "
     "again."
 )
+_BEFORE_A_CALL = "Interrupted while the ranks were starting. They have ended; run the cell again to start others."
 
 
 class TeamLifecycle:
@@ -82,6 +84,9 @@ class TeamLifecycle:
         try:
             with explained():
                 team.start()
+        except KeyboardInterrupt:
+            self.drop()
+            raise RankInterrupted(_BEFORE_A_CALL) from None
         except BaseException:
             self.drop()
             raise
