@@ -6,8 +6,8 @@
 #
 # **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 1 of 4 · [2: how long does it take?](11b_how_long.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) ·
-# [4: runs of others](11d_runs_of_others.ipynb)
+# Part 1 of 4 · [2: how long does it take?](11b_how_long.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) · [4: runs of
+# others, and when not to](11d_runs_of_others.ipynb)
 #
 # At the end you can
 #

@@ -6,8 +6,8 @@
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) ·
-# [4: runs of others](11d_runs_of_others.ipynb)
+# Part 3 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) · [4: runs
+# of others, and when not to](11d_runs_of_others.ipynb)
 #
 # At the end you can
 #

@@ -6,8 +6,8 @@
 #
 # **50 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 1 of 4 · [2: strategies and memory](13b_strategies_and_memory.ipynb) · [3: a deep
-# dive](13c_a_deep_dive.ipynb) · [4: a claim of your own](13d_your_own_claim.ipynb)
+# Part 1 of 4 · [2: strategies and memory](13b_strategies_and_memory.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb) ·
+# [4: your own](13d_your_own_claim.ipynb)
 #
 # At the end you can
 #

@@ -6,8 +6,8 @@
 #
 # **45 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 2 of 4 · [1: a first script](13a_a_first_script.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb) · [4: a claim of
-# your own](13d_your_own_claim.ipynb)
+# Part 2 of 4 · [1: a first script](13a_a_first_script.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb) · [4: your
+# own](13d_your_own_claim.ipynb)
 #
 # At the end you can
 #

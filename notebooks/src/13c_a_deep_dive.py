@@ -7,7 +7,7 @@
 # **50 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: a first script](13a_a_first_script.ipynb) · [2: strategies and
-# memory](13b_strategies_and_memory.ipynb) · [4: a claim of your own](13d_your_own_claim.ipynb)
+# memory](13b_strategies_and_memory.ipynb) · [4: your own](13d_your_own_claim.ipynb)
 #
 # At the end you can
 #

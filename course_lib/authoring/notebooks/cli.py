@@ -82,6 +82,7 @@ def _at_least_one(text: str) -> int:
 
 def _check(root: Path, wanted: list[str]) -> int:
     from course_lib.authoring.notebooks.writing.build import find_sources, stale, strays
+    from course_lib.authoring.notebooks.writing.part_links import stale_part_lines
     from course_lib.authoring.notebooks.writing.printed import stale_printed
     from course_lib.authoring.notebooks.writing.readme import stale_pages
     from course_lib.authoring.programs.stamp import stale_programs
@@ -91,6 +92,8 @@ def _check(root: Path, wanted: list[str]) -> int:
     found = [sentence for path in sources for sentence in stale(path)] + ([] if wanted else strays(root))
     if not wanted:
         found += [f"{page} is not what the lessons and commands say" for page in stale_pages(root)]
+    if not wanted:
+        found += [f"{name}: its line of parts is not what the titles say" for name in stale_part_lines(root)]
     if not wanted and not glossary_is_fresh(root):
         found.append(f"{FILE} is not what the lessons say")
     if not wanted:
@@ -107,9 +110,12 @@ def _build(root: Path, args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from course_lib.authoring.notebooks.writing.build import build, find_sources, strays
+    from course_lib.authoring.notebooks.writing.part_links import renew_part_lines
     from course_lib.authoring.notebooks.writing.readme import renew_pages
     from course_lib.lessons.glossary import FILE, renew_glossary
 
+    for name in renew_part_lines(root):
+        print(f"{name}: its line of parts was renewed")
     sources = find_sources(root, args.lessons)
     done: dict[str, list[str]] = {"fresh": [], "text": [], "executed": [], "failed": []}
     with tqdm(total=len(sources), desc="lessons", unit="lesson", disable=None) as bar:

@@ -6,5 +6,6 @@ In the order to read:
 - ``ways.py``: ways through the course for the time that somebody has, and how long each takes by the minutes of its
   lessons
 - ``readme.py``: README.md and the pages behind it
+- ``part_links.py``: the line by which a part leads to the others of its lesson
 - ``printed.py``: what ``course plan`` prints, in the page of ten plans
 """
