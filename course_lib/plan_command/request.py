@@ -157,9 +157,10 @@ def _with_network(cluster: ClusterSpec, gbit: float | None) -> tuple[ClusterSpec
     """The cluster with another network, and what to say of it. Latencies stay those of the machine's own."""
     if gbit is None:
         return cluster, ()
-    if not 0 < gbit <= _FASTEST_GBIT:
-        nearest = _FASTEST_GBIT if gbit > _FASTEST_GBIT else 1
-        raise ValueError(f"--network-gbit is {gbit:g}; it is above 0 and at most {_FASTEST_GBIT:,}. Try {nearest:,}.")
+    if gbit > _FASTEST_GBIT:  # that it is above 0 was seen when it was read
+        raise ValueError(
+            f"--network-gbit is {gbit:g}; it is above 0 and at most {_FASTEST_GBIT:,}. Try {_FASTEST_GBIT:,}."
+        )
     own_gbit = cluster.node_bandwidth_bytes_per_s / _BYTES_PER_GBIT
     return replace(cluster, node_bandwidth_bytes_per_s=gbit * _BYTES_PER_GBIT), (
         f"A node sends {gbit:g} Gbit/s to others, where one of {cluster.name} as its maker builds it has "

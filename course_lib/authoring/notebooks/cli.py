@@ -92,7 +92,6 @@ def _check(root: Path, wanted: list[str]) -> int:
     found = [sentence for path in sources for sentence in stale(path)] + ([] if wanted else strays(root))
     if not wanted:
         found += [f"{page} is not what the lessons and commands say" for page in stale_pages(root)]
-    if not wanted:
         found += [f"{name}: its line of parts is not what the titles say" for name in stale_part_lines(root)]
     if not wanted and not glossary_is_fresh(root):
         found.append(f"{FILE} is not what the lessons say")
