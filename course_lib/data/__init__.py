@@ -1,7 +1,7 @@
 """Real data that needs no download, and loaders for it.
 
 * ``digits()``: 1,797 handwritten digits, shipped inside scikit-learn;
-* ``documentation_text()``: Python's own documentation, shipped inside Python, as text, bytes and windows;
+* ``documentation_text()``: Python's own documentation, shipped with the course, as text, bytes and windows;
 * ``generated_images(...)``: images of any size, made from a seed as they are asked for;
 * ``image_folder(...)``: a folder of images with one sub-folder for each class, as ImageNet has;
 * ``PacedReads(...)``: reads that sleep as long as one says, to see what a slow disk does to a loader;

@@ -1,10 +1,13 @@
-"""Python's own documentation as text to learn from: shipped inside Python, as ``pydoc_data.topics``.
+"""Python's own documentation as text to learn from. The course carries it: ``documentation/topics.txt.gz``.
 
 Shapes: T ``length``, the tokens in one window.
 """
 
 from __future__ import annotations
 
+import gzip
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
@@ -18,21 +21,13 @@ from course_lib.base.checks import at_least
 __all__ = ["ByteTokenizer", "TextParts", "TextWindows", "documentation_text", "documentation_windows"]
 
 
+@cache
 def documentation_text() -> str:
-    """The reference pages that ``help()`` prints, about half a million characters, ordered by topic.
+    """The reference pages that Python's ``help()`` prints, about half a million characters, ordered by topic.
 
-    The text belongs to the running Python: another version has other words. ``ModuleNotFoundError`` where the
-    system's Python comes without it.
+    Those of Python 3.11.7, whichever Python runs: each version has other words, and losses would be others, too.
     """
-    try:
-        from pydoc_data.topics import topics
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "This Python comes without its documentation text, the module pydoc_data.topics: some systems "
-            "leave it out of their smallest Python. Install the system's full Python (on Debian and "
-            "Ubuntu the package libpython3-stdlib), or take one from python.org or conda-forge."
-        ) from error
-    return "\n\n".join(topics[name].strip() for name in sorted(topics)) + "\n"
+    return gzip.decompress((files("course_lib.data") / "documentation" / "topics.txt.gz").read_bytes()).decode()
 
 
 class ByteTokenizer:

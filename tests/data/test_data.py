@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import hashlib
 import importlib
 import sys
 from collections.abc import Iterator
@@ -95,26 +95,18 @@ def test_missing_scikit_learn_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPa
 # Text -------------------------------------------------------------------------------------------------
 
 
-def test_documentation_text_is_pythons_own() -> None:
+def test_documentation_text_is_the_same_for_every_python() -> None:
     text = documentation_text()
-    assert len(text) > 200_000
     assert 'The "assert" statement' in text
     assert text.index('The "assert" statement') < text.index('The "with" statement')  # ordered by topic
-    assert documentation_text() == text
+    digest = hashlib.sha256(text.encode()).hexdigest()  # the losses on the pages are those on this text
+    assert digest == "2a95af4ac93f5b719944030ce3769070ddf827d847cba42192afa8da989e5dc4"
 
 
-def test_missing_documentation_is_told_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    real_import = builtins.__import__
-
-    def without(name: str, *rest, **more):
-        if name.startswith("pydoc_data"):
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return real_import(name, *rest, **more)
-
-    monkeypatch.delitem(sys.modules, "pydoc_data.topics", raising=False)
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ModuleNotFoundError, match=r"without its documentation text.*conda-forge"):
-        documentation_text()
+def test_documentation_text_needs_no_documentation_of_the_running_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
+    documentation_text.cache_clear()
+    assert len(documentation_text()) == 465_048
 
 
 @pytest.mark.parametrize("text", ["", "plain", "Zürich → 東京 🙂\n\t\x00"])
