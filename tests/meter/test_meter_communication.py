@@ -465,3 +465,24 @@ def test_what_is_sent_while_a_strategy_is_built_is_counted_apart_and_hidden_from
     assert [call.rank for call in seen.of(1).construction] == [1]
     assert seen.of(operation="broadcast").construction == ()
     assert str(seen).endswith("\nbesides, to compare models while they are built: 2 messages a rank, 16 B in all")
+
+
+def held_after_waits(me):
+    """Bytes beside the first tensor at the peak, where each message had a room of its own that was let go."""
+    from course_lib.meter import MemoryLedger
+
+    other, own = 1 - me.rank, torch.ones(N)
+    with recorder.Recorder(me.rank) as seen, MemoryLedger(inputs=(own,)) as ledger:
+        for _ in range(4):
+            room = torch.empty(N)
+            both = [dist.P2POp(dist.isend, own, other), dist.P2POp(dist.irecv, room, other)]
+            for work in dist.batch_isend_irecv(both):
+                work.wait()
+            del both, room, work
+    return ledger.peak().total_bytes - own.nbytes, len(seen.calls)
+
+
+def test_a_recorder_holds_no_tensor_of_what_was_waited_for(cluster2):
+    for held_bytes, num_calls in cluster2.run(held_after_waits):
+        assert num_calls == 8
+        assert held_bytes < 2 * 4 * N

@@ -63,12 +63,14 @@ class Recorder:
     def wait_ended(self, work: Any, started: float, error: BaseException | None) -> None:
         """Note when a message was there: gloo's messages tell only the one who waits.
 
-        What began after a wait comes after what was waited for, on NCCL's streams as well: so that is kept, too.
+        What began after a wait comes after what was waited for, on NCCL's streams as well: so that is kept, too. The
+        work is not: gloo's holds its tensors, which would count as memory that the program has long let go.
         """
         if error is None:
             for pending in self._open:
                 if pending.work is work:
                     pending.waited_for(len(self._open), started)
+                    pending.work = None
 
     def _on_call(self, name: str, arguments: dict[str, Any], proceed: Any) -> Any:
         asked = operators.read(name, arguments)
