@@ -51,7 +51,8 @@ print(*ranks.run(swap), sep="\n")
 #
 # Everything you write stands in the next cell. You may add functions above `all_reduce`. With each step below you come
 # back here, change the cell, run it, and run the check of the step. Use messages alone: `dist.send`, `dist.recv`,
-# `dist.isend`, `dist.irecv`, `dist.batch_isend_irecv`, or the course's `exchange` from part 1.
+# `dist.isend`, `dist.irecv`, `dist.batch_isend_irecv`, or those of part 1:
+# `from course_lib.cluster import exchange, recv, send`.
 
 
 # %%
@@ -157,7 +158,7 @@ check("02.sum_values", all_reduce)
 # %% [markdown]
 # ## Step 2: the bytes
 #
-# With four ranks, how often does your tensor leave your rank? In a large tensor, over 1 KiB, each rank may now send
+# With four ranks, how often does your tensor leave your rank? Of a large tensor, over 1 KiB, each rank may now send
 # 2 (n - 1) parts, where a part is the tensor divided by n. That is the least that messages can do.
 
 # %%
@@ -172,9 +173,9 @@ check("02.sum_bytes", all_reduce)
 # %% [markdown]
 # ## Step 3: memory and messages
 #
-# How many buffers live at the same time? Beside a large tensor, a rank may hold one part, and no more. It may send
-# 2 (n - 1) messages. Look at the row *memory beside what was given* in the table above: the course's makes more of it
-# than you may.
+# How many buffers live at the same time? Beside a large tensor, a rank may hold one part, and no more, and after the
+# call none. It may send 2 (n - 1) messages. Look at the row *memory beside what was given* in the table above: the
+# course's makes more of it than you may.
 
 # %%
 check("02.sum_memory", all_reduce)
@@ -186,7 +187,7 @@ check("02.sum_memory", all_reduce)
 # ## Step 4: small tensors
 #
 # A message of four bytes costs as much time as one of four hundred. How many messages wait for one another in a ring of
-# 1000 ranks? For tensors of up to 1 KiB bytes no longer count: each rank may send log2 n messages, rounded up, and at
+# 1000 ranks? For tensors of up to 1 KiB, bytes no longer count: each rank may send log2 n messages, rounded up, and at
 # most twice as many may follow one another. Large tensors keep the limits of step 3.
 
 # %%
@@ -202,8 +203,8 @@ check("02.sum_latency", all_reduce)
 # ## Step 5: any group
 #
 # A group of ranks 2 and 3: what is the position of rank 2 in it? Now `group` has two ranks, or all in another order, or
-# one; or two groups add up at the same time. Nobody outside of a group may be sent anything or waited for. All limits
-# count with the size of the group.
+# one; or two groups add up at the same time. Nobody outside of a group may be sent anything or waited for. One call may
+# be in a group, and the next one of all ranks. All limits count with the size of the group.
 
 # %%
 check("02.sum_groups", all_reduce)
