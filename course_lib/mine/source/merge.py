@@ -91,8 +91,9 @@ def _need_free(
     others = [one for one in every if one not in its_own]
     readers = [one for one in others if not set(there).isdisjoint(slice_of(every, one.binds))]
     if readers or not any(one in its_own for one in there):
+        whose = "something else there uses" if readers else "is no part of the answer that yours replaces"
         raise NotKeptError(
-            f"{file} has another `{part.name}`, which something else there uses. Call yours by another name in the "
+            f"{file} has another `{part.name}`, which {whose}. Call yours by another name in the "
             "cell, run the cell, then run this check again."
         )
 
