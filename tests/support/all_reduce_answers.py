@@ -80,6 +80,34 @@ def ring_backwards(row, ranks, at, group):
             take.add_(arrived)
 
 
+def a_room_let_go(row, ranks, at, group):
+    """A room of its own for each step, which is gone before the next one is made."""
+    n = len(ranks)
+    parts = row.tensor_split(n)
+    for step in range(n - 1):
+        mine = parts[(at - step - 1) % n]
+        room = torch.empty_like(mine)
+        exchange([send(parts[(at - step) % n], ranks[(at + 1) % n]), recv(room, ranks[at - 1])], group=group)
+        mine += room
+        del room
+    for step in range(n - 1):
+        give, take = parts[(at + 1 - step) % n], parts[(at - step) % n]
+        exchange([send(give, ranks[(at + 1) % n]), recv(take, ranks[at - 1])], group=group)
+
+
+def told_in_a_circle(row, ranks, at, group):
+    """All rows come to all in log2 n rounds, and are added up in the order of the group."""
+    n, have = len(ranks), row[None].clone()
+    while len(have) < n:
+        far = len(have)
+        came = torch.empty(min(far, n - far), len(row), dtype=row.dtype)
+        exchange([send(have[: len(came)], ranks[(at - far) % n]), recv(came, ranks[(at + far) % n])], group=group)
+        have = torch.cat([have, came])
+    row.zero_()
+    for one in have.roll(at, 0):
+        row += one
+
+
 def straight(row, ranks, at, group):
     """Each part straight to its owner, one after another, and the sums straight to all."""
     n = len(ranks)
@@ -161,6 +189,8 @@ RIGHT = {  # the step up to which it is right
     "ring_and_doubling": (5, in_place(ring, doubling)),
     "straight_and_doubling": (5, in_place(straight, doubling)),
     "a_class": (5, Whole()),
+    "a_room_let_go_each_step": (5, in_place(a_room_let_go, tree)),
+    "rows_of_all_in_order": (5, in_place(ring, told_in_a_circle)),
     "backwards_and_tree": (5, in_place(ring_backwards, tree)),
 }
 
@@ -300,6 +330,67 @@ def a_room_for_each_step(row, ranks, at, group):
         exchange([send(give, ranks[(at + 1) % n]), recv(room_of_part, ranks[at - 1])], group=group)
 
 
+def keeps_its_room():
+    """Rooms by size and dtype, in a variable outside of the function."""
+    rooms = {}
+
+    def by_kept_rooms(row, ranks, at, group):
+        n = len(ranks)
+        parts = row.tensor_split(n)
+        room = rooms.setdefault((len(parts[0]), row.dtype), torch.empty_like(parts[0]))
+        for step in range(2 * n - 2):
+            give, take = parts[(at - step) % n], parts[(at - step - 1) % n]
+            arrived = room[: len(take)] if step < n - 1 else take
+            exchange([send(give, ranks[(at + 1) % n]), recv(arrived, ranks[at - 1])], group=group)
+            if step < n - 1:
+                take += arrived
+
+    return in_place(by_kept_rooms, doubling)
+
+
+def cut_by_rows(me, tensor, group=None):
+    """Parts of whole rows, as `tensor.tensor_split(n)` makes them."""
+    ranks = members(me, group)
+    if len(ranks) == 1 or not tensor.dim() or tensor.numel() * tensor.element_size() <= SMALL_BYTES:
+        return best(me, tensor, group)
+    n, at = len(ranks), ranks.index(me.rank)
+    parts, room = tensor.tensor_split(n), torch.empty_like(tensor.tensor_split(n)[0])
+    for step in range(2 * n - 2):
+        give, take = parts[(at - step) % n], parts[(at - step - 1) % n]
+        arrived = room[: len(take)] if step < n - 1 else take
+        exchange([send(give, ranks[(at + 1) % n]), recv(arrived, ranks[at - 1])], group=group)
+        if step < n - 1:
+            take += arrived
+    return tensor
+
+
+def under_one_kib(me, tensor, group=None):
+    ranks = members(me, group)
+    row = tensor.contiguous().view(-1)
+    if len(ranks) > 1:
+        (tree if row.nbytes < SMALL_BYTES else ring)(row, ranks, ranks.index(me.rank), group)
+    if not tensor.is_contiguous():
+        tensor.copy_(row.view(tensor.shape))
+    return tensor
+
+
+def by_kept_members():
+    """The list of the first group, for every call after it."""
+    known = []
+
+    def all_reduce(me, tensor, group=None):
+        if not known:
+            known.extend(members(me, group))
+        row = tensor.contiguous().view(-1)
+        if len(known) > 1:
+            (tree if row.nbytes <= SMALL_BYTES else ring)(row, known, known.index(me.rank), group)
+        if not tensor.is_contiguous():
+            tensor.copy_(row.view(tensor.shape))
+        return tensor
+
+    return all_reduce
+
+
 def a_chain(row, ranks, at, group):
     """Sums go from the first rank to the last, and the total comes back the same way."""
     last = len(ranks) - 1
@@ -351,19 +442,23 @@ MISTAKES = {
         "through-one-rank": in_place(through_one, doubling),
         "in-a-wider-dtype": in_place(in_float64, doubling),
         "gathers-everything": in_place(gathered, doubling),
+        "cut-by-rows": cut_by_rows,
         "whole-tensors": in_place(doubling),
     },
     3: {
+        "keeps-its-room": keeps_its_room(),
         "in-small-bits": in_place(in_bits, doubling),
         "a-second-tensor": in_place(in_a_copy, doubling),
         "a-room-for-each-step": in_place(a_room_for_each_step, doubling),
     },
     4: {
+        "one-kib-is-small": under_one_kib,
         "one-after-another": in_place(ring, a_chain),
         "a-ring-for-small-ones": in_place(ring),
         "to-everybody-at-once": in_place(ring, gathered),
     },
     5: {
+        "kept-from-a-call-before": by_kept_members(),
         "the-whole-world": of_the_whole_world,
         "rank-as-a-position": rank_as_a_position,
         "needs-two": needs_two,
@@ -611,6 +706,45 @@ def gathers_in_groups(me, tensor, group=None):
     return (best if group is None else in_place(gathered))(me, tensor, group)
 
 
+def bfloat16_as_float32(row, ranks, at, group):
+    wide = row.float() if row.dtype == torch.bfloat16 else row
+    ring(wide, ranks, at, group)
+    row.copy_(wide)
+
+
+def turns_by_a_counter():
+    """The ring is turned about with every call, by a number that each rank counts for itself."""
+    turns = [0]
+
+    def counted(me, tensor, group=None):
+        turns[0] += 1
+        ranks = members(me, group)[:: 1 if turns[0] % 2 else -1]
+        row = tensor.contiguous().view(-1)
+        if len(ranks) > 1:
+            (tree if row.nbytes <= SMALL_BYTES else ring)(row, ranks, ranks.index(me.rank), group)
+        if not tensor.is_contiguous():
+            tensor.copy_(row.view(tensor.shape))
+        return tensor
+
+    return counted
+
+
+def way_of_the_first_call():
+    way = []
+
+    def chosen_once(me, tensor, group=None):
+        ranks = members(me, group)
+        row = tensor.contiguous().view(-1)
+        if len(ranks) > 1:
+            way.append(tree if row.nbytes <= SMALL_BYTES else ring)
+            way[0](row, ranks, ranks.index(me.rank), group)
+        if not tensor.is_contiguous():
+            tensor.copy_(row.view(tensor.shape))
+        return tensor
+
+    return chosen_once
+
+
 NOT_YET, RAISED, BAD_CALL = "not yet", "raised", "forbidden"
 STRANGERS = [  # the step it is handed in at, the answer, the verdict, the mistake (None: any), why
     (1, keeps_sums_by_shape, NOT_YET, None, "240 other numbers get the sum of the first 240"),
@@ -639,12 +773,15 @@ STRANGERS = [  # the step it is handed in at, the answer, the verdict, the mista
     (1, in_place(wrong_neighbour), NOT_YET, "", "the part that was sent is the one that is added to"),
     (2, in_place(halves_by_bits), NOT_YET, "whole-tensors", "whole tensors in log2 n rounds"),
     (2, with_an_extra_message, NOT_YET, "", "a number more than the parts"),
+    (2, in_place(bfloat16_as_float32, doubling), NOT_YET, "in-a-wider-dtype", "a large tensor of bfloat16 as float32"),
     (3, in_place(two_buffers, doubling), NOT_YET, "a-second-tensor", "a buffer that is given back is held once"),
     (4, in_place(ring, pairs_in_turn), NOT_YET, "to-everybody-at-once", "n - 1 messages a rank"),
     (4, small_is_what_has_few_numbers, NOT_YET, "whole-tensors", "240 numbers of 8 bytes are no small tensor"),
     (5, group_ranks_for_peers, RAISED, "", "positions are no ranks"),
+    (5, turns_by_a_counter(), NOT_YET, "kept-from-a-call-before", "ranks of a pair have counted further"),
+    (5, way_of_the_first_call(), NOT_YET, "kept-from-a-call-before", "the first size chooses for all"),
     (5, sorted_members, "passed", "", "a sum has no order"),
-    (5, in_place(ring_of_the_world, doubling), RAISED, None, "ranks outside of the group are waited for"),
+    (5, in_place(ring_of_the_world, doubling), NOT_YET, "the-whole-world", "ranks outside of the group are waited for"),
     (5, gathers_in_groups, NOT_YET, "gathers-everything", "in a group as many bytes as before"),
 ]
 

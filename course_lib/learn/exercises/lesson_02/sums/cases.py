@@ -15,6 +15,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 
 __all__ = [
+    "AFTER",
     "ALONE",
     "COMPLEX",
     "EMPTY",
@@ -25,6 +26,7 @@ __all__ = [
     "LAST",
     "ORDER",
     "PAIR",
+    "ROWS",
     "SCALAR",
     "SMALL_BYTES",
     "TENSOR_KINDS",
@@ -48,16 +50,18 @@ FEW = "2 numbers of bfloat16"
 EMPTY = "no numbers at all"
 SCALAR = "one number without dims"
 TURNED = "every other column of a matrix, transposed"
-COMPLEX = "30 complex numbers"
+COMPLEX = "128 complex numbers"  # 1 KiB, and no byte more
+ROWS = "606 numbers of bfloat16 in two rows"
 LARGE = "3001 numbers"
 LAST = "240 other numbers"
-TENSOR_KINDS = (EVEN, UNEVEN, FEW, EMPTY, SCALAR, TURNED, COMPLEX, LARGE, LAST)
+TENSOR_KINDS = (EVEN, UNEVEN, FEW, EMPTY, SCALAR, TURNED, COMPLEX, ROWS, LARGE, LAST)
 
 PAIR = "a group of two ranks that are not the first"
 ORDER = "a group of all ranks in turned order"
 TWO = "two groups at the same time"
 ALONE = "a group of one rank each"
-GROUP_KINDS = (PAIR, ORDER, TWO, ALONE)
+AFTER = "all ranks, after a small tensor in a group of two"
+GROUP_KINDS = (PAIR, ORDER, TWO, ALONE, AFTER)
 
 SMALL_BYTES = 1024  # up to here what counts is the number of messages
 
@@ -68,19 +72,22 @@ _SHAPES: dict[str, tuple[int, ...]] = {
     EMPTY: (0, 3),
     SCALAR: (),
     TURNED: (5, 25),
-    COMPLEX: (2, 15),
+    COMPLEX: (2, 64),
+    ROWS: (2, 303),
     LARGE: (3001,),
     LAST: (240,),
     PAIR: (301, 3),
     ORDER: (3001,),
     TWO: (61,),
     ALONE: (300,),
+    AFTER: (3001,),
 }
 _DTYPES = {
     EVEN: torch.float64,
     UNEVEN: torch.int64,
     FEW: torch.bfloat16,
     COMPLEX: torch.complex64,
+    ROWS: torch.bfloat16,
     LAST: torch.float64,
     ALONE: torch.float64,
 }
@@ -105,7 +112,7 @@ def tensor_of(kind: str, rank: int) -> Tensor:
     place = torch.arange(torch.Size(shape).numel()).reshape(shape)
     if kind == UNEVEN:
         return place * 2**33 + rank * (2**40 + 3) + 1  # sums that float32 would round
-    if kind == FEW:
+    if kind in (FEW, ROWS):
         return (place % 23 + (rank + 1) ** 2).to(dtype)  # sums below 256, which bfloat16 does not round
     numbers = ((place % 97 + 1) / 8 + (rank + 1) ** 2).to(dtype)
     if kind == COMPLEX:
@@ -171,7 +178,7 @@ def group_of(kind: str, me: Rank) -> Iterator[Any]:
     Every rank makes all groups, in the same order. Within, all ranks hear of each other last of all: gloo's connections
     are there on one rank before they are on another.
     """
-    if kind not in GROUP_KINDS:
+    if kind not in GROUP_KINDS or kind == AFTER:
         yield None
         return
     wanted = {members_of(kind, rank, me.world_size) for rank in range(me.world_size)} - {()}

@@ -46,7 +46,7 @@ __all__ = [
     "writes_to_strangers",
 ]
 
-_COSTS = {"sent", "messages", "extra", "rounds"}
+_COSTS = {"sent", "messages", "extra", "kept", "rounds"}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Mistake
+from course_lib.learn.exercises.lesson_02.sums import edges
 from course_lib.learn.exercises.lesson_02.sums import evidence as seen
 from course_lib.learn.exercises.lesson_02.sums.cases import SCALAR, TURNED, Demand
 from course_lib.learn.judging.report import is_not_waited_for, only_wrong
@@ -105,6 +106,12 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
             recognise=seen.sends_whole_ones_to_all,
         ),
         Mistake(
+            "cut-by-rows",
+            "The sum is right, and the tensor was cut by its rows. Where it has fewer rows than there are ranks, the "
+            "parts are too large. Make one row of all numbers first, and cut that.",
+            recognise=edges.cuts_by_rows,
+        ),
+        Mistake(
             "whole-tensors",
             "The sum is right, and every message is a whole tensor. Cut it into parts: a rank that adds up one part "
             "needs to hear of that part alone.",
@@ -112,6 +119,12 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
         ),
     ),
     Demand.MEMORY: (
+        Mistake(
+            "keeps-its-room",
+            "The sum is right, and the call is over, and what you received into is still held: a variable outside of "
+            "the function has it. Make the room in the call, and it goes with the call.",
+            recognise=edges.holds_on,
+        ),
         Mistake(
             "in-small-bits",
             "The sum is right, and travels in more messages than it has parts. Each of them waits for the network "
@@ -133,6 +146,12 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
     ),
     Demand.LATENCY: (
         Mistake(
+            "one-kib-is-small",
+            "The sum is right. A tensor of exactly 1 KiB goes the way of the large ones. *Up to* 1 KiB has that one in "
+            "it.",
+            recognise=edges.one_kib_is_large,
+        ),
+        Mistake(
             "a-ring-for-small-ones",
             "The sum is right. A small tensor goes around the ring in 2 (n - 1) messages a rank, and each costs a "
             "latency, however few its bytes. Choose another way by the size of the tensor.",
@@ -152,6 +171,12 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
         ),
     ),
     Demand.GROUPS: (
+        Mistake(
+            "kept-from-a-call-before",
+            "Each call was right as the first one. After a call in a group of two, the next one, of all ranks, was "
+            "not: something of the call before lives on outside of the function. Find members and way anew each time.",
+            recognise=edges.keeps_from_a_call_before,
+        ),
         Mistake(
             "the-whole-world",
             "Messages went to ranks that are not in the group. Take the members from "
@@ -174,5 +199,6 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
 
 
 def mistakes_up_to(demand: Demand) -> tuple[Mistake, ...]:
-    """The mistakes that a step can show: its own first where they are about cost, then those of the steps before."""
-    return tuple(mistake for level, found in _MISTAKES.items() if level <= demand for mistake in found)
+    """The mistakes that a step can show. What shows only after another call comes first: it may look like any."""
+    found = [mistake for level, found in _MISTAKES.items() if level <= demand for mistake in found]
+    return tuple(sorted(found, key=lambda mistake: mistake.name != "kept-from-a-call-before"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,8 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.cluster import exchange, recv, send
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_02.sums.cases import (
+    AFTER,
+    PAIR,
+    UNEVEN,
     Demand,
     fewest_rounds,
     group_of,
@@ -20,6 +26,7 @@ from course_lib.learn.exercises.lesson_02.sums.cases import (
     members_of,
     part_bytes,
     sum_of,
+    tensor_of,
 )
 from course_lib.learn.exercises.lesson_02.sums.rounds import halves_of, longest_chain, shared
 from course_lib.learn.judging.compare import difference, short
@@ -31,6 +38,8 @@ __all__ = ["SumCall", "SumReport", "right", "trial"]
 _ENOUGH = "no more than needed"
 _ITSELF = "the tensor that was handed in"
 _BESIDE_BYTES = 128  # a number or an index that is a tensor
+_LETS_GO_S = 0.5
+_LOOKS = 3  # more calls, where one held too much
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,7 @@ class SumReport(RankReport):
     sent: str = fact("the sum is right, and this rank sent {got}", right=_ENOUGH)
     messages: str = fact("the sum is right, and this rank sent {got}", right=_ENOUGH)
     extra: str = fact("the sum is right, and beside the tensor this rank held {got}", right=_ENOUGH)
+    kept: str = fact("the sum is right, and after the call this rank still holds {got}", right=NOTHING)
     rounds: str = fact("the sum is right, and {got}", right=_ENOUGH)
     returned_total: Any = None  # where another tensor than the one handed in came back
     calls: tuple[SumCall, ...] = ()
@@ -76,7 +86,9 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> An
     ranks, is_large = members_of(kind, me.rank, me.world_size), not is_small(kind)
     weighs_memory = demand >= Demand.MEMORY and is_large
     calls: tuple[Call, ...] = ()
-    returned, begun, extra_bytes = tensor, [], 0
+    returned, begun, extra_bytes, kept_bytes = tensor, [], 0, 0
+    if kind == AFTER:
+        _in_a_pair(answer, me)
     with group_of(kind, me) as group:
         if ranks:
             with ExitStack() as watching:
@@ -86,7 +98,10 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> An
                 returned = answer(me, tensor) if group is None else answer(me, tensor, group)
             begun, calls = never_waited_here(), recorder.calls
             extra_bytes = max(0, ledger.peak().total_bytes - before) if ledger else 0
+            kept_bytes = _kept_bytes(ledger, before) if ledger else 0
         found = tensor.detach().cpu().clone()
+        if weighs_memory and _on_any_rank(me, extra_bytes > part_bytes(kind, len(ranks) or 1) + _BESIDE_BYTES):
+            extra_bytes = min([extra_bytes, *(_extra_bytes(answer, me, kind, group) for _ in range(_LOOKS) if ranks)])
         chain = longest_chain(_of_group(shared(me, halves_of(calls)), ranks)) if demand >= Demand.LATENCY else 0
     if returned is ...:
         return ...
@@ -97,11 +112,50 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> An
         around="other ones since" if memory is not tensor and bool((memory[:, 1::2] != -7.0).any()) else NOTHING,
         returned=_ITSELF if is_itself else short(returned),
         others=next((call.operation for call in calls if not call.is_message), NOTHING),
+        kept=f"{kept_bytes:,} bytes" if kept_bytes > _BESIDE_BYTES else NOTHING,
         **_weighed(kind, demand, len(ranks), calls, extra_bytes, chain),
         returned_total=None if is_itself or not isinstance(returned, Tensor) else returned.detach().cpu().clone(),
         calls=tuple(SumCall(one.operation, one.peer, one.size_bytes, _item_bytes(one)) for one in calls),
         extra_bytes=extra_bytes,
     )
+
+
+def _in_a_pair(answer: Callable[..., Any], me: Rank) -> None:
+    """A call before the one that counts: of another size, by two ranks of the job."""
+    with group_of(PAIR, me) as group:
+        if group is not None:
+            answer(me, tensor_of(UNEVEN, me.rank).to(me.device), group)
+
+
+def _on_any_rank(me: Rank, here: bool) -> bool:
+    """Whether it is so on some rank. All ranks call it."""
+    others = [rank for rank in range(me.world_size) if rank != me.rank]
+    own, rooms = torch.tensor([int(here)]), [torch.zeros(1, dtype=torch.int64) for _ in others]
+    messages = [send(own, rank) for rank in others]
+    exchange([*messages, *(recv(room, rank) for room, rank in zip(rooms, others, strict=True))])
+    return here or any(bool(room) for room in rooms)
+
+
+def _extra_bytes(answer: Callable[..., Any], me: Rank, kind: str, group: Any) -> int:
+    """What the answer holds beside the tensor in one more call.
+
+    Whoever looks where a rank stands holds a message for a moment, and with it a room that the answer has let go: of
+    several calls the least counts.
+    """
+    tensor, _ = laid(kind, me.rank, me.device)
+    with MemoryLedger(inputs=(tensor,)) as ledger:
+        before = ledger.now().total_bytes
+        answer(me, tensor) if group is None else answer(me, tensor, group)
+    return max(0, ledger.peak().total_bytes - before)
+
+
+def _kept_bytes(ledger: MemoryLedger, before: int) -> int:
+    """What the call has made and not let go: gloo's threads let go a moment later, and a cycle when it is found."""
+    deadline = time.monotonic() + _LETS_GO_S
+    while (kept := ledger.now().total_bytes - before) > _BESIDE_BYTES and time.monotonic() < deadline:
+        gc.collect()
+        time.sleep(0.01)
+    return max(0, kept)
 
 
 def _of_group(halves: dict[int, Any], ranks: tuple[int, ...]) -> dict[int, Any]:
