@@ -225,8 +225,11 @@ def beside(wraps, job=three_steps, cluster=two):
     return side_by_side(cluster, job, wraps, expected=EXPECTED, prepare=given, within=1e-12, build="04.ddp")
 
 
-WRAPS = {"yours": MyDDP, "the course's": courses, "PyTorch's": pytorchs}
-beside(WRAPS)
+def all_three():
+    return {"yours": MyDDP, "the course's": courses, "PyTorch's": pytorchs}
+
+
+beside(all_three())
 
 # %%
 check("04.ddp_values", MyDDP)
@@ -245,7 +248,7 @@ check("04.ddp_values", MyDDP)
 # above, run it, and then run the table again.
 
 # %%
-beside(WRAPS)
+beside(all_three())
 
 # %%
 check("04.ddp_bytes", MyDDP)
@@ -263,7 +266,7 @@ check("04.ddp_bytes", MyDDP)
 # step leaves more than the one before.
 
 # %%
-beside(WRAPS)
+beside(all_three())
 
 # %%
 check("04.ddp_memory", MyDDP)
@@ -396,7 +399,7 @@ def row_of(wrap, number):
 # %% tags=["nbval-ignore-output"]
 rows, names = [], {}
 with two.shaped(links=Links(Link(latency_s=3e-3, bandwidth_bytes_per_s=100e6))):
-    for name, wrap in WRAPS.items():
+    for name, wrap in all_three().items():
         with contextlib.suppress(Exception):  # yours may not be so far
             rows.append(row_of(wrap, len(names)))
             names[len(names)] = name
@@ -410,7 +413,8 @@ gantt(Timeline.join(rows), names=names, title="The second step of rank 0, by eac
 # - a layer that one rank leaves out, or that nobody uses; gradients that come in another order on another rank;
 # - frozen parameters, one that two layers share, a module with nothing to train (run it, or refuse it in a sentence);
 # - buffers such as BatchNorm's: each forward pass that is averaged sees those of rank 0;
-# - `no_sync`, a last batch of unequal parts, two forward passes before one backward;
+# - `no_sync`, also one inside another; two forward passes before one backward;
+# - a last batch of unequal parts, one of them empty, where the loss makes up for it;
 # - `channels_last`, two models at the same time, and one rank.
 
 # %%
