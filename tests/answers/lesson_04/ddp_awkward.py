@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from answer_table import Row
 from answers.lesson_04.ddp_builds.earlier import (
     BroadcastsOneFlatTensor,
@@ -39,6 +41,35 @@ class SharedBuckets(Final):
         return self.shared
 
 
+class SendsForAllObjects(Final):
+    """All objects of the class have one list: values are right, and each sends what the others have as well."""
+
+    everybody = []  # noqa: RUF012
+
+    def assign(self, bucket_bytes):
+        own = super().assign(bucket_bytes)
+        self.everybody.extend(own)
+        return own
+
+    def finish(self):
+        super().finish()
+        for bucket in self.everybody:
+            if bucket not in self.buckets:
+                self.all_reduce(bucket.flat.clone())
+
+
+class EndsTheOuterOne(Final):
+    """Whatever `no_sync` found, it leaves the hooks sending."""
+
+    @contextlib.contextmanager
+    def no_sync(self):
+        self.syncs = False
+        try:
+            yield
+        finally:
+            self.syncs = True
+
+
 ROWS = [
     Row(answer=Final, verdict="passed", why="the whole build"),
     Row(answer=LastHookWaits, verdict="not yet", mistake="waits-for-unused", why="the last gradient never comes"),
@@ -62,6 +93,13 @@ ROWS = [
         mistake="shared-between-objects",
         why="a second model has the first one's as well",
     ),
+    Row(
+        answer=SendsForAllObjects,
+        verdict="not yet",
+        mistake="shared-between-objects",
+        why="each of two models sends the buckets of both",
+    ),
+    Row(answer=EndsTheOuterOne, verdict="not yet", mistake="sends-in-no-sync", why="one inside another"),
     Row(answer=NotAlone, verdict="not yet", mistake="not-alone", why="a job may have one rank"),
     Row(answer=FlattensByView, verdict="raised", why="channels_last has no such view"),
     Row(answer=MeanOverUsers, verdict="not yet", why="the mean is over all ranks"),

@@ -11,6 +11,7 @@ from answers.lesson_04.ddp_builds.wrong_values import (
     BeginsUnlike,
     DividesByTwo,
     DropsKeywords,
+    HidesTheModule,
     LosesTheMean,
     NeverSends,
     Prefixed,
@@ -20,6 +21,7 @@ from answers.lesson_04.ddp_builds.wrong_values import (
     SendsByDist,
     SendsShort,
     Sums,
+    WrapsACopy,
 )
 
 ROWS = [
@@ -37,6 +39,8 @@ ROWS = [
     Row(answer=Sums, verdict="not yet", mistake="sum-not-mean", why="as many times too large as there are ranks"),
     Row(answer=DividesByTwo, verdict="not yet", why="three ranks are not two"),
     Row(answer=DropsKeywords, verdict="not yet", mistake="drops-keywords", why="models have inputs by name"),
+    Row(answer=HidesTheModule, verdict="not yet", mistake="other-parameters", why="`zero_grad()` finds nothing"),
+    Row(answer=WrapsACopy, verdict="not yet", mistake="other-parameters", why="the module handed in stays as it is"),
     Row(answer=Prefixed, verdict="not yet", mistake="prefixed-names", why="the module's own names are promised"),
     Row(answer=SendsByDist, verdict="not yet", mistake="not-by-the-given", why="nobody can have it send by another"),
     Row(answer=AveragesWeights, verdict="not yet", why="weights are not gradients: momentum would part"),

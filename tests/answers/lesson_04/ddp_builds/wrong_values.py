@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 import torch.distributed as dist
 from answers.lesson_04.ddp_builds.earlier import Naive
@@ -208,3 +210,19 @@ class TellsSizes(Final):
         count = torch.tensor([len(self.buckets)])
         dist.all_reduce(count)
         super().finish()
+
+
+class HidesTheModule(Final):
+    """The module is no submodule, so the wrapper has no parameters."""
+
+    def begin_alike(self):
+        self.__dict__["module"] = self._modules.pop("module")
+        super().begin_alike()
+
+
+class WrapsACopy(Final):
+    """What was handed in is never trained."""
+
+    def begin_alike(self):
+        self.module = copy.deepcopy(self.module)
+        super().begin_alike()

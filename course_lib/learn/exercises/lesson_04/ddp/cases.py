@@ -17,6 +17,8 @@ __all__ = [
     "LEARNING_RATE",
     "SITUATIONS",
     "STEPS",
+    "TWO_MODELS",
+    "UNORDERED",
     "Situation",
     "arrivals",
     "bucket_sizes",
@@ -27,6 +29,8 @@ __all__ = [
 ]
 
 STEPS, LEARNING_RATE = 3, 0.1
+TWO_MODELS = "two models at the same time"
+UNORDERED = ("two dtypes", TWO_MODELS)  # whose buckets may go in more than one order
 Losses = Sequence[Callable[[], Tensor]]
 
 
@@ -166,7 +170,7 @@ SITUATIONS = {
         Situation("an uneven last batch", models.plain, _uneven, 1000),
         Situation("two forward passes, and one backward", models.plain, _twice, 1000),
         Situation("convolutions in channels_last", models.convolutions, _images, 500),
-        Situation("two models at the same time", models.Two, _one_after_the_other, 1000, is_counted=False),
+        Situation(TWO_MODELS, models.Two, _one_after_the_other, 1000),
     )
 }
 
@@ -237,7 +241,11 @@ def _buckets(label: str, *, from_the_front: bool = False, times: int = 1) -> lis
     closed: list[list[tuple[str, int]]] = []
     unclosed: dict[torch.dtype, list[tuple[str, int]]] = {}
     order = [*situation.model(0).named_parameters()]
+    owner = ""
     for name, parameter in order if from_the_front else reversed(order):
+        if label == TWO_MODELS and owner != (owner := name.partition(".")[0]):
+            closed += unclosed.values()  # each model has buckets of its own
+            unclosed = {}
         if parameter.requires_grad:
             bucket = unclosed.setdefault(parameter.dtype, [])
             bucket.append((name, parameter.nbytes))
@@ -247,10 +255,10 @@ def _buckets(label: str, *, from_the_front: bool = False, times: int = 1) -> lis
 
 
 def bucket_sizes(label: str, *, from_the_front: bool = False, times: int = 1) -> list[int]:
-    """Bytes of each bucket, sorted where buckets of two dtypes are filled side by side."""
+    """Bytes of each bucket, sorted where buckets of two dtypes or of two models are filled side by side."""
     buckets = _buckets(label, from_the_front=from_the_front, times=times)
     sizes = [sum(size for _, size in bucket) for bucket in buckets]
-    return sorted(sizes) if label == "two dtypes" else sizes
+    return sorted(sizes) if label in UNORDERED else sizes
 
 
 def gradient_sizes(label: str) -> list[int]:

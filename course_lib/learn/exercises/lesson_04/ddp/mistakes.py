@@ -13,6 +13,12 @@ __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_OVERLAP", "OF_VALUES"]
 
 OF_VALUES = (
     Mistake(
+        "other-parameters",
+        "`parameters()` of your wrapper gives others than those of the module that was handed in, so an optimizer that "
+        "asks you for them trains something else. Keep that module itself, by `self.module = module`.",
+        recognise=by.other_parameters,
+    ),
+    Mistake(
         "begins-unlike",
         "The ranks do not begin with the same weights: each has drawn its own. Equal gradients keep apart what begins "
         "apart. Broadcast every parameter and buffer from rank 0 when the module is wrapped.",
@@ -158,7 +164,7 @@ _AWKWARD = (
     Mistake(
         "sends-in-no-sync",
         "Inside `no_sync` all-reduces were made. There each rank adds up its own gradients, and the next backward "
-        "outside sends the sums.",
+        "outside sends the sums. One that ends inside another does not end that one.",
         recognise=by.both(by.some_wrong("quiet"), only_in(_QUIET)),
     ),
     Mistake(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.ddp.cases import SITUATIONS, bucket_sizes, gradient_sizes, oracle
-from course_lib.learn.exercises.lesson_04.ddp.reports import AwkwardReport
+from course_lib.learn.exercises.lesson_04.ddp.reports import OTHER_PARAMETERS, AwkwardReport, ValuesReport
 from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "gave_sums",
     "message_sizes",
     "one_call_a_gradient",
+    "other_parameters",
     "some_wrong",
     "some_wrong_in",
     "too_soon",
@@ -33,6 +34,12 @@ def both(*found: Recogniser) -> Recogniser:
 def some_wrong(*names: str) -> Recogniser:
     """Whether one of these facts is wrong somewhere, and no error came."""
     return lambda evidence: evidence.error is None and any(differing(one) & {*names} for one in evidence.wrong)
+
+
+def other_parameters(evidence: Evidence) -> bool:
+    """Whether what the wrapper calls its parameters are not the module's."""
+    found = [report.names for _, report in reports(evidence, ValuesReport) if isinstance(report.names, list)]
+    return evidence.error is None and any(names[-1:] == [OTHER_PARAMETERS] for names in found)
 
 
 def some_wrong_in(label: str) -> Recogniser:

@@ -14,6 +14,7 @@ from course_lib.learn.judging.report import NOTHING, RankReport, fact
 
 __all__ = [
     "LOOKED_AT",
+    "OTHER_PARAMETERS",
     "AwkwardReport",
     "BytesReport",
     "MemoryReport",
@@ -21,6 +22,7 @@ __all__ = [
     "ValuesReport",
 ]
 
+OTHER_PARAMETERS = "`parameters()` of yours gives others than the module's"
 LOOKED_AT = (  # in some cases
     *("names", "begin", "weights", "messages", "others", "views", "stays", "peak", "growth"),
     *("early", "waits", "quiet", "buffers"),
@@ -55,12 +57,18 @@ def _gradients_alike(want: Sequence[Any], have: Sequence[Any]) -> str:
     return ""
 
 
+def _names(want: Any, have: Any, _: str) -> str:
+    if have == [*want, OTHER_PARAMETERS]:
+        return OTHER_PARAMETERS
+    return f"`state_dict()` of yours is not the module's: {difference(want, have)}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ValuesReport(RankReport):
     """Step 1: the values."""
 
     asked_for = "a wrapped model that was trained"
-    names: Any = fact("`state_dict()` of yours is not the module's: {difference}")
+    names: Any = fact(_names)
     begin: Any = fact("once it is wrapped, the model has other weights than rank 0's: {difference}", by=tensors_alike)
     gradients: Any = fact("gradients: {difference}", by=_gradients_alike)
     weights: Any = fact("weights after three steps: {difference}", by=tensors_alike)

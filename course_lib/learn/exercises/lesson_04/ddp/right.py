@@ -8,6 +8,7 @@ from typing import Any
 from course_lib.learn.exercises.lesson_04.ddp.cases import (
     SITUATIONS,
     STEPS,
+    TWO_MODELS,
     bucket_sizes,
     complete_before,
     oracle,
@@ -42,7 +43,7 @@ def _facts(label: str, rank: int, world_size: int) -> dict[str, Any]:
         "own": one.own[rank],
         "quiet": 0,
     }
-    if label != "two models at the same time":
+    if label != TWO_MODELS:
         facts["names"] = list(situation.model(0).state_dict())
     if situation.checks_buffers:
         facts["buffers"] = one.buffers

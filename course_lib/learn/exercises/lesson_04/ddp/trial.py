@@ -13,8 +13,15 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_04.ddp.cases import LEARNING_RATE, SITUATIONS, STEPS, Situation, weights_by_name
-from course_lib.learn.exercises.lesson_04.ddp.reports import LOOKED_AT, AwkwardReport
+from course_lib.learn.exercises.lesson_04.ddp.cases import (
+    LEARNING_RATE,
+    SITUATIONS,
+    STEPS,
+    UNORDERED,
+    Situation,
+    weights_by_name,
+)
+from course_lib.learn.exercises.lesson_04.ddp.reports import LOOKED_AT, OTHER_PARAMETERS, AwkwardReport
 from course_lib.learn.exercises.lesson_04.overlap.waits import watched_waits
 from course_lib.learn.exercises.lesson_04.tries import reseeded
 from course_lib.learn.judging.mutation_guard import Kept
@@ -101,7 +108,7 @@ class _Trial:
                 facts["waits"] += (self.waited[-1] - before) if self.waited else 0
                 facts["views"].append(_num_storages(self.model))
                 sizes = [call.size_bytes for call in recorder.calls[first:] if call.operation == "all_reduce"]
-                facts["messages"].append(sorted(sizes) if self.situation.label == "two dtypes" else sizes)
+                facts["messages"].append(sorted(sizes) if self.situation.label in UNORDERED else sizes)
                 self._descend()
             calls = recorder.calls
         others = Counter(call.operation for call in calls if call.operation != "all_reduce")
@@ -119,6 +126,8 @@ class _Trial:
         for loss in losses[:-1]:
             before = num_calls()
             with ddp.no_sync():
+                if step == 1:
+                    _one_inside_another(ddp)
                 loss().backward()
             quiet += num_calls() - before
         if len(losses) > 1 and step == 0:
@@ -164,6 +173,12 @@ def _settled(total_bytes: Callable[[], int], model_bytes: int) -> int:
     return total_bytes()
 
 
+def _one_inside_another(ddp: Any) -> None:
+    """Its end puts back what it found: the outer one is still there."""
+    with ddp.no_sync():
+        pass
+
+
 def _raise_inside(ddp: Any) -> None:
     """What ``no_sync`` has changed is to be put back, also after an error."""
     try:
@@ -194,7 +209,7 @@ def _names(ddp: Any, names: list[str], model: nn.Module) -> list[str]:
     """Of ``state_dict()``; what ``parameters()`` gives is named where it is not the module's."""
     got = list(ddp.state_dict())
     same = {id(one) for one in ddp.parameters()} == {id(one) for one in model.parameters()}
-    return got if same else [*got, "and `parameters()` gives others than the module's"]
+    return got if same else [*got, OTHER_PARAMETERS]
 
 
 def _untrained(answer: Callable[..., Any], me: Rank) -> Any:
