@@ -19,7 +19,7 @@ def one_kib_is_large(evidence: Evidence) -> bool:
 
 
 def cuts_by_rows(evidence: Evidence) -> bool:
-    """Whether a tensor of two rows alone costs too much, and travels in whole rows."""
+    """Whether a tensor of two rows alone costs too much, and is sent in whole rows."""
     if not only_wrong("sent", "extra")(evidence) or any(one.kind != ROWS for one in evidence.wrong):
         return False
     row_bytes = tensor_of(ROWS, 0)[0].nbytes
