@@ -100,8 +100,11 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> An
             extra_bytes = max(0, ledger.peak().total_bytes - before) if ledger else 0
             kept_bytes = _kept_bytes(ledger, before) if ledger else 0
         found = tensor.detach().cpu().clone()
-        if weighs_memory and _on_any_rank(me, extra_bytes > part_bytes(kind, len(ranks) or 1) + _BESIDE_BYTES):
-            extra_bytes = min([extra_bytes, *(_extra_bytes(answer, me, kind, group) for _ in range(_LOOKS) if ranks)])
+        if weighs_memory:
+            limit_bytes = part_bytes(kind, len(ranks) or 1) + _BESIDE_BYTES
+            if _on_any_rank(me, extra_bytes > limit_bytes) and not _on_any_rank(me, bool(begun)):
+                more = [_extra_bytes(answer, me, kind, group) for _ in range(_LOOKS) if ranks]
+                extra_bytes = min([extra_bytes, *more])
         chain = longest_chain(_of_group(shared(me, halves_of(calls)), ranks)) if demand >= Demand.LATENCY else 0
     if returned is ...:
         return ...
