@@ -110,3 +110,10 @@ def test_values_that_are_no_number_are_equal_to_themselves():
 def test_a_part_that_does_not_exist_is_named():
     with pytest.raises(ValueError, match="'grads' cannot be ignored; there is weights, gradients"):
         Kept(ignore=("grads",))
+
+
+def test_a_leaf_that_gave_place_to_a_result_is_told():
+    things = {"x": torch.ones(2, requires_grad=True)}
+    kept = Kept(things=things)
+    things["x"] = things["x"].clone()
+    assert kept.changes() == "`things`['x'] is another tensor now"

@@ -130,6 +130,8 @@ def _changed(before: Any, after: Any, name: str) -> str:
     if isinstance(before, _Parts):
         if not isinstance(after, _Parts):
             return f"{name} is something else now"
+        if before.keys() != after.keys():  # of a tensor: a leaf, or a result
+            return f"{name} is another tensor now"
         return next((said for part in before if (said := _part(part, before[part], after[part], name))), "")
     if isinstance(before, dict | list | tuple):
         return _changed_items(before, after, name)
