@@ -193,9 +193,9 @@ if gradients.passed:
 # %% [markdown]
 # ## Step 3: cost
 #
-# **How many models does a step copy at least, forward, on four devices?** Your count may not be larger, and a weight
-# that has two names travels once. Replicas are made anew in each forward pass. After the backward pass nothing of
-# them is left, and after an evaluation nothing is left either.
+# **The table counts three models for four devices. Why not four, and which batch needs fewer?** Your count may not be
+# larger. A weight that has two names travels once, and each row of the batch goes to one device. Replicas are made anew
+# in each forward pass. After the backward pass nothing of them is left, and after an evaluation nothing is left either.
 
 # %%
 cost = check("03.dp_cost", MyDataParallel)
@@ -279,8 +279,9 @@ except NotImplementedError as your_turn:
 #
 # - a weight with two names, a frozen layer, one that nobody uses, and one that is used twice;
 # - buffers. Device 0's writes stay in the module, and those of the others are lost;
-# - things that are no tensors, a lock for one. All replicas share them with the module;
-# - nested inputs, keywords and outputs. A scalar becomes a vector with an entry for each replica;
+# - things that are no tensors, a lock or a list. All replicas share them with the module;
+# - nested inputs, keywords and outputs. A scalar becomes a vector with an entry for each replica. What is no tensor
+#   comes back as replica 0 gave it;
 # - no rows at all, and no tensor at all: one call on device 0 will do.
 
 # %%

@@ -840,6 +840,163 @@ class DropsKeywords(Right):
         return super().run(replica, (part[0], {}), modes)
 
 
+# -- wrong: what readers wrote who had not seen the judge -------------------------------------------------------------
+
+
+class DealsOut(Loop):
+    """Row by row to the devices, and one behind the other when they come back."""
+
+    def forward(self, x):
+        n = len(self.devices)
+        return torch.cat([self.module(x[r::n]) for r in range(n) if len(x[r::n])])
+
+
+class Seeds(Right):
+    def run(self, replica, part, modes):
+        torch.manual_seed(0)
+        return super().run(replica, part, modes)
+
+
+class HooksPileUp(Loop):
+    """Copies that are kept, with the weights of the moment; each call adds hooks to those of the call before."""
+
+    def __init__(self, module, devices):
+        super().__init__(module, devices)
+        self.others = [copy.deepcopy(module) for _ in devices[1:]]
+
+    def forward(self, x):
+        outputs = []
+        for r, part in enumerate(x.chunk(len(self.devices))):
+            replica = self.others[r - 1] if r else self.module
+            for theirs, own in zip(replica.parameters(), self.module.parameters(), strict=True) if r else ():
+                theirs.data.copy_(own.detach())
+                theirs.grad = None
+                theirs.register_hook(lambda g, p=own: setattr(p, "grad", g if p.grad is None else p.grad + g))
+            outputs.append(replica(part.clone() if r else part))
+        return torch.cat(outputs)
+
+
+class AveragesItsCopies(Right):
+    def weight(self, tensor, r):
+        sent = super().weight(tensor, r)
+        if r and sent.requires_grad:
+            sent.register_hook(lambda grad: grad / len(self.devices))
+        return sent
+
+
+class Thaws(Right):
+    def weight(self, tensor, r):
+        return super().weight(tensor, r).requires_grad_() if r else tensor
+
+
+class CastsBuffers(Right):
+    def buffer(self, tensor, r):
+        return tensor.to(tensor.dtype if tensor.is_floating_point() else torch.float64, copy=True) if r else tensor
+
+
+class KeepsOutputs(Right):
+    def apply(self, replicas, parts):
+        self.__dict__["outputs"] = super().apply(replicas, parts)
+        return self.outputs
+
+
+class SendsTheWholeBatch(Right):
+    def scatter(self, inputs):
+        leaves, nesting = tree_flatten(inputs)
+        parts = []
+        for r in range(max((len(self.cut(leaf)) for leaf in leaves if isinstance(leaf, Tensor)), default=1)):
+            whole = [self.sent(leaf, r) if isinstance(leaf, Tensor) else leaf for leaf in leaves]
+            mine = [self.cut(leaf)[r] if isinstance(leaf, Tensor) else leaf for leaf in whole]
+            parts.append(tree_unflatten(mine, nesting))
+        return parts
+
+
+class ThroughFloat64(Right):
+    def weight(self, tensor, r):
+        return tensor.to(torch.float64, copy=True).to(tensor.dtype) if r else tensor
+
+
+class StopsJoining(Right):
+    """As far as the first that failed: the threads behind it are at work when the caller hears of it."""
+
+    def apply(self, replicas, parts):
+        outputs, failures, modes = [None] * len(parts), {}, self.modes()
+
+        def work(r):
+            try:
+                outputs[r] = self.run(replicas[r], parts[r], modes)
+            except Exception as error:
+                failures[r] = error
+
+        threads = [threading.Thread(target=work, args=(r,)) for r in range(len(parts))]
+        for thread in threads:
+            thread.start()
+        for r, thread in enumerate(threads):
+            thread.join()
+            if r in failures:
+                self.tell(r, failures)
+        return outputs
+
+
+class LeavesRecordingOff(Right):
+    """Where a replica fails, what would switch it on again is never reached."""
+
+    def apply(self, replicas, parts):
+        records, modes = torch.is_grad_enabled(), self.modes()
+        torch.set_grad_enabled(False)
+        self.modes = lambda: modes
+        outputs = super().apply(replicas, parts)
+        torch.set_grad_enabled(records)
+        return outputs
+
+
+class RecordsInTraining(Right):
+    """An evaluation needs no gradients, it says; some want them."""
+
+    def modes(self):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.training):
+            return super().modes()
+
+
+class CopiesThings(Right):
+    def replica(self, module, r, done):
+        new = super().replica(module, r, done)
+        for key, value in vars(module).items():
+            if r and isinstance(value, (list, dict)) and not key.startswith("_"):
+                new.__dict__[key] = copy.copy(value)
+        return new
+
+
+class FirstArgumentDecides(Right):
+    def scatter(self, inputs):
+        args, _ = inputs
+        return super().scatter(inputs) if args and isinstance(args[0], Tensor) else [inputs]
+
+
+class ReplacesInputs(Right):
+    """In the caller's own dictionary."""
+
+    def scatter(self, inputs):
+        for thing in inputs[0]:
+            for key in [k for k, v in thing.items() if isinstance(v, Tensor)] if isinstance(thing, dict) else ():
+                thing[key] = thing[key].clone()
+        return super().scatter(inputs)
+
+
+class FlatWithFrozen(Flat):
+    def groups(self):
+        parameters, buffers = [*self.module.parameters()], Flat.groups(self)
+        return [parameters, *(group for group in buffers if not isinstance(group[0], nn.Parameter))]
+
+
+class FlatInOneDtype(Flat):
+    def groups(self):
+        groups = {}
+        for tensor in (*self.module.parameters(), *self.module.buffers()):
+            groups.setdefault((isinstance(tensor, nn.Parameter), tensor.requires_grad), []).append(tensor)
+        return groups.values()
+
+
 # -- by step: the answer, the mistake that its check names ("" is none), why ------------------------------------------
 
 WRONG = {
@@ -854,6 +1011,8 @@ WRONG = {
         (Stacks, "stacked", "a new dim, where rows belong below rows"),
         (InEvalMode, "", "a model in training is run in evaluation"),
         (InFloat32, "", "float64 goes in, and is rounded"),
+        (DealsOut, "dealt-out", "the right rows in another order"),
+        (Seeds, "", "dropout of all replicas alike, and of every step"),
     ],
     "gradients": [
         (DeepCopies, "new-parameters", "parameters of their own, which no optimizer has"),
@@ -867,6 +1026,8 @@ WRONG = {
         (CopiesUnderNoGrad, "cut-off", "nothing is recorded"),
         (MakesParameters, "new-parameters", "leaves again"),
         (AddsGradientsItself, "", "hooks are left on the module"),
+        (HooksPileUp, "made-once", "each call adds the hooks of one more"),
+        (AveragesItsCopies, "", "divided, and not for device 0"),
     ],
     "cost": [
         (KeepsReplicas, "keeps-replicas", "on self, until the next call"),
@@ -877,6 +1038,11 @@ WRONG = {
         (KeepsInAClass, "keeps-replicas", "in a list of the class, for ever"),
         (KeepsParts, "keeps-replicas", "the parts of the batch"),
         (CopiesInFloat64, None, "a copy more, for nothing"),
+        (Thaws, "thawed", "gradients that nobody reads"),
+        (CastsBuffers, "cast", "numbers of batches in float64"),
+        (KeepsOutputs, "keeps-outputs", "and their graphs"),
+        (SendsTheWholeBatch, "whole-batch-sent", "sent, then cut"),
+        (ThroughFloat64, "copied-in-float64", "more bytes where weights are in float32"),
     ],
     "threads": [
         (JoinsForATime, "waits-for-a-time", "half a second may not do"),
@@ -903,6 +1069,9 @@ WRONG = {
         (LosesAutocast, "modes-lost", "autocast is a thread's own"),
         (LosesTheDtype, "modes-lost", "bfloat16, whatever the caller has"),
         (AsksInTheThread, "modes-lost", "the question comes too late"),
+        (StopsJoining, "not-waited-for", "joined up to the first failure"),
+        (LeavesRecordingOff, "modes-left", "the caller never records again"),
+        (RecordsInTraining, "modes-lost", "gradients of a model in evaluation"),
     ],
     "awkward": [
         (DeepCopiesTheRest, "deep-copied", "a lock cannot be copied"),
@@ -914,14 +1083,19 @@ WRONG = {
         (NeedsRows, "needs-rows", "one device has no such rule"),
         (FlatAlone, None, "tensors by position alone"),
         (TuplesBecomeLists, "not-nested", "other containers than the module's"),
-        (ScalarsAreAveraged, "not-nested", "PyTorch gives a vector"),
+        (ScalarsAreAveraged, "scalars-became-one", "PyTorch gives a vector"),
         (DropsKeywords, "not-nested", "keywords never arrive"),
+        (CopiesThings, "things-copied", "a list that replicas add to"),
+        (FirstArgumentDecides, "not-nested", "device 0 computes all"),
+        (ReplacesInputs, "", "in the place of the caller's tensor"),
     ],
     "flat": [
         (Right, "one-by-one", "the last step's own answer"),
         (FlatForEach, "flattened-for-each", "a flat tensor for each device"),
         (Detaches, None, "no gradient comes back"),
         (LosesBuffers, None, "and each by itself"),
+        (FlatWithFrozen, "thawed", "one piece for all parameters"),
+        (FlatInOneDtype, "cast", "counts in float64"),
     ],
 }
 

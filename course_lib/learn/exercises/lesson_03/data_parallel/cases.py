@@ -17,11 +17,11 @@ from course_lib.learn.judging.report import NOT_DEMANDED
 
 __all__ = ["AWKWARD", "COST", "FLAT", "GRADIENTS", "THREADS", "VALUES", "cases_of", "right"]
 
-VALUES = ("output", "rows", "earlier", "changed", "training")
+VALUES = ("output", "rows", "earlier", "changed", "training", "drawn")
 GRADIENTS = (*VALUES, "grads", "input_grads", "weights", "memory")
-COST = (*GRADIENTS, "copied", "held")
+COST = (*GRADIENTS, "frozen", "cast", "copied", "held")
 THREADS = (*COST, "limits", "met", "told", "died", "done", "mixed", "modes", "after", "threads", "later")
-AWKWARD = (*THREADS, "buffers")
+AWKWARD = (*THREADS, "buffers", "noted")
 FLAT = (*(fact for fact in AWKWARD if fact != "copied"), "copied_flat", "pieces")  # one model more may be made
 
 _PLAIN: dict[str, ReplicaRun] = {
@@ -43,16 +43,19 @@ _COUNTED: dict[str, ReplicaRun] = {
     "a wide model on 2 devices": ReplicaRun("wide", 2, metered=True),
     "4 rows on 3 devices, one of them idle": ReplicaRun("wide", 3, 4, metered=True),
     "a wide model under torch.no_grad()": ReplicaRun("wide", mode="no_grad", metered=True),
+    "a wide model in float32": ReplicaRun("wide", metered=True, is_single=True),
+    "a large batch on 4 devices": ReplicaRun("plain", rows=400, metered=True),
 }
 _TOGETHER: dict[str, ReplicaRun] = {
     "replicas that wait for each other": ReplicaRun("plain", rows=10, meets=True, trains=True),
     "replicas that wait, under torch.no_grad()": ReplicaRun("plain", 3, 7, "no_grad", meets=True),
+    "replicas that wait, in evaluation": ReplicaRun("plain", 3, 7, meets=True, evaluates=True),
     "replicas that wait, in inference mode": ReplicaRun("plain", 2, 4, "inference", meets=True),
     "replicas that wait, under autocast": ReplicaRun("plain", 4, 8, "bfloat16", meets=True),
     "replicas that wait, under autocast with float16": ReplicaRun("plain", 3, 8, "float16", meets=True),
     "a replica that fails": ReplicaRun("failing", meets=True, failing=(2,)),
     "two replicas that fail": ReplicaRun("failing", meets=True, failing=(1, 3)),
-    "the first replica fails": ReplicaRun("failing", 3, 7, meets=True, failing=(0,)),
+    "the first replica fails": ReplicaRun("failing", 3, 7, meets=True, failing=(0,), early=True),
 }
 _ODD: dict[str, ReplicaRun] = {
     "a model with shared, frozen and unused weights": ReplicaRun("tied", rows=10, meets=True, trains=True),
@@ -96,6 +99,10 @@ def _facts(run: ReplicaRun) -> dict[str, Any]:
         facts |= {"output": noted(out, run), "buffers": _buffers(run), **_rows(run)}
     if not run.rows or run.kind == "no input":
         facts |= dict.fromkeys(("rows", "done", "training", "memory"), NOT_DEMANDED)  # one call will do
+    if run.is_single:
+        return {name: facts[name] for name in ("rows", "done", "training")}
+    if run.kind == "counting":
+        facts["noted"] = facts["rows"]
     return facts | ({} if run.mode else _learned(run))
 
 

@@ -10,12 +10,14 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_03.data_parallel.report import DataParallelReport
+from course_lib.learn.exercises.lesson_03.data_parallel.run import inputs_of, loss_of
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
 
 __all__ = [
     "buffers_as_before",
     "copied_as_many",
+    "every",
     "fails_in",
     "first_has_copies",
     "first_says",
@@ -23,6 +25,7 @@ __all__ = [
     "gradients_times",
     "has_new_parameters",
     "idle_devices_alone",
+    "is_dealt_out",
     "is_first_part",
     "is_permuted",
     "later_steps_are_wrong",
@@ -30,6 +33,7 @@ __all__ = [
     "output_is",
     "rows_are",
     "says",
+    "scalars_became_one",
     "shows",
     "unused_got_zeros",
     "wrong",
@@ -50,6 +54,16 @@ def says(fact: str, *words: str) -> Recogniser:
     return lambda evidence: any(
         all(word in str(getattr(got, fact)) for word in words) for _, got in wrong(evidence, fact)
     )
+
+
+def every(fact: str, words: str) -> Recogniser:
+    """Whether this fact is these words wherever it is wrong."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [str(getattr(got, fact)) for _, got in wrong(evidence, fact)]
+        return bool(found) and all(one == words for one in found)
+
+    return recognise
 
 
 def first_says(fact: str, *words: str) -> Recogniser:
@@ -112,6 +126,33 @@ def is_permuted(evidence: Evidence) -> bool:
     )
 
 
+def is_dealt_out(evidence: Evidence) -> bool:
+    """Whether the rows came as they are dealt out to devices: 0, n, 2n, ..., then 1, n + 1, ..."""
+    found = [(outcome.expected.output, got) for outcome, got in wrong(evidence, "output")]
+    found = [(want, got) for want, got in found if isinstance(want, Tensor)]
+
+    def dealt(want: Tensor, got: DataParallelReport) -> Tensor:
+        return torch.cat([want[r :: got.run.num_devices] for r in range(got.run.num_devices)])
+
+    return bool(found) and all(
+        isinstance(got.output, Tensor) and not _close(dealt(want, got), got.output) for want, got in found
+    )
+
+
+def scalars_became_one(evidence: Evidence) -> bool:
+    """Whether nothing is wrong but that a scalar came where a vector is asked for."""
+    found = [(outcome.expected.output, got.output) for outcome, got in wrong(evidence, "output")]
+    return bool(found) and all(
+        isinstance(want, dict)
+        and isinstance(got, dict)
+        and want.keys() == got.keys()
+        and isinstance(got["loss"], Tensor)
+        and not got["loss"].dim()
+        and not _close({**want, "loss": 0}, {**got, "loss": 0})
+        for want, got in found
+    )
+
+
 def is_first_part(evidence: Evidence) -> bool:
     """Whether the rows of the first device came, and no others."""
     found = [(outcome.expected.output, got) for outcome, got in wrong(evidence, "output")]
@@ -129,13 +170,22 @@ def _sorted(rows: Tensor) -> Tensor:
 
 
 def gradients_of_the_first_part(evidence: Evidence) -> bool:
-    """Whether gradients are missing, or smaller than all parts together give, of outputs that are right."""
-    if any(True for _ in wrong(evidence, "output")) or unused_got_zeros(evidence):
+    """Whether gradients are missing, or those of the first part, of outputs that are right."""
+    if any(True for fact in ("output", "modes") for _ in wrong(evidence, fact)) or unused_got_zeros(evidence):
         return False
     found = [got for _, got in wrong(evidence, "grads")]
-    return (
-        bool(found) and all(got.leaf == "nothing" for got in found) and not gradients_times(lambda n: 1 / n)(evidence)
-    )
+    return bool(found) and all(got.leaf == "nothing" and _has_first_part_alone(got) for got in found)
+
+
+def _has_first_part_alone(got: DataParallelReport) -> bool:
+    if all(isinstance(grad, str) for grad in got.grads.values()):
+        return True
+    if got.run.kind == "nested" or not isinstance(got.output, Tensor):
+        return False
+    model, (args, kwargs) = got.run.model(), inputs_of(got.run, got.run.rows)
+    loss_of(model(*(x[: got.run.rows_each] for x in args), **kwargs)).backward()
+    first = {name: "none" if p.grad is None else p.grad for name, p in model.named_parameters()}
+    return not _close(first, got.grads)
 
 
 def has_new_parameters(evidence: Evidence) -> bool:

@@ -18,13 +18,14 @@ ERRORS = ("a label is out of range", "a row is empty", "the rate is negative", "
 
 
 class _Tied(nn.Module):
-    """A weight with two names, a layer that is used twice and one that is never used, a frozen one, no bias."""
+    """A weight with two names, a layer that is used twice and one that is not, a frozen one, no bias, strides."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first = nn.Linear(FEATURES, FEATURES, bias=False)
         self.frozen = nn.Linear(FEATURES, FEATURES).requires_grad_(False)
         self.again = self.unused = nn.Linear(FEATURES, FEATURES)
+        self.again.weight = nn.Parameter(self.again.weight.detach().t())  # not contiguous
         self.unused = nn.Linear(2, 3)
         self.last = nn.Linear(FEATURES, FEATURES)
         self.last.weight = self.first.weight
@@ -38,7 +39,7 @@ class _Tied(nn.Module):
 
 
 class _Counting(nn.Module):
-    """Buffers that are changed in place, one of them not saved; and a lock, of which there can be no copy."""
+    """Buffers that are changed in place, one of them not saved; a list, and a lock, of which there can be no copy."""
 
     seen: Tensor
     scale: Tensor
@@ -49,11 +50,12 @@ class _Counting(nn.Module):
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
         self.register_buffer("scale", torch.tensor([0.5, 2.0]), persistent=False)
         self.register_buffer("nothing", None)
-        self.lock = threading.Lock()
+        self.lock, self.noted = threading.Lock(), list[int]()
 
     def forward(self, x: Tensor) -> Tensor:
         with self.lock:
             self.seen += len(x)
+            self.noted.append(len(x))
         return self.layer(x) * self.scale
 
 

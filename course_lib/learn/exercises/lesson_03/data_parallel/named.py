@@ -9,7 +9,7 @@ from course_lib.learn.exercises.lesson_03.data_parallel import mistakes as seen
 from course_lib.learn.judging.errors import error_says
 from course_lib.learn.judging.report import only_wrong
 
-__all__ = ["OF_VALUES", "UP_TO_COST", "UP_TO_GRADIENTS"]
+__all__ = ["OF_COPIES", "OF_VALUES", "UP_TO_COST", "UP_TO_GRADIENTS"]
 
 OF_VALUES = (
     Mistake(
@@ -21,6 +21,12 @@ OF_VALUES = (
         "split-by-count",
         "`split(n)` makes parts of n rows, as many as it takes. Asked for are n parts at most: `chunk(n)`.",
         recognise=seen.rows_are(lambda rows, n: [len(part) for part in torch.arange(rows).split(n)]),
+    ),
+    Mistake(
+        "dealt-out",
+        "Device r computed every n-th row, from row r on, and the outputs stand one behind the other. So the rows come "
+        "back in another order. A part of the batch is rows that lie side by side.",
+        recognise=seen.is_dealt_out,
     ),
     Mistake(
         "as-even-as-can-be",
@@ -67,8 +73,8 @@ _OF_GRADIENTS = (
     Mistake(
         "new-parameters",
         "The replicas have parameters of their own, as `copy.deepcopy` and `nn.Parameter` make them. Those collect "
-        "gradients, and the module's, which the optimizer holds, never see them. A replica's weight is the *result* of "
-        "a copy that autograd records.",
+        "gradients, and the module's, which the optimizer holds, do not get them all. A replica's weight is the "
+        "*result* of a copy that autograd records.",
         recognise=seen.has_new_parameters,
         shows=seen.shows("grads"),
     ),
@@ -86,8 +92,8 @@ _OF_GRADIENTS = (
     ),
     Mistake(
         "made-once",
-        "The first step is right, and the later ones are not: the replicas still have the weights of an earlier call. "
-        "The optimizer changes the module's alone, so every forward pass copies them anew.",
+        "The first step is right, and the later ones are not: the replicas still have the weights of an earlier call, "
+        "or hooks of it. The optimizer changes the module's weights alone, so every forward pass makes replicas anew.",
         recognise=lambda evidence: (
             seen.later_steps_are_wrong(evidence) or error_says("backward through the graph a second time")(evidence)
         ),
@@ -110,7 +116,48 @@ _OF_GRADIENTS = (
         recognise=seen.says("memory", "with the module"),
     ),
 )
+OF_COPIES = (  # of dtype and flags
+    Mistake(
+        "cast",
+        "The values are right, and in a replica a weight or a buffer has another dtype than in the module. `torch.cat` "
+        "makes one dtype of two. Keep tensors of two dtypes apart.",
+        recognise=lambda evidence: (
+            seen.says("cast")(evidence) and only_wrong("cast", "held", "copied", "copied_flat")(evidence)
+        ),
+    ),
+    Mistake(
+        "thawed",
+        "A weight that is frozen in the module asks for a gradient in a replica. Nobody reads this gradient, and it is "
+        "computed all the same. A recorded copy of a frozen tensor asks for none.",
+        recognise=lambda evidence: (
+            seen.says("frozen")(evidence) and only_wrong("frozen", "held", "copied", "copied_flat", "grads")(evidence)
+        ),
+    ),
+)
 _OF_COST = (
+    *OF_COPIES,
+    Mistake(
+        "keeps-outputs",
+        "The results are right, and outputs of replicas are still there when the step is over. Join them, and keep "
+        "them nowhere: not on `self`, not in a list of the class.",
+        recognise=lambda evidence: only_wrong("held")(evidence) and seen.every("held", "an output")(evidence),
+    ),
+    Mistake(
+        "whole-batch-sent",
+        "Where the batch is large, too much was copied: each device got the whole batch, or several parts of it. Cut "
+        "first, and send each device its own part alone.",
+        recognise=lambda evidence: (
+            only_wrong("copied")(evidence) and seen.fails_in("a large batch on 4 devices")(evidence)
+        ),
+    ),
+    Mistake(
+        "copied-in-float64",
+        "With weights in float64 all is well, and with weights in float32 more is copied than is needed: the copy "
+        "passes through another dtype. Copy each tensor as it is.",
+        recognise=lambda evidence: (
+            only_wrong("copied")(evidence) and seen.fails_in("a wide model in float32")(evidence)
+        ),
+    ),
     Mistake(
         "keeps-replicas",
         "The results are right, and replicas are still there when the step is over: a model's memory more on each "

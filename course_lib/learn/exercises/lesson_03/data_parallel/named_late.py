@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_03.data_parallel import mistakes as seen
-from course_lib.learn.exercises.lesson_03.data_parallel.named import UP_TO_COST
+from course_lib.learn.exercises.lesson_03.data_parallel.named import OF_COPIES, UP_TO_COST
 from course_lib.learn.judging.errors import error_says
 from course_lib.learn.judging.report import only_wrong
 
@@ -46,7 +46,7 @@ _OF_THREADS = (
     Mistake(
         "not-waited-for",
         "The caller went on before all replicas were done. Join every thread first, also where one has failed.",
-        recognise=lambda evidence: any(True for _ in seen.wrong(evidence, "done")),
+        recognise=lambda evidence: any(len(got.rows) == got.run.num_parts for _, got in seen.wrong(evidence, "done")),
     ),
     Mistake(
         "failure-lost",
@@ -89,6 +89,12 @@ _OF_THREADS = (
         shows=seen.shows("modes"),
     ),
     Mistake(
+        "modes-left",
+        "When the call is over, its caller has other modes than before: recording is switched off, or on. Enter a mode "
+        "by `with`, in the thread that needs it; `with` leaves it, also when something fails.",
+        recognise=only_wrong("after"),
+    ),
+    Mistake(
         "thread-left",
         "When the output is there, a thread of yours still runs. A pool is closed by `with`, a thread ends by itself "
         "and is joined. Threads that stay keep their memory, and a process that cannot end.",
@@ -107,6 +113,7 @@ _OF_AWKWARD = (
         "The module's buffers did not move: what replica 0 wrote into them is lost. Replica 0 has the module's own "
         "buffers, the others have copies.",
         recognise=seen.buffers_as_before,
+        shows=seen.shows("buffers"),
     ),
     Mistake(
         "unused-gets-zeros",
@@ -114,6 +121,18 @@ _OF_AWKWARD = (
         "decay tells them apart. (PyTorch's own gives zeros here.) A recorded copy of each tensor leaves None; a "
         "function of your own does after `ctx.set_materialize_grads(False)`.",
         recognise=seen.unused_got_zeros,
+    ),
+    Mistake(
+        "things-copied",
+        "A replica added to a list of the module's, and the module has not got it: the replica had a copy. All "
+        "replicas share with the module what is no tensor.",
+        recognise=only_wrong("noted"),
+    ),
+    Mistake(
+        "scalars-became-one",
+        "Each replica gave a scalar, and the caller got one number. Make each a row of one, so that the caller gets a "
+        "vector with an entry for each replica.",
+        recognise=seen.scalars_became_one,
     ),
     Mistake(
         "scalars-not-joined",
@@ -136,15 +155,19 @@ _OF_AWKWARD = (
         "not-nested",
         "Inputs and outputs may be nested: dictionaries, lists, tuples, keywords, with things in them that are no "
         "tensors. Take them apart into leaves, treat each leaf, and put them together again.",
-        recognise=seen.fails_in(
-            "nested inputs and outputs",
-            "nested inputs, fewer rows than devices",
-            also=("a model without an input", "no rows"),
+        recognise=lambda evidence: (
+            not any(True for _ in seen.wrong(evidence, "changed"))
+            and seen.fails_in(
+                "nested inputs and outputs",
+                "nested inputs, fewer rows than devices",
+                also=("a model without an input", "no rows"),
+            )(evidence)
         ),
     ),
 )
 
 OF_FLAT = (
+    *OF_COPIES,
     Mistake(
         "one-by-one",
         "The results are right, and each tensor travels by itself. Join those of a kind to one flat tensor, send that, "

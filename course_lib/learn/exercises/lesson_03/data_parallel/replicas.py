@@ -61,7 +61,8 @@ def pieces(trace: Trace, run: ReplicaRun) -> str:
 
 
 def met(trace: Trace) -> str:
-    if trace.met:
+    too_few = trace.rendezvous is not None and len(trace.calls) < trace.rendezvous.count  # ``rows`` tells of that
+    if trace.met or too_few:
         return "at the same time"
     return "one after another" if trace.most_at_once < 2 else f"{trace.most_at_once} at a time"
 

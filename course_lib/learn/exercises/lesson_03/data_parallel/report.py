@@ -57,6 +57,8 @@ class DataParallelReport(Report):
         "the module's weights after three more steps of training: {difference}", by=_CLOSE, right=NOT_DEMANDED
     )
     memory: str = fact("the gradients are right, and {got}, which no other device can reach", right=NOT_DEMANDED)
+    frozen: str = fact("the results are right, and in a replica {got} asks for a gradient", right=NOT_DEMANDED)
+    cast: str = fact("the results are right, and in a replica {got} has another dtype", right=NOT_DEMANDED)
     copied: str = fact("the results are right, and your code copied {got}", right=NOT_DEMANDED)
     copied_flat: str = fact("the results are right, and your code copied {got}", right=NOT_DEMANDED)
     pieces: str = fact("the results are right, and the tensors made for replicas are {got}", right=NOT_DEMANDED)
@@ -66,9 +68,11 @@ class DataParallelReport(Report):
     mixed: str = fact("in the middle of its forward a replica's weights became {got}", right=NOT_DEMANDED)
     modes: str = fact("in a replica {got}", right=NOT_DEMANDED)
     after: str = fact("the caller's modes are {got}", right=NOT_DEMANDED)
+    drawn: str = fact("the output is right, and torch's random numbers are in {got}", right=NOT_DEMANDED)
     threads: str = fact("the output is right, and {got} that your code started still runs", right=NOT_DEMANDED)
     later: str = fact("after the failure, another call is {got}", right=NOT_DEMANDED)
     buffers: Any = fact("the module's buffers after the call: {difference}", by=_CLOSE, right=NOT_DEMANDED)
+    noted: Any = fact("a list of the module's, to which each replica adds, holds {got}", right=NOT_DEMANDED)
     # For recognisers alone:
     leaf: str = NOTHING
     initial: Any = None
@@ -84,6 +88,8 @@ FINE = {
     "earlier": NOTHING,
     "changed": NOTHING,
     "memory": "each has its own",
+    "frozen": NOTHING,
+    "cast": NOTHING,
     "copied": "enough",
     "copied_flat": "enough",
     "pieces": "few",
@@ -92,5 +98,6 @@ FINE = {
     "mixed": "its own",
     "modes": "the caller's",
     "after": "as before",
+    "drawn": NOTHING,
     "threads": NOTHING,
 }

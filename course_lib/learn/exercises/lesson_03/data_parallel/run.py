@@ -39,6 +39,8 @@ class ReplicaRun:
     trains: bool = False  # three steps of SGD after the first backward
     evaluates: bool = False
     metered: bool = False
+    early: bool = False  # replica 0 is done first, and the others when the caller is back, or after a while
+    is_single: bool = False  # in float32: what is copied is looked at, and no value
 
     @property
     def rows_each(self) -> int:
@@ -52,7 +54,7 @@ class ReplicaRun:
     def model(self) -> Any:
         model = model_of(self.kind, *((self.failing, self.rows_each) if self.kind == "failing" else ()))
         model.train(not self.evaluates)
-        return model.float() if self.is_mixed else model
+        return model.float() if self.is_mixed or self.is_single else model
 
     @property
     def is_mixed(self) -> bool:
@@ -62,7 +64,7 @@ class ReplicaRun:
 def inputs_of(run: ReplicaRun, rows: int, step: int = 0) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Positional and keyword arguments of a call with this many rows."""
     x = batch(rows, learns=not (run.mode or run.metered), step=step)
-    if run.is_mixed:
+    if run.is_mixed or run.is_single:
         x = x.float()
     if run.kind == "no input":
         return (), {"times": 2 + step}

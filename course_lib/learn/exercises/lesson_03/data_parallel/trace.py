@@ -30,6 +30,7 @@ __all__ = [
 
 _MEET_S = 1.0  # how long a replica waits for the others; those that run one after another never meet
 _LATER_S = 0.01  # from one replica that is done to the next
+_EARLY_S = 0.4  # from the first that is done to the others, where one of them is early
 
 _now: list[Trace] = []  # a replica's thread knows nothing of its maker's
 
@@ -45,9 +46,18 @@ class ThreadRendezvous:
         self._in_order = in_order
         self._wait_s = _MEET_S if is_patient else _LATER_S
         self._lock, self._gate = threading.Lock(), threading.Lock()
-        self._exits = [threading.Lock() for _ in range(count)]
-        for lock in (self._gate, *self._exits):
+        self._exits, self._back = [threading.Lock() for _ in range(count)], threading.Lock()
+        for lock in (self._gate, self._back, *self._exits):
             lock.acquire()
+
+    def leave_first(self, number: int) -> None:
+        """Replica 0 leaves at once; the others when the caller is back, which is too early, or after a while."""
+        if number and self._back.acquire(timeout=_EARLY_S):
+            self._back.release()
+
+    def call_is_over(self) -> None:
+        if self._back.locked():
+            self._back.release()
 
     def arrive(self) -> bool:
         """Whether all came, in time."""
@@ -88,6 +98,8 @@ class ReplicaCall:
     is_training: bool
     mixed: bool = False  # its weights were others once all replicas had begun
     leaves: list[str] = field(default_factory=list)  # learned weights that are leaves, and not the module's
+    cast: list[str] = field(default_factory=list)  # what has another dtype than in the module
+    thawed: list[str] = field(default_factory=list)  # what asks for a gradient, and does not in the module
 
 
 @dataclass
@@ -97,6 +109,7 @@ class Trace:
     original: nn.Module
     rows_each: int = 1  # of all parts but the last
     rendezvous: ThreadRendezvous | None = None
+    early: bool = False  # replica 0 is done first
     calls: list[ReplicaCall] = field(default_factory=list)
     met: bool = True
     running: int = 0
@@ -128,6 +141,8 @@ class Trace:
             for name, tensor in tensors.items()
             if tensor.requires_grad and tensor.is_leaf and tensor is not self.own[name]
         ]
+        call.thawed = [n for n, t in tensors.items() if t.requires_grad and not self.own[n].requires_grad]
+        call.cast = [name for name, tensor in tensors.items() if tensor.dtype != self.own[name].dtype]
         with self.lock:
             self.calls.append(call)
             self.running += 1
@@ -143,10 +158,16 @@ class Trace:
         self.met = self.rendezvous.arrive() and self.met
         call.mixed = any(place_of(attrgetter(name)(module)) != place for name, place in call.places.items())
 
+    def gives(self, out: Any) -> None:
+        """An output of a replica is to go with it, once it has been joined to the others."""
+        new = [("an output", StorageWeakRef(t.untyped_storage())) for t in tree_leaves(out) if isinstance(t, Tensor)]
+        with self.lock:
+            self.seen += new
+
     def end(self, call: ReplicaCall) -> None:
         number = call.first_row // max(1, self.rows_each)
         if self.rendezvous is not None and self.met:
-            self.rendezvous.leave(number)
+            (self.rendezvous.leave_first if self.early else self.rendezvous.leave)(number)
         with self.lock:
             self.running -= 1
             self.num_done += 1
@@ -181,7 +202,9 @@ class WatchedRoot(nn.Module):
             call = trace.begin(self, (args, kwargs))
             try:
                 trace.meet(self, call)
-                return self.inner(*args, **kwargs)
+                out = self.inner(*args, **kwargs)
+                trace.gives(out)
+                return out
             finally:
                 trace.end(call)
 

@@ -48,12 +48,17 @@ def trial(answer: Callable[..., Any], run: ReplicaRun) -> DataParallelReport:
     """A call, as the run says it, then what it should leave: gradients, weights after training, memory, threads."""
     model, inputs = run.model(), inputs_of(run, run.rows)
     trace = Trace(
-        model, run.rows_each, ThreadRendezvous(run.num_parts, answer not in _never_met) if run.meets else None
+        model,
+        run.rows_each,
+        ThreadRendezvous(run.num_parts, answer not in _never_met) if run.meets else None,
+        early=run.early,
     )
     wrapped = answer(model, ["cpu"] * run.num_devices)
+    if isinstance(wrapped, nn.Module):
+        wrapped.train(not run.evaluates)
     own, kept = [*model.parameters(), *model.buffers()], Kept(module=model, inputs=[*inputs], ignore=("buffers",))
     out, seen = _called(wrapped, inputs, trace, run)
-    if not trace.met:
+    if not trace.met and len(trace.calls) >= run.num_parts:
         _never_met.append(answer)
     now = [*model.parameters(), *model.buffers()]
     is_same = len(now) == len(own) and all(a is b for a, b in zip(own, now, strict=True))
@@ -65,6 +70,7 @@ def trial(answer: Callable[..., Any], run: ReplicaRun) -> DataParallelReport:
         "copied_flat": copied(trace, run, inputs, out, more=1),
         "pieces": pieces(trace, run),
         "buffers": {name: one.detach().clone() for name, one in model.named_buffers()},
+        "noted": sorted(getattr(model.inner, "noted", ()), reverse=True),
         "initial": {name: one.clone() for name, one in run.model().named_buffers()},
         "run": run,
     }
@@ -95,7 +101,8 @@ def _called(wrapped: Callable[..., Any], inputs: Any, trace: Trace, run: Replica
     args, kwargs = inputs
     out: Any = None
     told = NOTHING
-    threads = set(threading.enumerate())
+    threads, random = set(threading.enumerate()), torch.get_rng_state()
+    modes_before, records = modes_of(run), torch.is_grad_enabled()
     meter = threads_metered(trace) if run.metered else contextlib.nullcontext()
     with silent_threads() as died, tracing(trace), mode_of(run), limits_end_at_once() as cut, meter:
         try:
@@ -106,13 +113,17 @@ def _called(wrapped: Callable[..., Any], inputs: Any, trace: Trace, run: Replica
                 raise
         num_done, modes = trace.num_done, modes_now()
         left = {thread for thread in threading.enumerate() if thread.is_alive()} - threads
+    if trace.rendezvous is not None:
+        trace.rendezvous.call_is_over()
+    torch.set_grad_enabled(records)
     for thread in left if num_done < run.num_parts else ():
         thread.join(_LATE_S)
     return out, {
         "told": told,
         "died": died[0] if died else NOTHING,
         "done": f"{num_done} of {run.num_parts}",
-        "after": "as before" if modes == modes_of(run) else "others than before",
+        "after": "as before" if modes == modes_before else "others than before",
+        "drawn": NOTHING if torch.equal(random, torch.get_rng_state()) else "another state than before",
         "threads": "a thread" if left else NOTHING,
         "limits": cut[0] if cut and num_done < run.num_parts else NOTHING,
     }
@@ -124,6 +135,8 @@ def _of_calls(trace: Trace, run: ReplicaRun, inputs: Any) -> dict[str, Any]:
     return {
         "rows": sorted((call.num_rows for call in calls), reverse=True),
         "memory": memory_of_replicas(trace, inputs),
+        "frozen": next((name for call in calls for name in call.thawed), NOTHING),
+        "cast": next((name for call in calls for name in call.cast), NOTHING),
         "leaf": next((name for call in calls for name in call.leaves), NOTHING),
         "met": met(trace),
         "mixed": "those of another" if any(call.mixed for call in calls) else "its own",
