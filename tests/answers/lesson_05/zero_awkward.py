@@ -5,12 +5,15 @@ from __future__ import annotations
 from answer_table import Row
 from answers.lesson_05.zero_builds.final import AnOptimizer, ByTensors, DividesFirst, Final, Waits, ZerosInPlace
 from answers.lesson_05.zero_builds.wrong_models import (
+    AnOptimizerADtype,
     AsksFrozen,
     AsksUnused,
     ByTheLast,
     FixedRate,
     LeavesOutUnused,
     OneDtype,
+    Promotes,
+    SendsFloat64,
     SharedParts,
     TakesFrozen,
     TwoAtLeast,
@@ -30,6 +33,9 @@ ROWS = [
     Row(answer=AsksUnused, verdict="not yet", mistake="unused-have-none", why="None has no `detach`"),
     Row(answer=LeavesOutUnused, verdict="not yet", mistake="unused-have-none", why="the others wait"),
     Row(answer=OneDtype, verdict="not yet", mistake="mixes-dtypes", why="float32 for all"),
+    Row(answer=Promotes, verdict="not yet", mistake="sent-wider", why="float32 travels as float64"),
+    Row(answer=SendsFloat64, verdict="not yet", mistake="sent-wider", why="the gradients, both in float64"),
+    Row(answer=AnOptimizerADtype, verdict="not yet", mistake="rate-of-one-dtype", why="the groups of one dtype"),
     Row(answer=WritesToACopy, verdict="not yet", mistake="writes-to-a-copy", why="`reshape` copies"),
     Row(answer=ViewsAll, verdict="not yet", mistake="writes-to-a-copy", why="`view` refuses"),
     Row(answer=FixedRate, verdict="not yet", mistake="rate-is-fixed", why="a copy of the groups"),

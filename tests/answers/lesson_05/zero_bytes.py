@@ -5,11 +5,14 @@ from __future__ import annotations
 from answer_table import Row
 from answers.lesson_05.zero_builds.final import AnOptimizer, ByTensors, DividesFirst, Final, Waits, ZerosInPlace
 from answers.lesson_05.zero_builds.wrong_costs import (
+    AddsParts,
     AllReduces,
+    AsksWhoHasNone,
     BroadcastsParts,
     EachParameter,
     GathersGradients,
     GathersTwice,
+    SendsSizes,
     TwiceAsWide,
     WithABarrier,
 )
@@ -27,5 +30,8 @@ ROWS = [
     Row(answer=BroadcastsParts, verdict="not yet", mistake="a-broadcast-a-part", why="one after the other"),
     Row(answer=EachParameter, verdict="not yet", mistake="a-call-a-parameter", why="twelve calls"),
     Row(answer=TwiceAsWide, verdict="not yet", why="sixteen bytes a number"),
-    Row(answer=GathersTwice, verdict="not yet", mistake="a-call-a-parameter", why="one time will do"),
+    Row(answer=GathersTwice, verdict="not yet", mistake="more-than-two", why="one time will do"),
+    Row(answer=AsksWhoHasNone, verdict="not yet", mistake="sends-besides", why="a flag, and no whole gradients"),
+    Row(answer=SendsSizes, verdict="not yet", mistake="more-than-two", why="not a call for each parameter"),
+    Row(answer=AddsParts, verdict="not yet", mistake="all-reduces-weights", why="weights, and not gradients"),
 ]

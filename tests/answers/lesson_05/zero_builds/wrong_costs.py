@@ -31,6 +31,34 @@ class WithABarrier(Final):
         dist.barrier()
 
 
+class AsksWhoHasNone(Final):
+    """A flag a step: whether anybody has no gradient."""
+
+    def step(self):
+        flag = torch.tensor(float(any(p.grad is None for group, _ in self.parts for p in group)))
+        dist.all_reduce(flag)
+        super().step()
+
+
+class SendsSizes(Final):
+    """They are the same in every step."""
+
+    def step(self):
+        sizes = [None] * self.me.world_size
+        dist.all_gather_object(sizes, [p.numel() for group, _ in self.parts for p in group])
+        super().step()
+
+
+class AddsParts(Final):
+    """Zeros for what others have, and a sum."""
+
+    def gather(self, group, own):
+        weights = own.new_zeros(own.numel() * self.me.world_size)
+        weights.chunk(self.me.world_size)[self.me.rank].copy_(own.detach())
+        dist.all_reduce(weights)
+        return weights
+
+
 class BroadcastsParts(Final):
     """One broadcast for each rank's part."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 import torch.distributed as dist
 from answers.lesson_05.zero_builds.final import Final
 from torch import nn
@@ -55,6 +56,52 @@ class OneDtype(Final):
 
     def packed(self, tensors):
         return super().packed([tensor.to(self.dtype) for tensor in tensors])
+
+
+class Promotes(OneDtype):
+    """Everything in float64, which is near enough, and twice the bytes of float32."""
+
+    def __init__(self, parameters, optimizer_class, me, **defaults):
+        learning = sorted(parameters, key=lambda p: p.dtype.itemsize, reverse=True)
+        super().__init__(learning, optimizer_class, me, **defaults)
+
+
+class SendsFloat64(Final):
+    """Whatever dtype the gradients have."""
+
+    def mean(self, group, own):
+        gradients = self.packed([self.gradient_of(p).double() for p in group])
+        mean = torch.empty_like(own, dtype=torch.float64)
+        dist.reduce_scatter(mean, list(gradients.chunk(self.me.world_size)))
+        return (mean / self.me.world_size).to(own.dtype)
+
+
+class AnOptimizerADtype(Final):
+    """Two that do the work, and the groups of the first."""
+
+    def make(self, optimizer_class, own, defaults):
+        self.each = [optimizer_class([one], **defaults) for one in own]
+        return self
+
+    @property
+    def param_groups(self):
+        return self.each[0].param_groups
+
+    @param_groups.setter
+    def param_groups(self, groups):
+        pass
+
+    @torch.no_grad()
+    def step(self):
+        for group, own in self.parts:
+            own.grad = self.mean(group, own)
+        for one in self.each:
+            one.step()
+        for group, own in self.parts:
+            weights, begin = self.gather(group, own), 0
+            for parameter in group:
+                self.write(parameter, weights[begin : begin + parameter.numel()])
+                begin += parameter.numel()
 
 
 class WritesToACopy(Final):

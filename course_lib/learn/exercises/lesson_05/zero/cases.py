@@ -51,6 +51,7 @@ class ZeroSituation:
     unused_on_odd_ranks: tuple[int, ...] = ()
     rates: tuple[float, ...] = ()  # set before each step by ``param_groups``
     is_weighed: bool = False  # memory and bytes are looked at
+    is_counted: bool = False  # bytes and calls alone
     num_models: int = 1
 
     @property
@@ -61,6 +62,13 @@ class ZeroSituation:
     def num_own(self, world_size: int) -> int:
         """K: how many a rank may keep as its part; whoever cuts each tensor by rows pads more than all at once."""
         return shared_numel(self.shapes, world_size)
+
+    def sent_bytes(self, world_size: int) -> int:
+        """What a rank sends in a step at most, each dtype's part padded."""
+        return sum(
+            2 * (world_size - 1) * dtype.itemsize * shared_numel(self.shapes[at :: len(self.dtypes)], world_size)
+            for at, dtype in enumerate(self.dtypes)
+        )
 
     def parameters(self, device: Any = "cpu", model: int = 0) -> list[nn.Parameter]:
         """Of all ranks alike, before the first step."""
@@ -84,9 +92,12 @@ SITUATIONS = {
     "a model of one number": ZeroSituation(((1,),)),
     "frozen parameters": ZeroSituation(frozen=(0, 3)),
     "a parameter that odd ranks do not use": ZeroSituation(unused_on_odd_ranks=(1, 3)),
-    "two dtypes": ZeroSituation(dtypes=(torch.float32, torch.float64)),
+    "two dtypes": ZeroSituation(dtypes=(torch.float32, torch.float64), is_counted=True),
     "weights that are not contiguous": ZeroSituation(transposed=True),
     "a learning rate that changes": ZeroSituation(rates=(0.05, 0.05, SMALLER_LR, SMALLER_LR)),
+    "two dtypes, and a learning rate that changes": ZeroSituation(
+        dtypes=(torch.float32, torch.float64), rates=(0.05, 0.05, SMALLER_LR, SMALLER_LR)
+    ),
     "two models at the same time": ZeroSituation(num_models=2),
 }
 

@@ -94,15 +94,32 @@ _VALUES = (
 )
 _BYTES = (
     Mistake(
+        "all-reduces-weights",
+        "The weights are right, and their parts come together by an all-reduce. One rank alone has each number, and "
+        "there is nothing to add: an all-gather sends half as much.",
+        recognise=lambda e: (
+            by.sends_too_much(e)
+            and by.calls(
+                lambda names: (
+                    "all_reduce" in names
+                    and any("reduce_scatter" in name for name in names)
+                    and not any("all_gather" in name for name in names)
+                )
+            )(e)
+        ),
+    ),
+    Mistake(
         "all-reduces",
         "The weights are right, and whole gradients were all-reduced. Of the mean a rank needs its own part alone, so "
         "the second half of that all-reduce is sent for nothing: a reduce-scatter will do.",
-        recognise=by.calls(lambda names: "all_reduce" in names),
+        recognise=lambda e: by.sends_too_much(e) and by.calls(lambda names: "all_reduce" in names)(e),
     ),
     Mistake(
         "sends-besides",
-        "The weights are right, and a step makes a call that nothing needs: a barrier, or an object that is sent.",
-        recognise=by.calls(lambda names: bool({"barrier", "all_gather_object", "broadcast_object_list"} & {*names})),
+        "The weights are right, and a step makes a call that nothing needs: a barrier, an object that is sent, a flag.",
+        recognise=by.calls(
+            lambda names: bool({"barrier", "all_gather_object", "broadcast_object_list", "all_reduce"} & {*names})
+        ),
     ),
     Mistake(
         "a-broadcast-a-part",
@@ -114,6 +131,12 @@ _BYTES = (
         "a-call-a-parameter",
         "The weights are right, and each parameter travels in calls of its own. Lay all of them in one flat tensor, "
         "and cut that: one reduce-scatter and one all-gather.",
+        recognise=by.calls_each_parameter,
+    ),
+    Mistake(
+        "more-than-two",
+        "The weights are right, and a step makes more calls than two. Of the gradients one reduce-scatter is enough, "
+        "of the weights one all-gather, and what is the same in every step need not be sent again.",
         recognise=by.calls(lambda names: len(names) > 2),
     ),
 )
@@ -151,10 +174,22 @@ _AWKWARD = (
         recognise=only_in("a parameter that odd ranks do not use"),
     ),
     Mistake(
+        "sent-wider",
+        "All is right but what a model of two dtypes sends: some of its numbers travel in a wider dtype than they "
+        "have, or more than once. Keep a part for each dtype, and send each in its own.",
+        recognise=lambda e: by.sends_too_much(e) and only_in("two dtypes")(e),
+    ),
+    Mistake(
+        "rate-of-one-dtype",
+        "A schedule sets `lr` in your `param_groups`, and the weights of one dtype do not follow. Give one optimizer "
+        "the parts of all dtypes, or show the groups of all that you have.",
+        recognise=only_in("two dtypes, and a learning rate that changes"),
+    ),
+    Mistake(
         "mixes-dtypes",
         "All is right but a model of two dtypes. A flat tensor has one: with float32 the float64 weights lose digits, "
         "and the parts of another dtype do not fit. Keep a part for each dtype.",
-        recognise=only_in("two dtypes"),
+        recognise=only_in("two dtypes", "two dtypes, and a learning rate that changes"),
     ),
     Mistake(
         "writes-to-a-copy",
@@ -166,7 +201,7 @@ _AWKWARD = (
         "rate-is-fixed",
         "A schedule sets `lr` in your `param_groups` between two steps, and the steps do not follow. Show the list of "
         "the optimizer that does the work, the very one.",
-        recognise=only_in("a learning rate that changes"),
+        recognise=only_in("a learning rate that changes", "two dtypes, and a learning rate that changes"),
     ),
     Mistake(
         "shared-between-objects",

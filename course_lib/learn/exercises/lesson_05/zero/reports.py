@@ -100,6 +100,9 @@ def right(label: str, report: type[ZeroValuesReport]) -> Callable[[int, int], Ze
         situation = SITUATIONS[label]
         facts: dict[str, Any] = {"weights": _weights(label, world_size)}
         facts |= dict.fromkeys(("sent", "num_calls", "parts", "growth"), NOT_DEMANDED)
+        if situation.is_counted:
+            facts["sent"] = (situation.sent_bytes(world_size) + 64) / (8 * situation.num_all)
+            facts["num_calls"] = _NUM_CALLS * len(situation.dtypes)
         if situation.is_weighed:
             num_own = situation.num_own(world_size)
             facts |= {

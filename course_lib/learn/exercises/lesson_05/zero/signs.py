@@ -19,6 +19,7 @@ __all__ = [
     "afresh",
     "by_defaults_of_the_class",
     "calls",
+    "calls_each_parameter",
     "error_in",
     "goes_like",
     "keeps_all_states",
@@ -28,6 +29,7 @@ __all__ = [
     "own_part_by_own_gradients",
     "piled_up",
     "scaled",
+    "sends_too_much",
 ]
 
 PLAIN = ("AdamW", "AdamW, sizes that do not divide", "SGD with momentum", "a model of one number")
@@ -136,6 +138,17 @@ def calls(holds: Callable[[tuple[str, ...]], bool]) -> Recogniser:
         return evidence.error is None and is_wrong and is_sent and bool(seen) and all(map(holds, seen))
 
     return recognise
+
+
+def calls_each_parameter(evidence: Evidence) -> bool:
+    """Whether a step makes more calls than there are parameters, wherever calls are counted."""
+    found = [(one, got) for one, got in reports(evidence, ZeroValuesReport) if _is_weighed(one)]
+    is_each = all(len(got.operations) > len(SITUATIONS[one.kind].shapes) for one, got in found)
+    return calls(lambda names: len(names) > 2)(evidence) and is_each
+
+
+def sends_too_much(evidence: Evidence) -> bool:
+    return any("sent" in differing(one) for one in evidence.wrong)
 
 
 def keeps_all_states(evidence: Evidence) -> bool:
