@@ -192,12 +192,15 @@ class PyTorchs(ZeroRedundancyOptimizer):
 
 
 EXPECTED = three_steps(None, one_process, model_of(), rows_of(2).flatten(1, 2))
-MAKERS = {"yours": MyShardedOptimizer, "the course's": courses, "PyTorch's": PyTorchs}
+
+
+def makers():  # yours as it is now
+    return {"yours": MyShardedOptimizer, "the course's": courses, "PyTorch's": PyTorchs}
 
 
 def beside():
     return side_by_side(
-        two, three_steps, MAKERS, expected=EXPECTED, prepare=given, within=1e-9, build="05.zero"
+        two, three_steps, makers(), expected=EXPECTED, prepare=given, within=1e-9, build="05.zero"
     )
 
 
@@ -216,9 +219,9 @@ values = check("05.zero_values", MyShardedOptimizer)
 # An all-reduce has two halves. Of the mean gradient, how much does a rank need before its step?
 # So which of the two halves goes before the step, and what travels in the other one?
 #
-# Now a step is to make two calls, however many parameters there are. It sends no more than an all-reduce does. Look at
-# the rows of bytes and messages: which of the three has most? (On a CPU gloo's reduce-scatter is an all-reduce inside.
-# The check counts it as NCCL's ring would send it.)
+# Now a step of a model in one dtype is to make two calls, however many parameters there are. It sends no more than an
+# all-reduce does. Look at the rows of bytes and messages: which of the three has most? (On a CPU gloo's reduce-scatter
+# is an all-reduce inside, so the table may show no gain. The check counts it as NCCL's ring would send it.)
 
 # %%
 beside()
@@ -272,7 +275,7 @@ def line_of(make):
 
 
 kept = {}
-for name, make in {"plain AdamW": one_process, **MAKERS}.items():
+for name, make in {"plain AdamW": one_process, **makers()}.items():
     try:
         kept[name] = (RANKS, line_of(make))
     except Exception as error:  # yours may not be so far
@@ -284,7 +287,8 @@ lines(kept, x_label="ranks", y_label="kept beside the model (KiB)", title="After
 #
 # ## Step 4: awkward models
 #
-# Real models are not plain. In which of these does your class hang, and in which is it wrong without a word?
+# Real models are not plain. In which of these does your class hang, and in which is it wrong without a word? Numbers
+# travel in the dtype that they have, and each dtype may have its own two calls.
 #
 # - frozen parameters, and a parameter that one rank does not use;
 # - parameters of two dtypes, and weights that are not contiguous;
