@@ -17,6 +17,7 @@ from course_lib.cluster.base.rank import Rank
 __all__ = [
     "MyDDP",
     "MyDataParallel",
+    "MyFullySharded",
     "MyShardedOptimizer",
     "all_reduce",
     "average_gradients",
@@ -140,6 +141,33 @@ class MyShardedOptimizer:
 
     def step(self) -> None:
         self.optimizer.step()
+
+
+class MyFullySharded(nn.Module):
+    """Computes as ``module`` would; each rank keeps 1/n of the numbers of each unit, and of what is in none."""
+
+    def __init__(self, module: nn.Module, units: Iterable[nn.Module], me: Rank, prefetch: int = 1) -> None:
+        super().__init__()
+        from course_lib.parallel.sharded import FullySharded
+
+        self.sharded: Any = FullySharded(me, module, list(units), prefetch=prefetch)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.sharded(*args, **kwargs)
+
+    def full_state_dict(self) -> dict[str, Any]:
+        """What ``state_dict()`` of the plain module would be, on every rank."""
+        return self.sharded.full_state_dict()
+
+    def load_full_state_dict(self, state: dict[str, Any]) -> None:
+        """This rank's parts of a plain module's ``state_dict()``, and its buffers."""
+        self.sharded.load_full_state_dict(state)
+
+    def clip_grad_norm_(self, max_norm: float) -> Tensor:
+        """Scale the gradients of all ranks so that their norm is ``max_norm`` at most. Returns what it was, 0-d."""
+        from course_lib.parallel.sharded.clipping import clip_shards
+
+        return clip_shards(self.parameters(), max_norm, self.sharded.members)
 
 
 def indices_of(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:

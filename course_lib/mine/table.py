@@ -69,6 +69,7 @@ ENTRIES = (
     LibraryEntry("04.ddp_bytes", "MyDDP", "ddp", "a model whose gradients are their mean over all ranks"),
     LibraryEntry("05.clip", "clip", "sharded", "gradients of shards scaled by one factor, that of the whole norm"),
     LibraryEntry("05.zero_bytes", "MyShardedOptimizer", "zero", "an optimizer whose states are shared out over ranks"),
+    LibraryEntry("05.fsdp_memory", "MyFullySharded", "fsdp", "a model of which each rank keeps its part alone"),
     LibraryEntry("07.1f1b", "order_of_stage", "schedules", "what a stage does under 1F1B, as texts"),
     LibraryEntry("10.zigzag", "positions_of", "context", "the positions of a rank, so that work is even"),
 )

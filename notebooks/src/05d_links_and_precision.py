@@ -6,9 +6,10 @@
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 4 of 6 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
+# Part 4 of 7 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [5: one model
-# again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb)
+# again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the
+# wrapper](05g_build_fully_sharded.ipynb)
 #
 # At the end you can
 #

@@ -35,6 +35,20 @@ BUILDS: tuple[Build, ...] = (
         entry="MyShardedOptimizer",
         usable_from="05.zero_bytes",
     ),
+    Build(
+        name="05.fsdp",
+        title="A fully sharded wrapper of your own",
+        steps=(
+            "05.fsdp_values",
+            "05.fsdp_bytes",
+            "05.fsdp_memory",
+            "05.fsdp_prefetch",
+            "05.fsdp_tools",
+            "05.fsdp_awkward",
+        ),
+        entry="MyFullySharded",
+        usable_from="05.fsdp_memory",
+    ),
 )
 
 

@@ -1,9 +1,10 @@
 """Lesson 05, sharded data parallelism. Part a: an optimizer whose states are shared out. Part b: a unit that is whole
 while it computes. Part c: one that lets go. Part d: the order of a step. Part e: the clip that every rank agrees on,
-and two mends. Part f: the sharded optimizer, built whole.
+and two mends. Part f: the sharded optimizer, built whole. Part g: the fully sharded wrapper, built whole.
 """
 
 from course_lib.learn.exercises.lesson_05.clip import CLIP
+from course_lib.learn.exercises.lesson_05.fsdp import FSDP_STEPS
 from course_lib.learn.exercises.lesson_05.layer import LAYER
 from course_lib.learn.exercises.lesson_05.load import LOAD
 from course_lib.learn.exercises.lesson_05.optimizer import OPTIMIZER
@@ -16,4 +17,4 @@ from course_lib.learn.exercises.lesson_05.zero import ZERO_STEPS
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (OPTIMIZER, UNIT, LAYER, ORDER, CLIP, LOAD, WRAPPED, *ZERO_STEPS)
+EXERCISES = (OPTIMIZER, UNIT, LAYER, ORDER, CLIP, LOAD, WRAPPED, *ZERO_STEPS, *FSDP_STEPS)
