@@ -372,6 +372,28 @@ reveal("04.order", order, forward)
 # bucket. The hooks are registered for you.
 #
 # `dist.all_reduce(flat, async_op=True)` returns at once; what it returns has a method `wait()`.
+#
+# <details>
+# <summary>To begin with an example: two tensors in one message</summary>
+#
+# Rank 1's `a` and `b` come to all ranks in one broadcast. Between the call and `wait()` the flat tensor belongs to the
+# message: nobody reads it, and nobody writes to it.
+#
+# ```python
+# def from_rank_1(a, b):
+#     flat = torch.cat([a.flatten(), b.flatten()])
+#     work = dist.broadcast(flat, src=1, async_op=True)
+#     ...  # meanwhile this rank computes something else
+#     work.wait()
+#     first, second = flat.split([a.numel(), b.numel()])
+#     a.copy_(first.view_as(a))
+#     b.copy_(second.view_as(b))
+# ```
+#
+# In your build the call and the wait stand in two functions. So ask of each line which of the two it belongs to, and
+# what the second one has to know.
+#
+# </details>
 
 
 # %%

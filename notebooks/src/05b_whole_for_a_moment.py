@@ -171,6 +171,33 @@ reveal("05.again", spoilt)
 #
 # `shard.new_empty(shape)` makes room. A collective that you have used in part 1 fills it, and another one sums whole
 # gradients and leaves each rank its rows.
+#
+# <details>
+# <summary>To begin with an example: a bias that is borrowed</summary>
+#
+# y = x + b, and each of n ranks keeps its part of b. The gradient of x is that of y. The gradient of b is a sum over
+# this rank's rows; the mean over ranks is still to be made of it.
+#
+# ```python
+# class ShardedBias(torch.autograd.Function):
+#     @staticmethod
+#     def forward(ctx, x, part):
+#         """x (B, out), this rank's rows; part (out/n,) -> x + b (B, out)."""
+#         parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
+#         dist.all_gather(parts, part)
+#         return x + torch.cat(parts)
+#
+#     @staticmethod
+#     def backward(ctx, grad):
+#         """grad (B, out) -> the gradient of x, and this rank's part of the mean gradient of b."""
+#         own = grad.new_empty(grad.size(1) // dist.get_world_size())
+#         dist.reduce_scatter(own, list(grad.sum(dim=0).chunk(dist.get_world_size())))
+#         return grad, own / dist.get_world_size()
+# ```
+#
+# This backward needs neither x nor b. Which of the two does yours need, and what may `ctx` keep of it?
+#
+# </details>
 
 
 # %%
