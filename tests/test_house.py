@@ -23,7 +23,7 @@ FLOORS = (
     ("layouts", "schedules", "models", "data", "lessons", "forms", "environment", "rounding", "cli"),
     ("cluster",),
     ("meter", "nodes", "take_along", "lab"),
-    ("cost", "parallel", "doctor"),
+    ("cost", "parallel", "doctor", "own_job"),
     ("plan", "claims"),
     ("plot",),
     ("widgets", "capstone", "plan_command", "traces"),

@@ -150,10 +150,10 @@ def of_nccl_alone(began_ns, before, *, nccl=False):
 
 def test_a_rank_tells_where_it_stands_by_nccls_recorder_where_gloos_is_empty(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(rank_status, "entries_since", of_nccl_alone)
-    standing = rank_status.StatusThread(0, OpTracker())._status()
+    standing = rank_status.StatusThread(0, OpTracker()).status()
     assert (standing.operation, standing.is_on_nccl) == (OPERATION, True)
     monkeypatch.setattr(rank_status, "entries_since", lambda *_, nccl=False: [] if nccl else [OPERATION])
-    assert not rank_status.StatusThread(0, OpTracker())._status().is_on_nccl
+    assert not rank_status.StatusThread(0, OpTracker()).status().is_on_nccl
 
 
 def test_a_black_box_hears_nccls_collectives(monkeypatch: pytest.MonkeyPatch):

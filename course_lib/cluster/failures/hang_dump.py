@@ -22,7 +22,7 @@ from course_lib.cluster.base.open_groups import groups_here, ranks_of
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures.flight_recorder import dump_of, entries_since
 
-__all__ = ["black_box"]
+__all__ = ["black_box", "write_records"]
 
 _POLLS_PER_S = 10.0
 
@@ -60,9 +60,14 @@ def _watch_group(rank: int, folder: Path, quiet_s: float, is_over: threading.Eve
         num_quiet = num_quiet + 1 if now == seen else 0
         seen = now
         if num_quiet >= quiet_s * _POLLS_PER_S:
-            (folder / f"stack_{rank}.txt").write_text(_stack(), encoding="utf-8")
-            (folder / f"rank_{rank}").write_bytes(pickle.dumps(_dump(with_frames=frames)))
+            write_records(rank, folder, frames=frames)
             return
+
+
+def write_records(rank: int, folder: Path, *, frames: bool = True) -> None:
+    """Write this process's stack and flight recorder, as ``black_box`` does, now."""
+    (folder / f"stack_{rank}.txt").write_text(_stack(), encoding="utf-8")
+    (folder / f"rank_{rank}").write_bytes(pickle.dumps(_dump(with_frames=frames)))
 
 
 def _progress() -> tuple[int, int]:

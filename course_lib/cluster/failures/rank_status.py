@@ -110,11 +110,12 @@ class StatusThread:
         while True:
             try:
                 question = watch.recv()
-                watch.send((question, self._status()))
+                watch.send((question, self.status()))
             except (EOFError, OSError):
                 os.killpg(os.getpgrp(), signal.SIGKILL)  # this rank leads its own group: its children go too
 
-    def _status(self) -> RankStatus:
+    def status(self, rank: int | None = None) -> RankStatus:
+        """What this process's main thread does now. ``rank``: by which number, where it is known only now."""
         is_in_wait, waited = self._tracker.waits_for(self._main_thread)
         operations = entries_since(self._began_ns, self._tracker.before)
         counts = self._tracker.counts()
@@ -123,7 +124,7 @@ class StatusThread:
         message = waited if waited is not None and waited.is_message else None
         on_nccl = [] if operations else entries_since(self._began_ns, self._tracker.before, nccl=True)
         return RankStatus(
-            self._rank,
+            self._rank if rank is None else rank,
             None if message is not None else _present(operations or on_nccl, waited),
             _stack_of(self._main_thread),
             counts.get("0", 0),
