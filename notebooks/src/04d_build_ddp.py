@@ -490,6 +490,7 @@ def short_ddp(module, me, bucket_bytes):
     return MyDDP(module, me, bucket_bytes=bucket_bytes, all_reduce=in_bfloat16)
 
 
+# %% tags=["nbval-ignore-output"]
 side_by_side(
     two, three_steps, {"float64": MyDDP, "bfloat16": short_ddp}, expected=EXPECTED, prepare=given, within=0.01
 )
