@@ -5,7 +5,13 @@ from __future__ import annotations
 from answer_table import Row
 from answers.lesson_05.fsdp_builds.final import ByTensors, Final, KeepsInList, Waits
 from answers.lesson_05.fsdp_builds.saved_hooks import SavedHooks
-from answers.lesson_05.fsdp_builds.wrong_costs import HoldsTheModule, KeepsAll, KeepsGradients, NeverFrees
+from answers.lesson_05.fsdp_builds.wrong_costs import (
+    HoldsTheModule,
+    KeepsAll,
+    KeepsGradients,
+    NeverFrees,
+    WholeWithoutBackward,
+)
 
 ROWS = [
     Row(answer=Final, verdict="passed", why="a row for each kind, whose storage is emptied and filled"),
@@ -17,4 +23,5 @@ ROWS = [
     Row(answer=KeepsAll, verdict="not yet", mistake="grows", why="a record"),
     Row(answer=KeepsGradients, verdict="not yet", mistake="whole-units-pile-up", why="whole gradients until the end"),
     Row(answer=NeverFrees, verdict="not yet", mistake="whole-until-backward", why="from forward to backward"),
+    Row(answer=WholeWithoutBackward, verdict="not yet", mistake="whole-without-backward", why="no backward frees it"),
 ]

@@ -14,6 +14,17 @@ from answers.lesson_05.fsdp_builds.wrong_models import (
     NeverScales,
     OwnNorm,
 )
+from answers.lesson_05.fsdp_builds.wrong_tools import (
+    AllBuffers,
+    BuffersAreTheStates,
+    ClearsGradients,
+    GivesAFloat,
+    GivesARow,
+    KeepsTheState,
+    PartIsAView,
+    ReplacesParts,
+    TakesOut,
+)
 
 ROWS = [
     Row(answer=Final, verdict="passed", why="a row for each kind, whose storage is emptied and filled"),
@@ -28,4 +39,13 @@ ROWS = [
     Row(answer=LoadsNothing, verdict="not yet", mistake="loads-otherwise", why="nothing is loaded"),
     Row(answer=NeverScales, verdict="not yet", mistake="clips-otherwise", why="a new tensor"),
     Row(answer=OwnNorm, verdict="not yet", mistake="norm-of-its-own", why="each rank another"),
+    Row(answer=AllBuffers, verdict="not yet", mistake="other-names", why="one that is in no `state_dict()`"),
+    Row(answer=BuffersAreTheStates, verdict="not yet", mistake="spoils-the-state", why="they are the state's own"),
+    Row(answer=ClearsGradients, verdict="not yet", mistake="reading-changes", why="no gradients for the step"),
+    Row(answer=GivesAFloat, verdict="not yet", mistake="norm-is-no-tensor", why="a float"),
+    Row(answer=GivesARow, verdict="not yet", mistake="norm-is-no-tensor", why="one dimension"),
+    Row(answer=KeepsTheState, verdict="not yet", mistake="keeps-what-was-whole", why="the last one it gave"),
+    Row(answer=PartIsAView, verdict="not yet", mistake="keeps-what-was-whole", why="the whole row lives"),
+    Row(answer=ReplacesParts, verdict="not yet", mistake="parts-are-replaced", why="the optimizer has the old ones"),
+    Row(answer=TakesOut, verdict="not yet", mistake="spoils-the-state", why="its names go"),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from answers.lesson_05.fsdp_builds import wrong_costs as costs
 from answers.lesson_05.fsdp_builds import wrong_models as models
+from answers.lesson_05.fsdp_builds import wrong_tools as tools
 from answers.lesson_05.fsdp_builds import wrong_values as values
 
 from course_lib.learn.exercises.lesson_05.fsdp import FSDP_STEPS
@@ -25,11 +26,17 @@ _EXAMPLES = {
     "whole-at-rest": costs.HoldsTheModule,
     "whole-until-backward": costs.NeverFrees,
     "whole-units-pile-up": costs.KeepsGradients,
+    "whole-without-backward": costs.WholeWithoutBackward,
     "grows": costs.KeepsAll,
     "begins-when-needed": costs.WhenNeeded,
     "waits-at-once": costs.WaitsAtOnce,
     "only-in-forward": costs.OnlyForward,
     "too-far-ahead": costs.TooFar,
+    "reading-changes": tools.ClearsGradients,
+    "spoils-the-state": tools.BuffersAreTheStates,
+    "parts-are-replaced": tools.ReplacesParts,
+    "keeps-what-was-whole": tools.PartIsAView,
+    "norm-is-no-tensor": tools.GivesAFloat,
     "norm-of-its-own": models.OwnNorm,
     "another-norm": models.AddsNorms,
     "clips-otherwise": models.NeverScales,

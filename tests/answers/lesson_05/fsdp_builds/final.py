@@ -152,7 +152,7 @@ class Final(nn.Module):
         return self.module(*args, **kwargs)
 
     def full_state_dict(self):
-        state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        state = {name: one.clone() for name, one in self.module.state_dict().items()}
         for row in self.rows:
             row.start()
             row.wait()
@@ -163,7 +163,7 @@ class Final(nn.Module):
 
     @torch.no_grad()
     def load_full_state_dict(self, state):
-        for name, buffer in self.module.named_buffers():
+        for name, buffer in self.module.state_dict().items():
             buffer.copy_(state[name])
         for row in self.rows:
             whole = torch.cat([state[name].flatten() for name, *_ in row.names])

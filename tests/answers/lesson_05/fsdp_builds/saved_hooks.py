@@ -73,7 +73,8 @@ class SavedHooks(Final):
             return noted
         number, size, stride, offset = noted
         if not unit[number].is_whole:
-            self.make_whole(unit, self.before_it(self.units.index(unit)))
+            is_rest = unit is self.units[-1]  # of which a layer may stand anywhere: what is before it may be over
+            self.make_whole(unit, [] if is_rest else self.before_it(self.units.index(unit)))
         return unit[number].whole.as_strided(size, stride, offset)
 
     def after(self, unit, output):

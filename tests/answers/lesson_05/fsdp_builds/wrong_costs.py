@@ -73,6 +73,14 @@ class NeverFrees(Final):
         super().make_whole([row for row in unit if not row.is_whole], following)
 
 
+class WholeWithoutBackward(Final):
+    """A unit goes after forward only where a backward is to come."""
+
+    def free_after_forward(self, unit):
+        if torch.is_grad_enabled():
+            super().free_after_forward(unit)
+
+
 class KeepsGradients(Final):
     """The whole gradient of every unit stays until backward is over."""
 

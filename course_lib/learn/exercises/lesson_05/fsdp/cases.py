@@ -93,6 +93,7 @@ class FsdpSituation:
     is_weighed: bool = False
     clips: bool = False
     loads: bool = False
+    is_held: bool = False  # what stays in memory after a state was read and loaded
     num_models: int = 1
     is_coarse: bool = False  # values are compared as float32: some are that, or right answers differ in a last digit
 
@@ -164,7 +165,7 @@ SITUATIONS = {
     "a clip": FsdpSituation(
         models.Stemmed, _blocks, optimizer_class=torch.optim.SGD, defaults=_SGD, clips=True, is_coarse=True
     ),
-    "weights of another run": FsdpSituation(models.Stemmed, _blocks, loads=True),
+    "weights of another run": FsdpSituation(models.Stemmed, _blocks, loads=True, is_held=True),
     "frozen parameters": FsdpSituation(_frozen, _children),
     "two dtypes in a unit": FsdpSituation(models.TwoDtypes, lambda model: [model], is_coarse=True),
     "tied weights": FsdpSituation(models.TiedEnds, _two),

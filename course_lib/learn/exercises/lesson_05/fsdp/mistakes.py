@@ -109,7 +109,7 @@ _MEMORY = (
         "The values are right, and nothing whole stays between two steps. After forward some units are still whole, "
         "and wait for their backward. Autograd has saved their weights, and holds them. What lies under a tensor can "
         "go while the tensor stays.",
-        recognise=by.all_of(by.some_wrong("between"), only_wrong("between", "fullest", *_ORDER)),
+        recognise=by.all_of(by.some_wrong("between"), only_wrong("between", "fullest", "evaluated", *_ORDER)),
     ),
     Mistake(
         "whole-units-pile-up",
@@ -119,10 +119,18 @@ _MEMORY = (
         recognise=by.all_of(by.some_wrong("fullest"), only_wrong("fullest", *_ORDER)),
     ),
     Mistake(
+        "whole-without-backward",
+        "The values are right, and what is whole goes in time while a model learns. After a forward pass under "
+        "`torch.no_grad()` it stays: no backward comes, and a unit is to go all the same.",
+        recognise=only_wrong("evaluated"),
+    ),
+    Mistake(
         "grows",
         "The values are right, and each step leaves more in memory than the one before. Is there a list that is only "
         "ever added to, or a hook that is registered again in each forward?",
-        recognise=by.all_of(by.some_wrong("growth"), only_wrong("growth", "rest", "between", "fullest", *_ORDER)),
+        recognise=by.all_of(
+            by.some_wrong("growth"), only_wrong("growth", "rest", "between", "fullest", "evaluated", *_ORDER)
+        ),
     ),
 )
 _PREFETCH = (
@@ -152,6 +160,36 @@ _PREFETCH = (
 )
 _TOOLS = (
     Mistake(
+        "reading-changes",
+        "`full_state_dict` was called between backward and step, and after it the parts or their gradients were not "
+        "what they were. It is to read, and to change nothing.",
+        recognise=by.some_wrong("read"),
+    ),
+    Mistake(
+        "spoils-the-state",
+        "The model is right after `load_full_state_dict`, and the state that it was given is not what it was. Somebody "
+        "may load it once more: take copies, of buffers too, and leave the state as it is.",
+        recognise=only_wrong("given"),
+    ),
+    Mistake(
+        "parts-are-replaced",
+        "After `load_full_state_dict` `parameters()` gives other objects than before. An optimizer that was made "
+        "before it would step on parts that nobody computes with: write into the parts that are there.",
+        recognise=only_wrong("same"),
+    ),
+    Mistake(
+        "keeps-what-was-whole",
+        "The values are right. After a state was read and loaded, this rank holds far more than its parts. A part that "
+        "is a view of a row keeps the whole row; so does whatever keeps the state.",
+        recognise=only_wrong("held"),
+    ),
+    Mistake(
+        "norm-is-no-tensor",
+        "What `clip_grad_norm_` gave is no finite tensor of no dimensions. `nn.utils.clip_grad_norm_` gives one, and "
+        "whoever takes your wrapper in its place calls `.item()` on it.",
+        recognise=by.norm_is_no_number,
+    ),
+    Mistake(
         "norm-of-its-own",
         "`clip_grad_norm_` gave each rank another norm: that of its own part. The square of the model's norm is the "
         "sum of the squares of all parts, over all ranks.",
@@ -173,7 +211,7 @@ _TOOLS = (
         "loads-otherwise",
         "After `load_full_state_dict` the model is not the one that was saved. The state has whole tensors and whole "
         "buffers, of a run on another number of ranks: cut each row of it as `__init__` cuts the model's.",
-        recognise=only_in(*_LOADED),
+        recognise=by.all_of(by.without_error_in(*_LOADED), by.some_wrong("begin")),
     ),
 )
 _AWKWARD = (

@@ -159,5 +159,7 @@ class Fails(nn.Module):
 
 
 def normed() -> nn.Module:
-    """A layer of buffers between two others."""
-    return nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)).double()
+    """A layer of buffers between two others; one of them is in no ``state_dict()``."""
+    model = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), nn.Linear(6, 3)).double()
+    model[1].register_buffer("scratch", torch.zeros(2), persistent=False)
+    return model

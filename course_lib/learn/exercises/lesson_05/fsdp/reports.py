@@ -27,7 +27,7 @@ __all__ = [
 A_MODULE = "a module"
 LOOKED_AT = (  # in some cases
     *("names", "begin", "losses", "weights", "sent", "num_calls", "rest", "between", "fullest", "growth"),
-    *("ahead", "ahead_back", "norms"),
+    *("evaluated", "ahead", "ahead_back", "norms", "held"),
 )
 
 
@@ -137,6 +137,13 @@ class FsdpMemoryReport(FsdpBytesReport):
         ),
         by=_no_more,
     )
+    evaluated: Any = fact(
+        lambda want, have, _: (
+            f"values and bytes are right. After a forward pass under `torch.no_grad()` this rank holds as many numbers "
+            f"as {have:.1f} units have; its part of the weights is {want - 1.5:.1f}"
+        ),
+        by=_no_more,
+    )
     growth: Any = fact("values and bytes are right, and each step leaves more in memory than the one before")
 
 
@@ -178,3 +185,13 @@ class FsdpToolsReport(FsdpPrefetchReport):
     """Steps 5 and 6: the norm that a clip gives, beside weights that follow it."""
 
     norms: Any = fact("the norm that `clip_grad_norm_` gives: {difference}", by=_norms_alike)
+    read: str = fact("`full_state_dict()` between backward and step changed what it was to read: {got}", right=NOTHING)
+    given: str = fact("the state that `load_full_state_dict` was given is another after training: {got}", right=NOTHING)
+    same: str = fact("after `load_full_state_dict` the objects in `parameters()` are {got}", right=NOTHING)
+    held: Any = fact(
+        lambda want, have, _: (
+            f"the values are right. After `full_state_dict` and `load_full_state_dict` this rank holds {have:.1f} "
+            f"times the model's numbers more than before them"
+        ),
+        by=_no_more,
+    )

@@ -14,6 +14,7 @@ __all__ = ["right"]
 
 _CALLS_OF_A_UNIT = 3
 _ROOM_AT_REST, _ROOM_BETWEEN = 0.5, 1.5  # in sizes of a unit
+_ROOM_AFTER_TOOLS = 0.3  # in sizes of the model
 _ROOM_AT_MOST = 3.0 + 2.0  # two whole units and the gradients of one; and two for whoever packs and unpacks
 
 
@@ -37,6 +38,8 @@ def _facts(label: str, rank: int, world_size: int) -> dict[str, Any]:
     }
     if situation.clips:
         facts["norms"] = each[0].norms
+    if situation.is_held:
+        facts["held"] = _ROOM_AFTER_TOOLS
     if world_size == 1:
         return facts
     if situation.is_counted:
@@ -54,6 +57,7 @@ def _facts(label: str, rank: int, world_size: int) -> dict[str, Any]:
             "rest": part + _ROOM_AT_REST,
             "between": part + _ROOM_BETWEEN,
             "fullest": 2 * part + _ROOM_AT_MOST,
+            "evaluated": part + _ROOM_BETWEEN,
             "growth": NOTHING,
         }
     return facts

@@ -23,6 +23,7 @@ __all__ = [
     "first_norms",
     "is_whole_at_rest",
     "keeps_whole_parameters",
+    "norm_is_no_number",
     "some_wrong",
     "sums_not_means",
     "uses_old_weights",
@@ -31,7 +32,7 @@ __all__ = [
 
 _BY_SGD = "blocks, and a rest"
 _SUMS = ("reduce", "all_to_all")
-_COSTS = {"sent", "num_calls", "rest", "between", "fullest", "growth", "ahead", "ahead_back"}
+_COSTS = {"sent", "num_calls", "rest", "between", "fullest", "evaluated", "growth", "ahead", "ahead_back"}
 Seen = Callable[[AnswerOutcome, FsdpValuesReport], bool]
 
 
@@ -144,3 +145,9 @@ def first_norms(*, agree: bool) -> Recogniser:
         return evidence.error is None and bool(given) and unlike != agree
 
     return recognise
+
+
+def norm_is_no_number(evidence: Evidence) -> bool:
+    """Whether a clip gave something else than a finite 0-d tensor."""
+    given = [norm for one, got in reports(evidence, FsdpToolsReport) if one.kind == "a clip" for norm in got.norms]
+    return evidence.error is None and any(not isinstance(norm, float) for norm in given)

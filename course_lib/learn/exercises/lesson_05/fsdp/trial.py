@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,23 +41,30 @@ class _Trial:
     def report(self) -> FsdpToolsReport:
         from course_lib.cluster.leaks.compare import never_waited_here
 
-        facts: dict[str, Any] = dict.fromkeys(("rest", "between", "fullest", "growth"), NOT_DEMANDED)
+        facts: dict[str, Any] = dict.fromkeys(("rest", "between", "fullest", "evaluated", "growth"), NOT_DEMANDED)
         wrapped = self._wrapped()
         if missing := [one for one in wrapped if not _is_wrapper(one)]:
             return self._of(made=short(missing[0]))
         facts["own"] = sum(p.numel() for one in wrapped for p in one.parameters())
+        given, state = Kept(), None
         if self.situation.loads:
-            wrapped[0].load_full_state_dict(self._on_device(saved_elsewhere(self.label)))
+            parts, state = list(wrapped[0].parameters()), self._on_device(saved_elsewhere(self.label))
+            given = Kept(state=state)
+            wrapped[0].load_full_state_dict(state)
+            facts["same"] = NOTHING if _are_same(parts, wrapped[0].parameters()) else "others than before it"
         states = [one.full_state_dict() for one in wrapped]
         facts |= {"names": sorted(states[0]), "begin": _numbered([_copied(state) for state in states])}
         del states
         facts |= self._trained(wrapped)
+        facts["given"] = given.changes() or NOTHING
         kept = self.kept.changes() or ("the seed of random numbers" * (torch.initial_seed() != self.seed)) or NOTHING
         unwaited = next(iter(never_waited_here()), NOTHING)
         del wrapped
         self.probes.clear()
         if self.situation.is_weighed:
             facts |= self._weighed()
+        if self.situation.is_held:
+            facts["held"] = self._held()
         return self._of(kept=kept, unwaited=unwaited, **facts)
 
     def _wrapped(self) -> list[Any]:
@@ -71,8 +78,9 @@ class _Trial:
 
     def _of(self, **facts: Any) -> FsdpToolsReport:
         unseen = {"own", "names", "begin", "losses", "weights", "sent", "num_calls", "ahead", "ahead_back", "norms"}
-        unseen |= {"rest", "between", "fullest", "growth"}
-        told = dict.fromkeys(unseen, NOT_DEMANDED) | {"made": A_MODULE, "kept": NOTHING, "unwaited": NOTHING} | facts
+        unseen |= {"rest", "between", "fullest", "evaluated", "growth", "held"}
+        fine = dict.fromkeys(("kept", "unwaited", "read", "given", "same"), NOTHING)
+        told = dict.fromkeys(unseen, NOT_DEMANDED) | {"made": A_MODULE} | fine | facts
         return FsdpToolsReport(**told)
 
     def _on_device(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -102,6 +110,10 @@ class _Trial:
             del losses
             if self.situation.clips:
                 facts["norms"].append(_number(wrapped[0].clip_grad_norm_(MAX_NORM)))
+            if self.situation.loads and step == 0:
+                read = Kept(part=list(wrapped[0].parameters()))
+                wrapped[0].full_state_dict()
+                facts["read"] = read.changes() or NOTHING
             for optimizer in optimizers:
                 optimizer.step()
             weights = _numbered([_weights(one) for one in wrapped], self._names())
@@ -162,27 +174,51 @@ class _Trial:
                 del loss
                 fullest.append(max(seen, default=0))
                 rests.append(_settled(total))
+            with torch.no_grad():
+                self.situation.losses(wrapped, self.me.rank, STEPS, self.me.device)
+            evaluated = [_settled(total)]
             held_bytes = 8 * numbers_held([wrapped], but=[self.me, *wrapped.parameters()])
         self.probes.clear()
-        units = [(min(found) - before + held_bytes) / _UNIT_BYTES for found in (rests, between, fullest)]
-        rest, between_units, fullest_units = (round(each, 1) for each in units)
+        units = [(min(found) - before + held_bytes) / _UNIT_BYTES for found in (rests, between, fullest, evaluated)]
+        rest, between_units, fullest_units, evaluated_units = (round(each, 1) for each in units)
         return {
             "rest": rest,
             "between": between_units,
             "fullest": fullest_units,
+            "evaluated": evaluated_units,
             "growth": "more" if rests[2] > rests[1] + 512 and rests[1] > rests[0] + 512 else NOTHING,
         }
+
+    def _held(self) -> float:
+        """How much more is in memory after a state was read and loaded, in sizes of the model."""
+        from course_lib.meter import MemoryLedger
+
+        with MemoryLedger(history=False) as ledger:
+            (wrapped,) = self._wrapped()
+            before = ledger.now().total_bytes
+            state = wrapped.full_state_dict()
+            wrapped.load_full_state_dict(state)
+            del state
+            most = before + sum(p.nbytes for p in self.situation.model().parameters()) / 4
+            more = _settled(lambda: ledger.now().total_bytes, enough=most) - before
+            more += 8 * numbers_held([wrapped], but=[self.me, *wrapped.parameters()])
+        self.probes.clear()
+        return round(more / sum(p.nbytes for p in self.situation.model().parameters()), 2)
+
+
+def _are_same(before: Sequence[Any], now: Iterable[Any]) -> bool:
+    return [id(one) for one in before] == [id(one) for one in now]
 
 
 def _note(seen: list[int], total: Callable[[], int], _when: str) -> None:
     seen.append(total())
 
 
-def _settled(total: Callable[[], int]) -> int:
+def _settled(total: Callable[[], int], enough: float = 2 * WIDE_LAYERS * _UNIT_BYTES / 3) -> int:
     """The least of a few looks: a thread of gloo may let go of a message a moment after the wait for it."""
     least = total()
     for _ in range(_LOOKS):
-        if least < 2 * WIDE_LAYERS * _UNIT_BYTES / 3:
+        if least < enough:
             break
         time.sleep(_PAUSE_S)
         least = min(least, total())
@@ -214,6 +250,7 @@ def _numbered(states: Sequence[dict[str, Any]], names: Sequence[str] | None = No
 
 
 def _number(norm: Any) -> Any:
-    if isinstance(norm, Tensor) and norm.numel() == 1:
-        norm = norm.item()
-    return norm if isinstance(norm, float) and math.isfinite(norm) else short(norm)
+    """Of a 0-d tensor; of anything else a description."""
+    if isinstance(norm, Tensor) and norm.dim() == 0 and math.isfinite(norm.item()):
+        return norm.item()
+    return f"{type(norm).__name__} {short(norm)}"
