@@ -193,7 +193,7 @@ class MyFullySharded(nn.Module):
     def full_state_dict(self):
         """What ``state_dict()`` of the plain module would be, on every rank; all ranks call it."""
         ### BEGIN SOLUTION
-        state = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        state = {name: buffer.clone() for name, buffer in self.module.state_dict().items()}
         for row in self.rows:
             row.start()
             row.wait()
@@ -207,7 +207,7 @@ class MyFullySharded(nn.Module):
     def load_full_state_dict(self, state):
         """Take this rank's parts, and all buffers, from what ``full_state_dict`` gave on any number of ranks."""
         ### BEGIN SOLUTION
-        for name, buffer in self.module.named_buffers():
+        for name, buffer in self.module.state_dict().items():  # no parameters: they have left the module
             buffer.copy_(state[name])
         for row in self.rows:
             other = Row([nn.Parameter(state[name]) for name, *_ in row.names], row.names, self.me)
@@ -408,8 +408,8 @@ reveal("05.refill", came)
 # %% [markdown]
 # How do you fill it so that autograd does not count? Part 2 did that once, when it spoilt a weight on purpose.
 #
-# Now your class. Between two steps a rank holds its parts alone. After forward, too. While a layer computes it may hold
-# two whole units more, the gradients of one, and what packing needs.
+# Now your class. Between two steps a rank holds its parts alone. After forward, too, also where no backward comes.
+# While a layer computes it may hold two whole units more, the gradients of one, and what packing needs.
 
 # %%
 check("05.fsdp_memory", MyFullySharded)
@@ -509,7 +509,8 @@ gantt(Timeline.join(rows), names=names, title="The second step of rank 0, by eac
 # ## Step 5: a clip and a checkpoint
 #
 # A norm is one number of the whole model, and each rank has a part of the squares. A file holds whole tensors, so that
-# any number of ranks can read it.
+# any number of ranks can read it. Some buffers are in no file. Who loads may have an optimizer already, and may need
+# the state once more. After reading and loading a rank holds what it held before.
 
 # %%
 check("05.fsdp_tools", MyFullySharded)
