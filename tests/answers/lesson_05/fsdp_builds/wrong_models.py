@@ -115,7 +115,8 @@ class OneUse(Final):
 
     def before(self, unit):
         used = self.__dict__.setdefault("used", {})
-        if unit and used.get(id(unit)) and torch.is_grad_enabled():
+        learns = any(row.part.requires_grad for row in unit)
+        if learns and used.get(id(unit)) and torch.is_grad_enabled():
             raise RuntimeError("this unit waits for its backward")
         used[id(unit)] = torch.is_grad_enabled()
         super().before(unit)

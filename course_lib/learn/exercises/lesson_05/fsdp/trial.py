@@ -80,7 +80,7 @@ class _Trial:
         unseen = {"own", "names", "begin", "losses", "weights", "sent", "num_calls", "ahead", "ahead_back", "norms"}
         unseen |= {"rest", "between", "fullest", "evaluated", "growth", "held"}
         fine = dict.fromkeys(("kept", "unwaited", "read", "given", "same"), NOTHING)
-        told = dict.fromkeys(unseen, NOT_DEMANDED) | {"made": A_MODULE} | fine | facts
+        told: dict[str, Any] = dict.fromkeys(unseen, NOT_DEMANDED) | {"made": A_MODULE} | fine | facts
         return FsdpToolsReport(**told)
 
     def _on_device(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
