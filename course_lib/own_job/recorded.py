@@ -70,7 +70,7 @@ def recorded(*, wait_s: float = 60.0) -> Iterator[RecordedRun]:
     finally:
         run.rank, run.world_size = own_place()
         calls = recorder.calls
-        run._communication = _of(run.world_size, calls)
+        run._communication = Communication.of_calls(run.world_size, calls)
         if has_ended and run.world_size > 1:
             _exchange(run, calls, number, wait_s)
 
@@ -89,12 +89,6 @@ def _exchange(run: RecordedRun, calls: tuple[Call, ...], number: int, wait_s: fl
             "is of the others",
             stacklevel=4,
         )
-    run._communication = _of(run.world_size, (*calls, *itertools.chain.from_iterable(found.values())))
-
-
-def _of(world_size: int, calls: tuple[Call, ...]) -> Communication:
-    return Communication(
-        world_size,
-        tuple(call for call in calls if not call.is_construction),
-        tuple(call for call in calls if call.is_construction),
+    run._communication = Communication.of_calls(
+        run.world_size, (*calls, *itertools.chain.from_iterable(found.values()))
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
 
 __all__ = ["StoreExchange", "job_store", "own_place"]
@@ -56,7 +55,6 @@ class StoreExchange:
         while missing:
             for rank in sorted(missing):
                 if self.has(rank):
-                    self._store.set_timeout(timedelta(seconds=30))
                     found[rank] = bytes(self._store.get(self._key(rank)))
                     self._store.delete_key(self._key(rank))
             missing -= found.keys()

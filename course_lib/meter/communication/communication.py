@@ -45,6 +45,15 @@ class Communication:
     calls: tuple[Call, ...]
     construction: tuple[Call, ...] = ()
 
+    @classmethod
+    def of_calls(cls, world_size: int, calls: Sequence[Call]) -> Communication:
+        """Of all that was recorded, with the calls by which strategies compare ranks set apart."""
+        return cls(
+            world_size,
+            tuple(call for call in calls if not call.is_construction),
+            tuple(call for call in calls if call.is_construction),
+        )
+
     def of(self, rank: int | None = None, *, operation: str | Sequence[str] | None = None) -> Communication:
         """The calls of one rank, or of some operations."""
         names = (operation,) if isinstance(operation, str) else operation
@@ -159,11 +168,7 @@ def metered(cluster: Cluster, function: Callable[..., Any], *args: Any, **kwargs
     run = cluster.run(functools.partial(_recorded, function), *args, **kwargs)
     results = {rank: result for rank, (result, _) in run.results.items()}
     calls: list[Call] = [call for rank in run.ranks for call in run.results[rank][1]]
-    communication = Communication(
-        cluster.world_size,
-        tuple(call for call in calls if not call.is_construction),
-        tuple(call for call in calls if call.is_construction),
-    )
+    communication = Communication.of_calls(cluster.world_size, calls)
     return dataclasses.replace(run, results=results, communication=communication)
 
 

@@ -23,6 +23,8 @@ __all__ = [
     "FsdpSituation",
     "OneProcess",
     "compared",
+    "first_weights_losses",
+    "numbered",
     "oracle",
     "rows_of",
     "saved_elsewhere",
@@ -226,6 +228,16 @@ def compared(label: str, weights: dict[str, Any]) -> dict[str, Any]:
     if not SITUATIONS[label].is_coarse:
         return weights
     return {name: one.float() if isinstance(one, Tensor) else one for name, one in weights.items()}
+
+
+def numbered(states: Sequence[dict[str, Any]], names: Sequence[str] | None = None) -> dict[str, Any]:
+    """Those of all models, under the names of each and the number of the second; ``names``: these alone."""
+    return {
+        name if number == 0 else f"{name} of model {number + 1}": tensor
+        for number, state in enumerate(states)
+        for name, tensor in state.items()
+        if names is None or name in names
+    }
 
 
 @lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Mistake
+from course_lib.learn.exercises.lesson_04.ddp.recognise import both, some_wrong
 from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_05.fsdp import signs as by
 from course_lib.learn.judging.errors import error_says
@@ -54,7 +55,7 @@ OF_VALUES = (
         "other-names",
         "The losses are right, and `full_state_dict()` has other names than the plain model's `state_dict()`. Whoever "
         "loads the file knows nothing of your wrapper.",
-        recognise=by.all_of(by.some_wrong("names"), only_wrong("names", "begin", "weights")),
+        recognise=both(some_wrong("names"), only_wrong("names", "begin", "weights")),
     ),
     Mistake(
         "not-waited-for",
@@ -109,14 +110,14 @@ _MEMORY = (
         "The values are right, and nothing whole stays between two steps. After forward some units are still whole, "
         "and wait for their backward. Autograd has saved their weights, and holds them. What lies under a tensor can "
         "go while the tensor stays.",
-        recognise=by.all_of(by.some_wrong("between"), only_wrong("between", "fullest", "evaluated", *_ORDER)),
+        recognise=both(some_wrong("between"), only_wrong("between", "fullest", "evaluated", *_ORDER)),
     ),
     Mistake(
         "whole-units-pile-up",
         "The values are right, and after forward and between steps only parts are in memory. While the layers compute "
         "more units are whole at a time than two, or the whole gradients of several stay. Let go of a unit when its "
         "forward is over, and of its weights and gradients when its gradients have come.",
-        recognise=by.all_of(by.some_wrong("fullest"), only_wrong("fullest", *_ORDER)),
+        recognise=both(some_wrong("fullest"), only_wrong("fullest", *_ORDER)),
     ),
     Mistake(
         "whole-without-backward",
@@ -128,9 +129,7 @@ _MEMORY = (
         "grows",
         "The values are right, and each step leaves more in memory than the one before. Is there a list that is only "
         "ever added to, or a hook that is registered again in each forward?",
-        recognise=by.all_of(
-            by.some_wrong("growth"), only_wrong("growth", "rest", "between", "fullest", "evaluated", *_ORDER)
-        ),
+        recognise=both(some_wrong("growth"), only_wrong("growth", "rest", "between", "fullest", "evaluated", *_ORDER)),
     ),
 )
 _PREFETCH = (
@@ -163,7 +162,7 @@ _TOOLS = (
         "reading-changes",
         "`full_state_dict` was called between backward and step, and after it the parts or their gradients were not "
         "what they were. It is to read, and to change nothing.",
-        recognise=by.some_wrong("read"),
+        recognise=some_wrong("read"),
     ),
     Mistake(
         "spoils-the-state",
@@ -193,13 +192,13 @@ _TOOLS = (
         "norm-of-its-own",
         "`clip_grad_norm_` gave each rank another norm: that of its own part. The square of the model's norm is the "
         "sum of the squares of all parts, over all ranks.",
-        recognise=by.all_of(by.without_error_in("a clip"), by.first_norms(agree=False)),
+        recognise=both(by.without_error_in("a clip"), by.first_norms(agree=False)),
     ),
     Mistake(
         "another-norm",
         "All ranks agree on the norm that `clip_grad_norm_` gives, and it is not the model's. Add up squares, over "
         "parts and over ranks, and take the root once, at the end.",
-        recognise=by.all_of(by.without_error_in("a clip"), by.first_norms(agree=True)),
+        recognise=both(by.without_error_in("a clip"), by.first_norms(agree=True)),
     ),
     Mistake(
         "clips-otherwise",
@@ -211,7 +210,7 @@ _TOOLS = (
         "loads-otherwise",
         "After `load_full_state_dict` the model is not the one that was saved. The state has whole tensors and whole "
         "buffers, of a run on another number of ranks: cut each row of it as `__init__` cuts the model's.",
-        recognise=by.all_of(by.without_error_in(*_LOADED), by.some_wrong("begin")),
+        recognise=both(by.without_error_in(*_LOADED), some_wrong("begin")),
     ),
 )
 _AWKWARD = (

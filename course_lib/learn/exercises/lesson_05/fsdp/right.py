@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.learn.exercises.lesson_05.fsdp.cases import SITUATIONS, STEPS, compared, oracle
+from course_lib.learn.exercises.lesson_05.fsdp.cases import SITUATIONS, STEPS, compared, numbered, oracle
 from course_lib.learn.exercises.lesson_05.fsdp.models import WIDE_LAYERS
 from course_lib.learn.exercises.lesson_05.fsdp.reports import LOOKED_AT, FsdpValuesReport
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING
@@ -30,11 +30,11 @@ def _facts(label: str, rank: int, world_size: int) -> dict[str, Any]:
     facts |= {
         "own": situation.num_own(world_size),
         "names": sorted(each[0].begin),
-        "begin": _numbered([one.begin for one in each]),
+        "begin": numbered([one.begin for one in each]),
         "losses": NOT_DEMANDED
         if situation.is_coarse
         else [[loss for one in each for loss in one.losses[rank][step]] for step in range(STEPS)],
-        "weights": [compared(label, _numbered([one.weights[step] for one in each])) for step in range(STEPS)],
+        "weights": [compared(label, numbered([one.weights[step] for one in each])) for step in range(STEPS)],
     }
     if situation.clips:
         facts["norms"] = each[0].norms
@@ -61,11 +61,3 @@ def _facts(label: str, rank: int, world_size: int) -> dict[str, Any]:
             "growth": NOTHING,
         }
     return facts
-
-
-def _numbered(states: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        name if number == 0 else f"{name} of model {number + 1}": tensor
-        for number, state in enumerate(states)
-        for name, tensor in state.items()
-    }

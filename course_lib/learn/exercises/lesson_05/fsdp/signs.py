@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_04.ddp.recognise import some_wrong
 from course_lib.learn.exercises.lesson_05.fsdp.cases import SITUATIONS, first_weights_losses, scaled
 from course_lib.learn.exercises.lesson_05.fsdp.models import WIDE_LAYERS
 from course_lib.learn.exercises.lesson_05.fsdp.reports import (
@@ -17,14 +18,12 @@ from course_lib.learn.judging.report import Recogniser, differing, only_wrong, r
 
 __all__ = [
     "ahead",
-    "all_of",
     "asks_for_no_sum",
     "calls",
     "first_norms",
     "is_whole_at_rest",
     "keeps_whole_parameters",
     "norm_is_no_number",
-    "some_wrong",
     "sums_not_means",
     "uses_old_weights",
     "without_error_in",
@@ -34,15 +33,6 @@ _BY_SGD = "blocks, and a rest"
 _SUMS = ("reduce", "all_to_all")
 _COSTS = {"sent", "num_calls", "rest", "between", "fullest", "evaluated", "growth", "ahead", "ahead_back"}
 Seen = Callable[[AnswerOutcome, FsdpValuesReport], bool]
-
-
-def all_of(*found: Recogniser) -> Recogniser:
-    return lambda evidence: all(one(evidence) for one in found)
-
-
-def some_wrong(*names: str) -> Recogniser:
-    """Whether one of these facts is wrong somewhere, and no error came."""
-    return lambda evidence: evidence.error is None and any(differing(one) & {*names} for one in evidence.wrong)
 
 
 def without_error_in(*labels: str) -> Recogniser:

@@ -12,7 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_05.fsdp.cases import MAX_NORM, SITUATIONS, STEPS, compared, saved_elsewhere
+from course_lib.learn.exercises.lesson_05.fsdp.cases import (
+    MAX_NORM,
+    SITUATIONS,
+    STEPS,
+    compared,
+    numbered,
+    saved_elsewhere,
+)
 from course_lib.learn.exercises.lesson_05.fsdp.models import WIDE_LAYERS, WIDE_NUMBERS, Probe
 from course_lib.learn.exercises.lesson_05.fsdp.reports import A_MODULE, FsdpToolsReport
 from course_lib.learn.exercises.lesson_05.held_numbers import numbers_held
@@ -53,7 +60,7 @@ class _Trial:
             wrapped[0].load_full_state_dict(state)
             facts["same"] = NOTHING if _are_same(parts, wrapped[0].parameters()) else "others than before it"
         states = [one.full_state_dict() for one in wrapped]
-        facts |= {"names": sorted(states[0]), "begin": _numbered([_copied(state) for state in states])}
+        facts |= {"names": sorted(states[0]), "begin": numbered([_copied(state) for state in states])}
         del states
         facts |= self._trained(wrapped)
         facts["given"] = given.changes() or NOTHING
@@ -89,7 +96,9 @@ class _Trial:
     def _trained(self, wrapped: Sequence[Any]) -> dict[str, Any]:
         from course_lib.meter.communication.recorder import Recorder
 
-        optimizers = [self._optimizer(one) for one in wrapped]
+        optimizers, plain = [self._optimizer(one) for one in wrapped], self.situation.model()
+        names = [name for name, _ in plain.named_parameters(remove_duplicate=False)]
+        num_bytes = sum(p.nbytes for p in plain.parameters())
         facts: dict[str, Any] = {"losses": [], "weights": [], "norms": [], "ahead": [], "ahead_back": []}
         for step in range(STEPS):
             with Recorder(self.me.rank) as recorder:
@@ -104,7 +113,6 @@ class _Trial:
             if step == 0:
                 facts["operations"] = tuple(call.operation for call in calls)
                 facts["call_bytes"] = tuple(call.size_bytes for call in calls)
-            num_bytes = sum(p.nbytes for p in self.situation.model().parameters())
             facts |= {"sent": sent_by_rings(calls) / num_bytes, "num_calls": len(calls)}
             facts["losses"].append([loss.item() for found in losses for loss in found])
             del losses
@@ -116,7 +124,7 @@ class _Trial:
                 facts["read"] = read.changes() or NOTHING
             for optimizer in optimizers:
                 optimizer.step()
-            weights = _numbered([_weights(one) for one in wrapped], self._names())
+            weights = numbered([_copied(one.full_state_dict()) for one in wrapped], names)
             facts["weights"].append(compared(self.label, weights))
         return facts
 
@@ -124,22 +132,14 @@ class _Trial:
         learning = [p for p in wrapped.parameters() if p.requires_grad]
         return self.situation.optimizer_class(learning, **self.situation.defaults)  # type: ignore[call-arg]
 
-    def _names(self) -> list[str]:
-        return [name for name, _ in self.situation.model().named_parameters(remove_duplicate=False)]
-
     def _watch_order(self, facts: dict[str, Any], recorder: Any) -> None:
         """At each unit: how many all-gathers of this pass have begun, and how many somebody has waited for."""
-        begun_before = [0]
 
         def look(when: str) -> None:
             if recorder is None:
                 return
             gathers = [call for call in recorder.calls if "gather" in call.operation]
-            if when == "backward" and not facts["ahead_back"]:
-                begun_before[0] = self.num_forward
-            if when == "forward":
-                self.num_forward = len(self.probes)
-            own = gathers[begun_before[0] :]
+            own = gathers[len(self.probes) if when == "backward" else 0 :]  # a gather of each unit was forward's
             waited = sum(call.waited_s is not None for call in own)
             facts["ahead" if when == "forward" else "ahead_back"].append((len(own), waited))
 
@@ -193,17 +193,17 @@ class _Trial:
         """How much more is in memory after a state was read and loaded, in sizes of the model."""
         from course_lib.meter import MemoryLedger
 
+        num_bytes = sum(p.nbytes for p in self.situation.model().parameters())
         with MemoryLedger(history=False) as ledger:
             (wrapped,) = self._wrapped()
             before = ledger.now().total_bytes
             state = wrapped.full_state_dict()
             wrapped.load_full_state_dict(state)
             del state
-            most = before + sum(p.nbytes for p in self.situation.model().parameters()) / 4
-            more = _settled(lambda: ledger.now().total_bytes, enough=most) - before
+            more = _settled(lambda: ledger.now().total_bytes, enough=before + num_bytes / 4) - before
             more += 8 * numbers_held([wrapped], but=[self.me, *wrapped.parameters()])
         self.probes.clear()
-        return round(more / sum(p.nbytes for p in self.situation.model().parameters()), 2)
+        return round(more / num_bytes, 2)
 
 
 def _are_same(before: Sequence[Any], now: Iterable[Any]) -> bool:
@@ -229,23 +229,9 @@ def _is_wrapper(one: Any) -> bool:
     return isinstance(one, nn.Module) and callable(getattr(one, "full_state_dict", None))
 
 
-def _weights(one: Any) -> dict[str, Tensor]:
-    return _copied(one.full_state_dict())
-
-
 def _copied(state: dict[str, Any]) -> dict[str, Any]:
     return {
         name: tensor.detach().cpu().clone() if isinstance(tensor, Tensor) else tensor for name, tensor in state.items()
-    }
-
-
-def _numbered(states: Sequence[dict[str, Any]], names: Sequence[str] | None = None) -> dict[str, Any]:
-    """Those of all models, under the names of each and the number of the second; ``names``: these alone."""
-    return {
-        name if number == 0 else f"{name} of model {number + 1}": tensor
-        for number, state in enumerate(states)
-        for name, tensor in state.items()
-        if names is None or name in names
     }
 
 
