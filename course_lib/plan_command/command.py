@@ -88,7 +88,7 @@ def _advice(asked: PlanRequest, listing: Listing, options: argparse.Namespace) -
     full = list(_how_full(listing, options))
     if options.max_gpus is not None and listing.best is not None and in_time:
         return full
-    return [*full, *advise(listing, asked.lister(), asked.budget)]
+    return [*full, *advise(listing, asked.lister(fastest_alone=True), asked.budget)]
 
 
 def _how_full(listing: Listing, options: argparse.Namespace) -> Iterator[str]:

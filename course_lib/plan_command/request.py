@@ -7,6 +7,7 @@ import difflib
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from course_lib.base.checks import at_least, known
 from course_lib.cost.collectives.machines import MACHINES
@@ -27,6 +28,7 @@ from course_lib.plan.inputs.profiles import (
 from course_lib.plan.inputs.software import Software
 from course_lib.plan.search.advice import Lister
 from course_lib.plan.search.budget import Budget, watts_of
+from course_lib.plan.search.fastest import list_fastest
 from course_lib.plan.search.listing import Listing, list_layouts
 from course_lib.plan.search.search_space import candidates
 from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
@@ -53,8 +55,8 @@ class PlanRequest:
     remarks: tuple[str, ...]
     bands: ErrorBands = field(default_factory=error_bands)
 
-    def lister(self) -> Lister:
-        """Lists the job on any cluster, and each cluster once."""
+    def lister(self, *, fastest_alone: bool = False) -> Lister:
+        """Lists the job on any cluster, and each cluster once. ``fastest_alone``: no layout but the first of each."""
         found: dict[tuple[ClusterSpec, bool], Listing] = {}
 
         def listed(cluster: ClusterSpec, offload: bool) -> Listing:
@@ -64,14 +66,9 @@ class PlanRequest:
                 layouts = [one for one in every if is_like(one, self.asked)]
                 if not layouts and self.asked:  # none that the planner would try: the one that was asked for
                     layouts = [asked_layout(self.asked, cluster.gpus, offload)]
-                found[cluster, offload] = list_layouts(
-                    self.job,
-                    cluster,
-                    self.constants,
-                    Software(),
-                    memory_bytes=self.memory_bytes,
-                    layouts=layouts,
-                )
+                of_job = self.job, cluster, self.constants, Software()
+                limit: dict[str, Any] = {"memory_bytes": self.memory_bytes, "layouts": layouts}
+                found[cluster, offload] = (list_fastest if fastest_alone else list_layouts)(*of_job, **limit)
             return found[cluster, offload]
 
         return listed

@@ -9,7 +9,7 @@ part, and so does what interleaved stages send.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import log2
 
 from course_lib.plan.estimate.dp_comm_time import data_axis
@@ -30,6 +30,7 @@ __all__ = [
     "StepParts",
     "hop_s",
     "layer_step",
+    "least_step_s",
     "optimizer_numbers",
     "step_parts",
 ]
@@ -56,7 +57,8 @@ class StepParts:
     @property
     def total_s(self) -> float:
         """The step."""
-        return sum(getattr(self, field.name) for field in fields(self))
+        moved_s = self.tensor_s + self.context_s + self.expert_s + self.pipeline_s + self.data_s
+        return self.compute_s + self.output_s + self.host_s + moved_s + self.bubble_s + self.optimizer_s
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,20 @@ class LayerStep:
         return self.compute_s + self.host_s + self.tensor_s + self.context_s + self.expert_s
 
 
-def step_parts(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> StepParts:
-    """Seconds of one step by part. Legal layouts only: what is illegal is said by ``rules``."""
+def step_parts(
+    job: Job,
+    layout: Layout,
+    cluster: ClusterSpec,
+    constants: Constants,
+    software: Software,
+    layer: LayerStep | None = None,
+) -> StepParts:
+    """Seconds of one step by part. Legal layouts only: what is illegal is said by ``rules``.
+
+    ``layer``: what ``layer_step`` gives for this layout, where it is known already.
+    """
     model, pp = job.model, layout.pp
-    layer = layer_step(job, layout, cluster, constants, software)
+    layer = layer or layer_step(job, layout, cluster, constants, software)
     counts = stage_layers(model.layers, pp, output_layers(model), software.layers_by_cost)
     vocabulary_s = output_s(job, layout, cluster, constants)
     stages_s = [count * layer.total_s for count in counts]
@@ -102,6 +114,20 @@ def step_parts(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
         ).exposed_s,
         optimizer_s=_optimizer_s(job, layout, cluster, constants, max(counts)),
     )
+
+
+def least_step_s(
+    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software, layer: LayerStep
+) -> float:
+    """What a step takes at least: without messages between stages and along the data axis, and without the optimizer.
+
+    It takes a tenth of the work of ``step_parts``, so a search asks it first.
+    """
+    counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
+    last_s = counts[-1] * layer.total_s + output_s(job, layout, cluster, constants)
+    slowest_s = max(max(counts[:-1], default=0) * layer.total_s, last_s)
+    waits_s = sum(counts[:-1]) * layer.total_s + last_s - slowest_s
+    return max(1.0, job.batch / (layout.micro_batch * layout.dp)) * slowest_s + waits_s / layout.chunks
 
 
 def _host_waits(layout: Layout, cluster: ClusterSpec, software: Software) -> float:
