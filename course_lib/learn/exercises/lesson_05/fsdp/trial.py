@@ -159,6 +159,7 @@ class _Trial:
                 return ledger.now().total_bytes
 
             before = total()
+            enough = before + (WIDE_LAYERS / self.me.world_size + 1) * _UNIT_BYTES
             (wrapped,) = self._wrapped()
             optimizer = self._optimizer(wrapped)
             for step in range(STEPS):
@@ -167,16 +168,16 @@ class _Trial:
                     probe.look = partial(_note, seen, total)
                 optimizer.zero_grad()
                 (loss,) = self.situation.losses(wrapped, self.me.rank, step, self.me.device)
-                between.append(_settled(total))
+                between.append(_settled(total, enough))
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
                 del loss
                 fullest.append(max(seen, default=0))
-                rests.append(_settled(total))
+                rests.append(_settled(total, enough))
             with torch.no_grad():
                 self.situation.losses(wrapped, self.me.rank, STEPS, self.me.device)
-            evaluated = [_settled(total)]
+            evaluated = [_settled(total, enough)]
             held_bytes = 8 * numbers_held([wrapped], but=[self.me, *wrapped.parameters()])
         self.probes.clear()
         units = [(min(found) - before + held_bytes) / _UNIT_BYTES for found in (rests, between, fullest, evaluated)]
@@ -214,7 +215,7 @@ def _note(seen: list[int], total: Callable[[], int], _when: str) -> None:
     seen.append(total())
 
 
-def _settled(total: Callable[[], int], enough: float = 2 * WIDE_LAYERS * _UNIT_BYTES / 3) -> int:
+def _settled(total: Callable[[], int], enough: float) -> int:
     """The least of a few looks: a thread of gloo may let go of a message a moment after the wait for it."""
     least = total()
     for _ in range(_LOOKS):
