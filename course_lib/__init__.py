@@ -25,6 +25,7 @@ _HOME_OF = {
     "hint": "course_lib.learn",
     "solution": "course_lib.learn",
     "quiz": "course_lib.learn",
+    "problems": "course_lib.learn",
     "progress": "course_lib.learn",
     "build_progress": "course_lib.learn",
     "replicas_side_by_side": "course_lib.learn",

@@ -15,6 +15,7 @@ In the order to read:
 - ``checks/``: ``check``, ``hint``, ``solution`` and the map of progress
 - ``predictions/``: ``ask`` and ``reveal``: a prediction before a run, compared with it afterwards
 - ``quizzes/``: ``quiz``: questions at the end of a lesson
+- ``paper/``: ``problems``: problems on paper, at real size, with numbers drawn for each learner and each try
 - ``builds/``: Whole builds: one cell judged in steps, how far one is, and what it costs beside others
 """
 
@@ -31,6 +32,7 @@ _HOME_OF = {
     "elastic": "sick.elastic",
     "hint": "checks.hints",
     "meetings": "sick.meetings",
+    "problems": "paper.problems",
     "progress": "checks.progress_map",
     "quiz": "quizzes.quizzes",
     "reveal": "predictions.asking",

@@ -26,7 +26,7 @@
 # cells from top to bottom with Shift + Enter. No cell depends on one further down.
 
 # %%
-from course_lib import ask, calibrate, check, hint, machine, progress, quiz, reveal, shared_cluster, solution
+from course_lib import ask, calibrate, check, hint, machine, problems, progress, quiz, reveal, shared_cluster, solution
 
 # %% [markdown]
 # ## What this machine has
@@ -720,3 +720,16 @@ progress()
 # *Further reading.* PyTorch's own overview, [Distributed
 # communication](https://docs.pytorch.org/docs/stable/distributed.html);
 # [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), with all that it puts into the environment.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("00")
+problems("00", ways=True)
+### END SOLUTION

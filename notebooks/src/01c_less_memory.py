@@ -18,7 +18,7 @@
 # *activations* to the batch. From part 2, that forward is about a third of a step's arithmetic.
 
 # %%
-from course_lib import ask, check, cost, hint, machine, quiz, reveal, solution
+from course_lib import ask, check, cost, hint, machine, problems, quiz, reveal, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text, compare
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss
@@ -464,3 +464,16 @@ quiz("01")
 # (2016), section 4: recomputation. Micikevicius et al., [Mixed Precision Training](https://arxiv.org/abs/1710.03740)
 # (2018), section 3.1: the float32 master copy. Korthikanti et al., [Reducing Activation Recomputation in Large
 # Transformer Models](https://arxiv.org/abs/2205.05198) (2022), section 4: the formula for activations.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("01")
+problems("01", ways=True)
+### END SOLUTION

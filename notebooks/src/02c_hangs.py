@@ -21,7 +21,7 @@
 # rank must call the same collectives in the same order.
 
 # %%
-from course_lib import Link, Links, ask, check, hint, quiz, reveal, shared_cluster, solution
+from course_lib import Link, Links, ask, check, hint, problems, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import Cluster, RankError, black_box, exchange, recv, send
 from course_lib.rounding import rounded
 
@@ -436,3 +436,16 @@ quiz("02")
 # **The limit.** You can share numbers; you do not share any *work* yet. The first thing to share is a batch: one
 # process, several devices, each with a copy of the model. It takes one line in PyTorch, and [lesson
 # 03](03a_data_parallel.ipynb) takes it apart, to see why nobody uses it any more.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("02")
+problems("02", ways=True)
+### END SOLUTION

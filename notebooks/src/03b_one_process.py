@@ -19,7 +19,7 @@
 # replica in a thread, gather joins the outputs. They are here as the course's own pieces, with a model and a batch.
 
 # %%
-from course_lib import ask, check, cost, hint, machine, quiz, reveal, shared_cluster, solution
+from course_lib import ask, check, cost, hint, machine, problems, quiz, reveal, shared_cluster, solution
 from course_lib.data import digits, documentation_windows, loader
 from course_lib.meter import bytes_text
 from course_lib.models import SmallCNN, Transformer, TransformerConfig, next_token_loss, parameter_count
@@ -401,3 +401,16 @@ quiz("03")
 #
 # **Further reading.** [PEP 703](https://peps.python.org/pep-0703/), the motivation: the lock, and what goes without it.
 # Python's own [page on free threading](https://docs.python.org/3/howto/free-threading-python.html).
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("03")
+problems("03", ways=True)
+### END SOLUTION

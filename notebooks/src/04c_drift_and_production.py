@@ -19,7 +19,7 @@
 # part 2, `no_sync` and the sampler.
 
 # %%
-from course_lib import ask, check, hint, quiz, reveal, shared_cluster, solution
+from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster, solution
 from course_lib.cluster import RankError
 from course_lib.data import digits
 from course_lib.meter import bytes_text, metered
@@ -608,3 +608,16 @@ quiz("04")
 # **Further reading.** PyTorch's [notes on DDP's design](https://docs.pytorch.org/docs/stable/notes/ddp.html): what
 # happens in forward and in backward, and how buckets are made. Goyal et al., [Accurate, Large Minibatch
 # SGD](https://arxiv.org/abs/1706.02677) (2017), section 3: what distributed training gets subtly wrong.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("04")
+problems("04", ways=True)
+### END SOLUTION

@@ -25,7 +25,7 @@
 # mean gradient.
 
 # %%
-from course_lib import ask, check, hint, quiz, reveal, shared_cluster
+from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster
 from course_lib.claims import trial
 from course_lib.cluster import RankError
 from course_lib.data import documentation_windows, loader
@@ -839,3 +839,16 @@ quiz("05")
 # [MiCS](https://arxiv.org/abs/2205.00119) (2022): shards within a small group. Keller Jordan,
 # [Muon](https://kellerjordan.github.io/posts/muon/) (2024): the optimizer of part 3 that wants whole matrices.
 # PyTorch's [tutorial of `fully_shard`](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html).
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("05")
+problems("05", ways=True)
+### END SOLUTION

@@ -22,7 +22,7 @@
 # does that; `ModelParallel(me, parts).forward_backward(x, y, loss_of)` is one batch, there and back.
 
 # %%
-from course_lib import Link, Links, ask, check, hint, quiz, reveal, shared_cluster
+from course_lib import Link, Links, ask, check, hint, problems, quiz, reveal, shared_cluster
 from course_lib.claims import verdicts
 from course_lib.cluster import exchange, recv, send
 from course_lib.data import documentation_windows, loader
@@ -508,3 +508,16 @@ quiz("06")
 # section 3.1: a cut found by profile and dynamic programme. Shoeybi et al.,
 # [Megatron-LM](https://arxiv.org/abs/1909.08053) (2019), section 3: the other way to cut, inside a
 # layer, for lesson 08.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("06")
+problems("06", ways=True)
+### END SOLUTION

@@ -20,7 +20,7 @@
 # stages, and that a backward may be split in I and W.
 
 # %%
-from course_lib import Cluster, ask, check, hint, quiz, reveal, schedules, shared_cluster
+from course_lib import Cluster, ask, check, hint, problems, quiz, reveal, schedules, shared_cluster
 from course_lib.claims import trial
 from course_lib.cluster import RankError, exchange, recv, send
 from course_lib.data import documentation_windows, loader
@@ -561,3 +561,16 @@ quiz("07")
 # **Further reading.** PyTorch's
 # [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html), its page of
 # documents. The papers behind the schedules stand at the ends of parts 1 and 2.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("07")
+problems("07", ways=True)
+### END SOLUTION

@@ -20,7 +20,7 @@
 # all-reduce, and entered backward by another: sixteen of them for four blocks.
 
 # %%
-from course_lib import Link, Links, ask, check, cost, hint, pace, quiz, reveal, shared_cluster
+from course_lib import Link, Links, ask, check, cost, hint, pace, problems, quiz, reveal, shared_cluster
 from course_lib.claims import trial
 from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerBlock, TransformerConfig, next_token_loss
@@ -547,3 +547,16 @@ quiz("08")
 # [Overlap Communication with Dependent Computation via
 # Decomposition](https://doi.org/10.1145/3567955.3567959) (2023). PyTorch's [tutorial of tensor
 # parallelism](https://docs.pytorch.org/tutorials/intermediate/TP_tutorial.html).
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("08")
+problems("08", ways=True)
+### END SOLUTION

@@ -22,7 +22,7 @@
 # differ from it along tp alone, and `groups.coordinates` is its place.
 
 # %%
-from course_lib import ask, check, hint, quiz, reveal, shared_cluster
+from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster
 from course_lib.claims import trial
 from course_lib.cluster import RankError
 from course_lib.layouts import Mesh
@@ -487,3 +487,16 @@ quiz("09")
 # which goes where. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same in PyTorch's own
 # parts. Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: four axes on
 # 16 thousand GPUs, and why the order is the one it is.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("09")
+problems("09", ways=True)
+### END SOLUTION

@@ -21,7 +21,7 @@
 # are added up, times the probabilities.
 
 # %%
-from course_lib import Link, ask, check, cost, hint, quiz, reveal, shared_cluster
+from course_lib import Link, ask, check, cost, hint, problems, quiz, reveal, shared_cluster
 from course_lib.data import documentation_windows, loader
 from course_lib.layouts import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
@@ -515,3 +515,16 @@ quiz("10")
 # section 4: routers left alone. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 2.2:
 # capacity, groups, a balance loss. Fedus et al., [Switch Transformers](https://arxiv.org/abs/2101.03961) (2021),
 # section 2.2. Wang et al., [Auxiliary-Loss-Free Load Balancing](https://arxiv.org/abs/2408.15664) (2024), section 3.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("10")
+problems("10", ways=True)
+### END SOLUTION

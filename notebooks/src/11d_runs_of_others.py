@@ -23,7 +23,7 @@
 # `full` (what is recomputed).
 
 # %%
-from course_lib import Link, Links, ask, check, cost, hint, quiz, reveal, shared_cluster
+from course_lib import Link, Links, ask, check, cost, hint, problems, quiz, reveal, shared_cluster
 from course_lib.claims import verdicts
 from course_lib.cli import main as course
 from course_lib.parallel.data import DistributedDataParallel, PacedLayers
@@ -592,4 +592,17 @@ explorer.choose(model="llama-3-70b", gpus=32, tp=8, cp=2, pp=2, sharding=3, reco
 explorer.choose(model="llama-3-8b", gpus=16, batch=128, tp=2, cp=1, pp=2, sharding=3, recompute="none")
 explorer.choose(model="gpt-2-xl", gpus=8, seq=1024, batch=8)
 print(explorer.missions)
+### END SOLUTION
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("11")
+problems("11", ways=True)
 ### END SOLUTION

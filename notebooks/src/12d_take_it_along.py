@@ -20,7 +20,7 @@
 # bandwidth ([02b](02b_time_trees_and_groups.ipynb)).
 
 # %%
-from course_lib import Links, ask, quiz, reveal, shared_cluster
+from course_lib import Links, ask, problems, quiz, reveal, shared_cluster
 from course_lib.examples.preflight import check as preflight
 from course_lib.take_along import (
     LOG,
@@ -397,3 +397,16 @@ quiz("12")
 # Learning with the Parameter Server* (OSDI 2014). Sergeev and Del Balso,
 # [Horovod](https://arxiv.org/abs/1802.05799) (2018). [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)
 # (2024), section 3.3.4: what fails on 16,384 GPUs, and how it is found.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("12")
+problems("12", ways=True)
+### END SOLUTION

@@ -18,7 +18,7 @@
 # A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are; a near one is half a mark.
 
 # %%
-from course_lib import Link, Links, bet, check, hint, quiz, scoreboard, settle, shared_cluster
+from course_lib import Link, Links, bet, check, hint, problems, quiz, scoreboard, settle, shared_cluster
 from course_lib.claims import Evidence, blocked, own_claim, trial
 
 import inspect
@@ -295,3 +295,16 @@ quiz("13")
 # Systems](https://doi.org/10.1145/2807591.2807644) (SC 2015). Li et al., [PyTorch Distributed: Experiences on
 # Accelerating Data Parallel Training](https://arxiv.org/abs/2006.15704) (2020): where claim E6 comes from. Gneiting and
 # Raftery, *Strictly Proper Scoring Rules, Prediction, and Estimation* (JASA, 2007): why the board squares.
+
+# %% [markdown]
+# ## Another day: problems on paper
+#
+# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
+# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+
+# %%
+### BEGIN SOLUTION
+### STUB problems("13")
+problems("13", ways=True)
+### END SOLUTION

@@ -76,6 +76,7 @@ TAKEN_AS_HTML = {
     "forms/templates/panel.html": {"body"},
     "forms/templates/stand_in.html": {"style", "shown"},
     "learn/display/templates/pictures.html": {"image", "script"},
+    "learn/paper/templates/ways.html": {"way"},
 }
 
 

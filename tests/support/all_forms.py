@@ -10,6 +10,7 @@ FORMS = {
     "an order": "from course_lib.learn.predictions.predict import Predict\n"
     'Predict("of.three", "In which order?", order=("one", "two", "three"))',
     "a quiz": 'from course_lib import quiz\nquiz("00")',
+    "problems": 'from course_lib import problems\nproblems("04")',
     "a bet": 'from course_lib import bet\nbet("A8")',
     "a report that is folded": "from course_lib.learn.display.verdict import Verdict\n"
     'Verdict("00.share", "raised", "An error.", details="what happened", printed="what was printed")',

@@ -20,7 +20,7 @@ from course_lib.classroom.share.shared import FORMAT, clean_alias, number_of
 
 __all__ = ["Gathered", "Learner", "SharedReader"]
 
-_KINDS = {"check", "hint", "solution", "quiz", "guess", "predict", "bet", "trial", "reset", "kept", "slow"}
+_KINDS = {"check", "hint", "solution", "quiz", "guess", "predict", "bet", "problem", "trial", "reset", "kept", "slow"}
 _NAME = re.compile(r"\d\d\.\w{1,60}", re.ASCII)
 _MOST_BYTES = 1 << 24
 _DEEPEST = 3  # folders within folders: HOMES/anna/data

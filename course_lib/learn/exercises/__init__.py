@@ -5,14 +5,15 @@ An exercise is a file there, or, where it is more than one idea, a folder: ``dis
 lesson's exercises use stands beside them.
 
 A room offers ``EXERCISES: tuple[Exercise, ...]``, and may offer ``PREDICTIONS: tuple[Asked, ...]`` (what is asked
-before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. Right
-answers are kept beside the tests, in ``tests/answers``.
+before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. Problems
+on paper stand in its ``problems``. Right answers are kept beside the tests, in ``tests/answers``.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import pkgutil
 import re
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from typing import Any
 
 from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.catalogue.prediction_spec import Asked
+from course_lib.learn.catalogue.problem_spec import PaperProblem
 from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "lesson_numbers",
     "prediction",
     "predictions_of",
+    "problems_of",
     "quiz_of",
 ]
 
@@ -54,6 +57,12 @@ def quiz_of(lesson: str) -> tuple[Question, ...]:
 def predictions_of(lesson: str) -> tuple[Asked, ...]:
     """The predictions of a lesson ("07"), in order; empty when it has none."""
     return tuple(getattr(_module(lesson), "PREDICTIONS", ()))
+
+
+def problems_of(lesson: str) -> tuple[PaperProblem, ...]:
+    """The problems on paper of a lesson ("07"), in order; empty when it has none."""
+    name = f"{_module(lesson).__name__}.problems"
+    return tuple(importlib.import_module(name).PROBLEMS) if importlib.util.find_spec(name) else ()
 
 
 def exercise(name: str) -> Exercise:

@@ -112,8 +112,8 @@ def parse(data: bytes) -> tuple[list[dict[str, Any]], int]:
 
 
 def record(event: str, name: str, **fields: Any) -> None:
-    """Write down that something was done ("check", "hint", "solution", "guess", "predict", "quiz"), and how it
-    went. A "guess" is an answer that was locked before a run, a "predict" the same beside model and measurement.
+    """Write down that something was done ("check", "hint", "solution", "guess", "predict", "quiz", "problem"), and how
+    it went. A "guess" is an answer that was locked before a run, a "predict" the same beside model and measurement.
     """
     from course_lib import __version__
 

@@ -28,6 +28,7 @@ class LessonSummary:
     off: dict[str, float] = field(default_factory=dict)
     quiz_right: set[str] = field(default_factory=set)
     quiz_tries: Counter[str] = field(default_factory=Counter)
+    problems_right: set[str] = field(default_factory=set)
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Count one event in. Kinds that this version does not know are left out."""
@@ -43,6 +44,9 @@ class LessonSummary:
                 self.quiz_tries[name] += 1
                 if event.get("right"):
                     self.quiz_right.add(name)
+            case "problem":
+                if event.get("right") is True:
+                    self.problems_right.add(name)
             case "predict":
                 self._add_prediction(name, event)
 

@@ -35,7 +35,7 @@ _SECTION = re.compile(r"^#{1,2} ", re.MULTILINE)
 _WORDS = re.compile(r"\bsimply\b", re.IGNORECASE)
 _TURNED = re.compile(r"\b(?:white|black|yellow)\b", re.IGNORECASE)
 _WIDGET_HOMES = ("ipywidgets", "course_lib.widgets")
-_FORMS = {"ask", "quiz"}
+_FORMS = {"ask", "problems", "quiz"}
 
 
 def images_have_alt_text(lesson: Lesson) -> list[str]:
