@@ -34,13 +34,14 @@ from collections.abc import Sequence
 from course_lib.base.foreign_text import one_line
 from course_lib.base.lazy import loads_when_used
 
-__all__ = ["CARRIED", "TraceFileError", "TraceReport", "main", "read_traces", "trace_report"]
+__all__ = ["CARRIED", "TraceFileError", "TraceReport", "main", "read_traces", "table_rows", "trace_report"]
 
 _HOME_OF = {
     "CARRIED": "read",
     "TraceFileError": "json_stream",
     "TraceReport": "report",
     "read_traces": "read",
+    "table_rows": "read",
     "trace_report": "report",
 }
 __getattr__, _names = loads_when_used(__name__, _HOME_OF)

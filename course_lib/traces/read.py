@@ -11,9 +11,9 @@ from course_lib.base.paths import course_file
 from course_lib.traces.json_stream import TraceFileError, events_of
 from course_lib.traces.profiler_events import ranks_in
 from course_lib.traces.rank_trace import RankTrace
-from course_lib.traces.table import is_table, rank_of_table
+from course_lib.traces.table import TableRow, is_table, rank_of_table, rows_of_table
 
-__all__ = ["CARRIED", "read_traces"]
+__all__ = ["CARRIED", "read_traces", "table_rows"]
 
 CARRIED = ("ddp_resnet_2xa100", "recommender_rank3_of_8xa100")  # in assets/traces, with their source and licence
 _RANK = re.compile(r"rank[-_]?(\d{1,6})(?!\d)")
@@ -35,13 +35,30 @@ def read_traces(*names: str | Path) -> list[RankTrace]:
     return _each_once(found)
 
 
-def _ranks_of(name: str | Path, place: int) -> list[RankTrace]:
+def table_rows(name: str | Path) -> list[TableRow]:
+    """The lines of a table as they stand in it, with the names of kernels; ``name`` as for ``read_traces``.
+
+    Raises:
+        TraceFileError: A file that cannot be read, or that is no table.
+    """
+    path, shown = _path_of(name), one_line(str(name))
+    try:
+        return list(rows_of_table(path))
+    except TraceFileError as error:
+        raise TraceFileError(f"{shown}: {error}.") from None
+    except OSError as error:
+        raise TraceFileError(f"{shown} cannot be read: {error.strerror or error}.") from None
+
+
+def _path_of(name: str | Path) -> Path:
     if not isinstance(name, str | Path):
         raise TraceFileError(f"{one_line(repr(name))} is no name of a file; give a text or a Path.")
     path = Path(name)
-    if str(name) in CARRIED and not path.exists():
-        path = course_file(f"assets/traces/{name}.csv")
-    shown = one_line(str(name))
+    return course_file(f"assets/traces/{name}.csv") if str(name) in CARRIED and not path.exists() else path
+
+
+def _ranks_of(name: str | Path, place: int) -> list[RankTrace]:
+    path, shown = _path_of(name), one_line(str(name))
     try:
         traces = [rank_of_table(path, shown, place)] if is_table(path) else ranks_in(events_of(path), shown, place)
     except TraceFileError as error:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from course_lib.traces import CARRIED, main, trace_report
+from course_lib.traces import CARRIED, TraceFileError, main, table_rows, trace_report
 
 
 def only(name):
@@ -46,3 +46,16 @@ def test_page_picture_and_json_say_the_same(name, tmp_path, capsys):
     alt = str(trace_report(name).picture())
     exposed = (device["time"]["communication_us"] - device["time"]["hidden_us"]) / device["time"]["window_us"]
     assert f"communication exposed {exposed:.0%}" in alt
+
+
+def test_the_lines_of_a_table_come_as_they_stand_in_it(tmp_path):
+    rows = table_rows("ddp_resnet_2xa100")
+    assert (len(rows), rows[0].name, rows[0].end_us) == (3841, "ProfilerStep#4", 28719.3 + 222442.2)
+    first = next(row for row in rows if row.collective == "allreduce")
+    assert (first.where, first.lane, first.size_bytes) == ("gpu", "40", 8_196_000)
+    assert sum(row.name.startswith("Memcpy DtoD") for row in rows) == 960
+    (tmp_path / "t.csv").write_text("a,b\n")
+    with pytest.raises(TraceFileError, match="its first line has to be where,lane"):
+        table_rows(tmp_path / "t.csv")
+    with pytest.raises(TraceFileError, match="cannot be read"):
+        table_rows(tmp_path / "gone.csv")
