@@ -26,7 +26,7 @@ In the order to read:
 - ``lesson_01.py``: the pictures of lesson 01
 - ``lesson_02.py``: the pictures of lesson 02
 - ``lesson_03.py``: the pictures of lesson 03. All are drawings
-- ``lesson_04.py``: the pictures of lesson 04
+- ``lesson_04/``: The pictures of lesson 04: a file for each part
 - ``lesson_05/``: The pictures of lesson 05: a file for each part, ``states.py``, ``units.py``, ``links.py``,
   ``model.py``
 - ``lesson_06.py``: the pictures of lesson 06
