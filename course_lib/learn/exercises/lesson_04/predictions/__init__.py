@@ -1,4 +1,4 @@
-"""What lesson 04 asks before a run, and tells after it; more in ``predictions_timed`` and ``_jobs``."""
+"""What lesson 04 asks before a run, and tells after it; more in ``timed``, ``jobs`` and ``trace``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from course_lib.layouts.link import Link
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_04.predictions.jobs import CRASH, FLAG, SCRIPT, UNUSED
 from course_lib.learn.exercises.lesson_04.predictions.timed import BREAK_EVEN, BUCKETS, CALLS, SPEEDUP
+from course_lib.learn.exercises.lesson_04.predictions.trace import TRACE
 
 __all__ = ["PREDICTIONS"]
 
@@ -195,4 +196,5 @@ PREDICTIONS = (
     UNUSED,
     CRASH,
     SCRIPT,
+    *TRACE,
 )
