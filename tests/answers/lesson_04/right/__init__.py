@@ -21,7 +21,12 @@ _EQUAL_LENGTHS = "Both always have as many items, so `strict` has nothing to fin
 _ANY_ROW = "From two ranks on: all rows are equal to one of them, or they are not, whichever one that is."
 _CPU = "On ranks that compute on the CPU it is there already; where ranks have GPUs, the check refuses it."
 
+_ADDED = "A whole number, a float or a list is added to either way."
+
 MEANS_NOTHING: dict[str, dict[str, str]] = {
+    "04.trace_buckets": {
+        "kept-by-arguments": "no cell changes the buckets, and the text does not ask for a list that is nobody else's",
+    },
     "04.overlap": {
         "fails-where-nothing-is-to-do": "a model without parameters has no gradients to average",
         "all-of-it-twice": "the copies never go through a backward pass, so nothing is sent for them",
@@ -31,6 +36,21 @@ MEANS_NOTHING: dict[str, dict[str, str]] = {
 }
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "04.trace_buckets": {
+        "3: `bucket.append(place)` after `num_bytes += sizes[place]`": "Neither needs the other.",
+        "3: `bucket.append(place)` -> `bucket.insert(0, place)`": "The order within a bucket is up to the learner.",
+        "4: `num_bytes += sizes[place]` -> a new name for a new value": _ADDED,
+    },
+    "04.trace_overlap": {
+        "2: `for which, spans in enumerate((communication, computing)):` after `num_open, total, before = "
+        "([0, 0], 0.0, 0.0)`": "Neither needs the other.",
+        "4: `edges += [(start, which, 1), (start + duration, which, -1)]` -> a new name for a new value": _ADDED,
+        "5: `0.0` -> `1.0`": "Before the first edge nothing is open, so from where on it counts does not matter.",
+        "8: `total += moment - before` -> a new name for a new value": _ADDED,
+        "9: `num_open[which] += change` after `before = moment`": "Neither needs the other.",
+        "9: `num_open[which] += change` -> a new name for a new value": _ADDED,
+        "9: `num_open[which] += change` -> `num_open[which] -= change`": "Only whether it is nought is asked.",
+    },
     "04.drift": {
         "4: `torch.tensor(hashes, device=me.device)` -> `torch.tensor(hashes)`": _CPU,
         "3: `p.detach().cpu()` -> `p.detach()`": _CPU,

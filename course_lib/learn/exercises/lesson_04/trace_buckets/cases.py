@@ -28,6 +28,7 @@ CASES: dict[str, tuple[list[int], int, int]] = {  # sizes from the first paramet
     "a large first parameter": ([100, 1, 4, 4, 2], 2, 8),
     "all in one bucket": ([1, 2, 3], 100, 100),
     "buckets that are just full": ([4, 6, 5, 5, 3, 2], 5, 10),
+    "a byte below the limit": ([3, 1, 9, 10, 1, 4], 5, 20),
     "nothing left over": ([12, 7, 12], 10, 15),
     "a first limit above the other": ([5, 5, 5, 5, 5, 5], 12, 4),
     "two equal limits": ([3, 4, 3, 4, 3, 4], 7, 7),
