@@ -43,7 +43,7 @@ from torch.profiler import profile, schedule
 # A *trace* is what a profiler writes down while a job runs: what was done, on which device, when, and for how long.
 # This one was recorded by `torch.profiler` on rank 0 of two, on an A100.
 #
-# (The course carries it as a table. It comes from the test data of [Holistic Trace
+# (The course carries it as a table, without the host's single operators. It comes from the test data of [Holistic Trace
 # Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis), MIT licence, © Meta Platforms, Inc. and
 # affiliates; `assets/traces/README.md` has the licence.)
 #
