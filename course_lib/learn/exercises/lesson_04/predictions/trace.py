@@ -63,7 +63,7 @@ def _first(first_ms: float, num_copies: int, broadcasts_us: float) -> Explanatio
         label="in the trace",
         because=f"The broadcasts themselves take {broadcasts_us:.0f} us. But {num_copies} small tensors are packed "
         f"into two messages before them, and afterwards {num_copies} copies bring the values back, one launch each. "
-        "The host is at that all the time, and the first layer has to wait for the host.",
+        "In the table all of these stand before the first layer.",
         misreadings={
             (lambda guess: guess < first_ms / 4): "The messages are that short. What the host does around them is not: "
             "look at the rows between the broadcasts and the first convolution.",
