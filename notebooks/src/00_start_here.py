@@ -26,7 +26,7 @@
 # cells from top to bottom with Shift + Enter. No cell depends on one further down.
 
 # %%
-from course_lib import ask, calibrate, check, hint, machine, problems, progress, quiz, reveal, shared_cluster, solution
+from course_lib import ask, calibrate, check, hint, machine, progress, quiz, reveal, shared_cluster, solution
 
 # %% [markdown]
 # ## What this machine has
@@ -729,6 +729,8 @@ progress()
 # each further try. When a problem is over, you see the way step by step, and where each constant comes from.
 
 # %%
+from course_lib import problems
+
 ### BEGIN SOLUTION
 ### STUB problems("00")
 problems("00", ways=True)

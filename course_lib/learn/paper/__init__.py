@@ -3,6 +3,7 @@
 In the order to read:
 
 - ``typed.py``: a number with a unit as people type it
+- ``model_sizes.py``: a model in the words of a problem
 - ``judge.py``: is an answer right, and if not, what is to be said about it
 - ``sheet.py``: the problems of a lesson with one learner's numbers
 - ``shown.py``: problems and their ways as text, and as HTML

@@ -6,8 +6,8 @@ import random
 
 from course_lib.cost.collectives.machines import LINKS, MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sized, sizes_source
 from course_lib.learn.paper.typed import said
-from course_lib.plan.inputs.model import Decoder
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["PROBLEMS"]
@@ -18,14 +18,6 @@ _BUS_SOURCE = "Bus bandwidths: Hugging Face, The Ultra-Scale Playbook (2025), 25
 _H100 = MACHINES["8x H100"]
 
 
-def _sized(model: Decoder) -> str:
-    return f"{model.name} ({model.parameters / 1e9:.2f} billion parameters)"
-
-
-def _sizes_of(model: Decoder) -> str:
-    return f"Sizes of {model.name}: its published config.json."
-
-
 @problem("04.sent", "What a GPU sends in a step", unit="GB")
 def _sent(draw: random.Random) -> Posed:
     model = MODELS[draw.choice(("gpt-2-xl", "llama-3.2-1b", "llama-2-7b", "llama-3-8b"))]
@@ -34,7 +26,7 @@ def _sent(draw: random.Random) -> Posed:
     gradients_gb = model.parameters * num_bytes / 1e9
     sent_gb = 2 * (gpus - 1) / gpus * gradients_gb
     return Posed(
-        text=f"{gpus} GPUs train replicas of {_sized(model)}. All parameters learn, and gradients are kept in {word}. "
+        text=f"{gpus} GPUs train replicas of {sized(model)}. All parameters learn, and gradients are kept in {word}. "
         "A ring averages the gradients of all GPUs once in each step. How much does one GPU send in a step?",
         value=sent_gb,
         way=(
@@ -50,7 +42,7 @@ def _sent(draw: random.Random) -> Posed:
             Wrong(sent_gb * (num_bytes + 8) / num_bytes, "That sends AdamW's states too. They stay where they are."),
             Wrong(gradients_gb / gpus, "That is one message around the ring. Count how many of them each GPU sends."),
         ),
-        sources=(_sizes_of(model),),
+        sources=(sizes_source(model),),
     )
 
 
@@ -68,7 +60,7 @@ def _left(draw: random.Random) -> Posed:
     setting = "`gradient_as_bucket_view=True`" if is_view else "the default `gradient_as_bucket_view=False`"
     beside = "in its bucket alone" if is_view else "twice, in `.grad` and in its bucket"
     return Posed(
-        text=f"{gpus:,} GPUs of {machine.name} machines, with {memory_gb:.2f} GB each, train {_sized(model)} by DDP. "
+        text=f"{gpus:,} GPUs of {machine.name} machines, with {memory_gb:.2f} GB each, train {sized(model)} by DDP. "
         f"All numbers are float32. The optimizer is {optimizer}, and DDP has {setting}. How much memory is left on "
         "each GPU for activations and all else?",
         value=memory_gb - held_gb,
@@ -90,7 +82,7 @@ def _left(draw: random.Random) -> Posed:
             ),
             Wrong(held_gb, "That is what the state takes. The question is what remains beside it."),
         ),
-        sources=(machine.source, _sizes_of(model)),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -102,7 +94,7 @@ def _hides(draw: random.Random) -> Posed:
     peak = machine.matmul_flops_per_s["bfloat16"]
     backward_ms = 4 * model.parameters * tokens / (peak * share) * 1e3
     return Posed(
-        text=f"A GPU of the machine {machine.name} works on {tokens:,} tokens of {_sized(model)} in a step. It "
+        text=f"A GPU of the machine {machine.name} works on {tokens:,} tokens of {sized(model)} in a step. It "
         f"reaches {100 * share:.0f} % of its peak of {peak / 1e12:,.0f} TFLOP/s in bfloat16. Count the usual "
         "operations for each parameter and token, and leave attention out. For how long can an all-reduce hide "
         "behind this backward pass?",
@@ -118,7 +110,7 @@ def _hides(draw: random.Random) -> Posed:
             Wrong(backward_ms * 1.5, "Those are the operations of the whole step. No gradient is there in forward."),
             Wrong(backward_ms * share, "That is at the full peak, which no run reaches."),
         ),
-        sources=(machine.source, _sizes_of(model)),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -161,7 +153,7 @@ def _enough(draw: random.Random) -> Posed:
     factor = 2 * (gpus - 1) / gpus
     tokens = factor * num_bytes / (bus * 1e9) * rate / 4
     return Posed(
-        text=f"{gpus} H100 train {_sized(model)} by DDP. Gradients travel in {word}, at a bus bandwidth of {bus} GB/s. "
+        text=f"{gpus} H100 train {sized(model)} by DDP. Gradients travel in {word}, at a bus bandwidth of {bus} GB/s. "
         f"A GPU computes {rate / 1e12:.0f} TFLOP/s. All-reduces run beside backward, and do not slow it "
         "down. Leave latency out. How many tokens does each GPU need at least, so that all of them hide?",
         value=tokens,
@@ -178,7 +170,7 @@ def _enough(draw: random.Random) -> Posed:
             Wrong(tokens / 2, "Either one half of an all-reduce is missing, or the bytes of a number are not these."),
             Wrong(tokens * gpus, "That is the batch of all GPUs together. The question is about each of them."),
         ),
-        sources=(_BUS_SOURCE, _H100.source, _sizes_of(model)),
+        sources=(_BUS_SOURCE, _H100.source, sizes_source(model)),
         beside="These bus bandwidths: 160 GB/s on 4 nodes, 99.6 on 8, 84.7 on 16, 64.9 on 32, 32.9 on 64 (Hugging "
         "Face, The Ultra-Scale Playbook).",
     )
@@ -194,7 +186,7 @@ def _quiet(draw: random.Random) -> Posed:
     waits_ms = sum_ms - 2 * forward_ms
     tokens = waits_ms * (1 - share) / share / (3 * forward_ms) * piece
     return Posed(
-        text=f"{gpus} H100 train {_sized(model)} by DDP, with float32 gradients at a bus bandwidth of {bus} GB/s. A "
+        text=f"{gpus} H100 train {sized(model)} by DDP, with float32 gradients at a bus bandwidth of {bus} GB/s. A "
         f"micro-batch has {piece:,} tokens on each GPU, which computes {rate / 1e12:.0f} TFLOP/s. `no_sync` covers "
         "all micro-batches of a step but the last, whose backward alone hides the all-reduce. A GPU is to wait for "
         f"at most {100 * share:.0f} % of a step. How many tokens does each GPU need in a step, if part of a "
@@ -221,7 +213,7 @@ def _quiet(draw: random.Random) -> Posed:
             ),
             Wrong(tokens * gpus, "That is the batch of all GPUs together. The question is about each of them."),
         ),
-        sources=(_BUS_SOURCE, _H100.source, _sizes_of(model)),
+        sources=(_BUS_SOURCE, _H100.source, sizes_source(model)),
     )
 
 
@@ -242,7 +234,7 @@ def _strong(draw: random.Random) -> Posed:
     before, after = times_ms(few), times_ms(many)
     faster = before[2] / after[2]
     return Posed(
-        text=f"A job trains {_sized(model)} by DDP. Its batch of {batch:,} tokens stays as it is. It moves from "
+        text=f"A job trains {sized(model)} by DDP. Its batch of {batch:,} tokens stays as it is. It moves from "
         f"{8 * few} H100, with a bus bandwidth of {_BUS_GB_PER_S[few]} GB/s, to {8 * many} with {_BUS_GB_PER_S[many]} "
         f"GB/s. Each GPU computes {rate / 1e12:.0f} TFLOP/s, and gradients are {word}. The all-reduce begins with "
         "backward, and hides behind it as far as it can. How many times as fast is a step then?",
@@ -263,7 +255,7 @@ def _strong(draw: random.Random) -> Posed:
             ),
             Wrong(1 / faster, "That is the new time in old times. The question is about speed."),
         ),
-        sources=(_BUS_SOURCE, _H100.source, _sizes_of(model)),
+        sources=(_BUS_SOURCE, _H100.source, sizes_source(model)),
     )
 
 

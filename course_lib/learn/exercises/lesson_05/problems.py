@@ -7,8 +7,8 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sized, sizes_source
 from course_lib.learn.paper.typed import said
-from course_lib.plan.inputs.model import Decoder
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["PROBLEMS"]
@@ -16,16 +16,7 @@ __all__ = ["PROBLEMS"]
 _NUMBERS = (("bfloat16", 2), ("float32", 4))
 _BUS_GB_PER_S = {4: (119, 116), 8: (69.0, 68.6), 16: (55.0, 54.5), 32: (28.0, 27.9), 64: (11.0, 11.1)}
 _BUS_SOURCE = "Bus bandwidths: Hugging Face, The Ultra-Scale Playbook (2025), 256 MB on nodes of 8 H100 with EFA."
-_PAPERS = {"gpt-3-175b": "Brown et al. (2020), table 2.1; vocabulary of Narayanan et al. (2021)"}
 _STATES = "A parameter takes 2 bytes as weight, 2 as gradient, and 12 as AdamW's states and master weight."
-
-
-def _sized(model: Decoder) -> str:
-    return f"{model.name} ({model.parameters / 1e9:.2f} billion parameters)"
-
-
-def _sizes_of(model: Decoder) -> str:
-    return f"Sizes of {model.name}: {_PAPERS.get(model.name, 'its published config.json')}."
 
 
 @problem("05.fits", "On how many GPUs does it fit?", unit="GPUs")
@@ -45,7 +36,7 @@ def _fits(draw: random.Random) -> Posed:
     left_gb = memory_gb - room_gb - whole * billions
     gpus = math.ceil(shared * billions / left_gb)
     return Posed(
-        text=f"A job trains {_sized(model)} with ZeRO stage {stage} on GPUs of {memory_gb:.2f} GB. {_STATES} On each "
+        text=f"A job trains {sized(model)} with ZeRO stage {stage} on GPUs of {memory_gb:.2f} GB. {_STATES} On each "
         f"GPU {room_gb} GB must stay free for activations and all else. At least how many GPUs does the job need?",
         value=gpus,
         way=(
@@ -64,7 +55,11 @@ def _fits(draw: random.Random) -> Posed:
             Wrong(math.ceil(shared * billions / (left_gb + room_gb)), "Something else needs memory on each GPU, too."),
             Wrong(math.ceil(2 * billions / (memory_gb - room_gb)), "Those are the weights alone. Training holds more."),
         ),
-        sources=(machine.source, _sizes_of(model), "2 + 2 + 12 bytes: Rajbhandari et al., ZeRO (2020), section 3.1."),
+        sources=(
+            machine.source,
+            sizes_source(model),
+            "2 + 2 + 12 bytes: Rajbhandari et al., ZeRO (2020), section 3.1.",
+        ),
         beside="MPT-70B with FSDP and full recomputation trains 883 tokens a second and GPU on 32 H100, and 1,039 on "
         "64 with larger micro-batches (MosaicML's llm-foundry).",
     )
@@ -80,7 +75,7 @@ def _sends(draw: random.Random) -> Posed:
     sent_gb = unit_gb * (2 * gathers + 4 * sums)
     after = "stay whole from forward to backward" if stays else "are let go after forward, and gathered again"
     return Posed(
-        text=f"{gpus} GPUs train {_sized(model)} with ZeRO-3. A step accumulates {pieces} micro-batches, "
+        text=f"{gpus} GPUs train {sized(model)} with ZeRO-3. A step accumulates {pieces} micro-batches, "
         f"{'with' if is_quiet else 'without'} `no_sync`. Weights travel in bfloat16 and gradients in float32. The "
         f"weights of a unit {after}. After backward the whole weights are let go. How much does a GPU send in a step?",
         value=sent_gb,
@@ -104,7 +99,7 @@ def _sends(draw: random.Random) -> Posed:
             ),
             Wrong(unit_gb * (4 * gathers + 8 * sums), "An all-gather sends half as much as an all-reduce."),
         ),
-        sources=(_sizes_of(model),),
+        sources=(sizes_source(model),),
     )
 
 
@@ -123,7 +118,7 @@ def _room(draw: random.Random) -> Posed:
     whole_gb, share_gb = (2 + num_bytes) * billions, 12 * billions / gpus
     left_gb = memory_gb - whole_gb - share_gb
     return Posed(
-        text=f"{gpus} GPUs of {memory_gb:.1f} GB train {_sized(model)} with ZeRO-3. To send less, weights stay whole "
+        text=f"{gpus} GPUs of {memory_gb:.1f} GB train {sized(model)} with ZeRO-3. To send less, weights stay whole "
         f"in bfloat16 from micro-batch to micro-batch, and `no_sync` keeps the gradients on the GPU, in {word}. "
         "AdamW's states and master weights take 12 bytes a parameter, and are shared out. How much memory is left on "
         "a GPU before the last micro-batch?",
@@ -149,7 +144,7 @@ def _room(draw: random.Random) -> Posed:
             ),
             Wrong(whole_gb + share_gb, "That is what a GPU holds. The question is what remains beside it."),
         ),
-        sources=(machine.source, _sizes_of(model)),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -163,7 +158,7 @@ def _ports(draw: random.Random) -> Posed:
     leaves_gb = factor * num_bytes * model.parameters / 1e9
     sends_ms = leaves_gb / (8 * port) * 1e3
     return Posed(
-        text=f"{nodes} nodes of 8 GPUs train {_sized(model)}. Hybrid sharding shards within a node and replicates "
+        text=f"{nodes} nodes of 8 GPUs train {sized(model)}. Hybrid sharding shards within a node and replicates "
         f"between nodes. Gradients travel in {word}, and rings average each shard's gradients over the nodes. A node "
         f"has 8 ports of {port:.0f} GB/s each, and all of them are used. For how long do they send in a step?",
         value=sends_ms,
@@ -179,7 +174,7 @@ def _ports(draw: random.Random) -> Posed:
             Wrong(sends_ms / 2, "Gradients are averaged between nodes: that is both halves of an all-reduce."),
             Wrong(sends_ms / 8, "That is one GPU's shard on all ports. Each GPU of the node has a shard to average."),
         ),
-        sources=(machine.source, _sizes_of(model)),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -193,7 +188,7 @@ def _floor(draw: random.Random) -> Posed:
     gpus = state_gb / (each * block)
     fetched = "the next block" if ahead == 1 else f"the next {ahead} blocks"
     return Posed(
-        text=f"ZeRO-3 trains {_sized(model)}, a block to a unit, with {block * 1e3:,.0f} million parameters each. "
+        text=f"ZeRO-3 trains {sized(model)}, a block to a unit, with {block * 1e3:,.0f} million parameters each. "
         f"{_STATES} At the fullest moment of backward a GPU holds more than its share. The block that "
         f"computes has its weights whole in bfloat16, and its gradients whole in {word}. The weights of {fetched} have "
         "been fetched ahead. "
@@ -212,7 +207,7 @@ def _floor(draw: random.Random) -> Posed:
             Wrong(gpus / 8, "Those are the weights' shares alone. A GPU keeps a share of all the state."),
             Wrong(gpus * each / 2, "That is one block's weights and no more. What else is whole at that moment?"),
         ),
-        sources=(_sizes_of(model), "2 + 2 + 12 bytes: Rajbhandari et al., ZeRO (2020), section 3.1."),
+        sources=(sizes_source(model), "2 + 2 + 12 bytes: Rajbhandari et al., ZeRO (2020), section 3.1."),
     )
 
 
@@ -227,7 +222,7 @@ def _waits(draw: random.Random) -> Posed:
     sum_s = gather_s * num_bytes / 2
     first_s, second_s = gather_s - forward_s, gather_s + sum_s - 2 * forward_s
     return Posed(
-        text=f"{gpus} A100 train {_sized(model)} with ZeRO-3. A ring joins them. Each node has one port of {gbits} "
+        text=f"{gpus} A100 train {sized(model)} with ZeRO-3. A ring joins them. Each node has one port of {gbits} "
         f"Gbit/s, so the ring passes {port:g} GB/s. Weights are let go after forward. They travel in bfloat16, and "
         f"gradients in {word}. A GPU takes {tokens:,} tokens in a step, and computes {rate} TFLOP/s. Messages run "
         "beside the computing of their own pass, in turn. Leave latency out. For how long does a GPU wait in a step?",
@@ -252,7 +247,7 @@ def _waits(draw: random.Random) -> Posed:
                 "An all-gather and a reduce-scatter each send half as much as an all-reduce.",
             ),
         ),
-        sources=(_sizes_of(model),),
+        sources=(sizes_source(model),),
         beside="Narayanan et al. (2021), table 2, train 175 billion parameters with ZeRO-3 on A100. By it a "
         "batch of 1,536 sequences takes 81.6 s on 384 GPUs, and 66.7 s on four times as many.",
     )
@@ -267,7 +262,7 @@ def _tokens(draw: random.Random) -> Posed:
     forward_ms, backward_ms = part * 2 / gather * 1e3, part * (2 / gather + 4 / sums) * 1e3
     first, second = forward_ms * rate / 2, backward_ms * rate / 4
     return Posed(
-        text=f"{gpus} H100 train {_sized(model)} with ZeRO-3. Weights are let go after forward. They travel in "
+        text=f"{gpus} H100 train {sized(model)} with ZeRO-3. Weights are let go after forward. They travel in "
         f"bfloat16 at a bus bandwidth of {gather} GB/s, and gradients in float32 at {sums} GB/s. A GPU computes "
         f"{rate} TFLOP/s. Messages run beside the computing of their own pass, in turn. Leave latency "
         "out. How many tokens does each GPU need at least in a step, so that all messages hide?",
@@ -287,7 +282,7 @@ def _tokens(draw: random.Random) -> Posed:
             ),
             Wrong(second * gpus, "That is the batch of all GPUs together. The question is about each of them."),
         ),
-        sources=(_BUS_SOURCE, MACHINES["8x H100"].source, _sizes_of(model)),
+        sources=(_BUS_SOURCE, MACHINES["8x H100"].source, sizes_source(model)),
         beside="torchtitan's benchmark trains Llama 3 8B by FSDP with 16,384 tokens a GPU and step, at "
         "5,762 tokens a second and GPU on 8 H100, and at 5,605 on 128.",
     )

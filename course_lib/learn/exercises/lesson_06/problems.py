@@ -7,8 +7,8 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sized, sizes_source
 from course_lib.learn.paper.typed import said
-from course_lib.plan.inputs.model import Decoder
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["PROBLEMS"]
@@ -16,15 +16,6 @@ __all__ = ["PROBLEMS"]
 _NETWORKS = (("infiniband edr", 100), ("infiniband hdr", 200), ("infiniband ndr", 400))
 _NUMBERS = (("bfloat16", 2), ("float32", 4))
 _NAIVE = "one batch at a time goes through the stages, there and back."
-_PAPERS = {"gpt-3-175b": "Brown et al. (2020), table 2.1; vocabulary of Narayanan et al. (2021)"}
-
-
-def _sized(model: Decoder) -> str:
-    return f"{model.name} ({model.parameters / 1e9:.2f} billion parameters)"
-
-
-def _sizes_of(model: Decoder) -> str:
-    return f"Sizes of {model.name}: {_PAPERS.get(model.name, 'its published config.json')}."
 
 
 @problem("06.crosses", "There and back across a cut", unit="ms")
@@ -52,7 +43,7 @@ def _crosses(draw: random.Random) -> Posed:
             Wrong(moves_ms / 8, "The link is given in bits, and a tensor takes bytes."),
             Wrong(moves_ms * model.layers, "This is about one cut. The model's depth does not enter."),
         ),
-        sources=(f"Bandwidth of {link}: its standard.", _sizes_of(model)),
+        sources=(f"Bandwidth of {link}: its standard.", sizes_source(model)),
     )
 
 
@@ -99,7 +90,7 @@ def _whole(draw: random.Random) -> Posed:
                 "Those are weights and gradients of 2 bytes each. The optimizer has most of the bytes.",
             ),
         ),
-        sources=(machine.source, _sizes_of(model)),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -119,7 +110,7 @@ def _rate(draw: random.Random) -> Posed:
     replicas, flops_per_s = gpus // stages, machine.matmul_flops_per_s["bfloat16"] * share
     one = flops_per_s / (6 * model.parameters)
     return Posed(
-        text=f"{gpus} GPUs of {memory_gb:.1f} GB train {_sized(model)}, whose state of 16 bytes a parameter is cut in "
+        text=f"{gpus} GPUs of {memory_gb:.1f} GB train {sized(model)}, whose state of 16 bytes a parameter is cut in "
         f"equal stages. On each GPU {room_gb} GB stay free. Take as few stages as that allows, and as many replicas of "
         f"the cut model as there are GPUs for. In each, {_NAIVE} A GPU at work computes "
         f"{flops_per_s / 1e12:.0f} TFLOP/s, with six operations for each parameter and token. Messages are left out. "
@@ -141,7 +132,7 @@ def _rate(draw: random.Random) -> Posed:
             Wrong(replicas * one / gpus / stages, "A GPU waits, but it also computes no more than its own stage."),
             Wrong(replicas * one / gpus * 3, "Two operations are forward's. Training goes back as well."),
         ),
-        sources=(machine.source, _sizes_of(model)),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -180,7 +171,7 @@ def _head(draw: random.Random) -> Posed:
             Wrong(100 * (1 - waits), "For so long such a stage works. The question is how long it waits."),
         ),
         sources=(
-            _sizes_of(model),
+            sizes_source(model),
             "Llama 3 405B has one block less in its first and in its last stage: arXiv 2407.21783, section 3.3.",
         ),
     )
@@ -202,7 +193,7 @@ def _network(draw: random.Random) -> Posed:
     sent_mb = 2 * (stages - 1) * 2 * model.hidden / 1e6
     needed = sent_mb / (computes_us * share) * 1e3
     return Posed(
-        text=f"{_sized(model)} is cut in {stages} stages, one to a GPU. It is {model.hidden:,} wide, and {_NAIVE} A "
+        text=f"{sized(model)} is cut in {stages} stages, one to a GPU. It is {model.hidden:,} wide, and {_NAIVE} A "
         f"GPU at work computes {flops_per_s / 1e12:.0f} TFLOP/s, with six operations for each parameter and token. "
         "What crosses a cut is bfloat16, and nobody computes meanwhile. Latency is left out. All the moving may take "
         f"{100 * share:.0f} % of the time of all the computing. How fast must each link be at least?",
@@ -222,7 +213,7 @@ def _network(draw: random.Random) -> Posed:
             Wrong(needed / (stages - 1), "That is one cut. A batch crosses all of them, one after the other."),
             Wrong(needed * 3, "Two operations are forward's. Both ways are moved, and both passes computed."),
         ),
-        sources=(_sizes_of(model),),
+        sources=(sizes_source(model),),
     )
 
 
@@ -251,7 +242,7 @@ def _copies(draw: random.Random) -> Posed:
             Wrong(crossed_mb / table_mb, "That is the other way round."),
             Wrong(num_bytes / 4, "You have counted rows of tokens. The gradient has all rows of the matrix."),
         ),
-        sources=(_sizes_of(model),),
+        sources=(sizes_source(model),),
     )
 
 
@@ -265,7 +256,7 @@ def _offload(draw: random.Random) -> Posed:
     copied_s, token_us = 24 * billions / copies, 6 * billions / rate * 1e3
     tokens = copied_s * 1e6 / (token_us * (stages - 1))
     return Posed(
-        text=f"{_sized(model)} is too large for one {kind}. You may cut it in {stages} stages, without a pipeline: one "
+        text=f"{sized(model)} is too large for one {kind}. You may cut it in {stages} stages, without a pipeline: one "
         "GPU computes at a time, and messages take no time. Or each GPU trains alone with offload. The host keeps "
         "AdamW's states and the master weights, 12 bytes a parameter. In each step they come to the GPU and then go "
         f"back, at {copies} GB/s, and nobody computes meanwhile. A GPU at work computes {rate} TFLOP/s, six operations "
@@ -286,7 +277,7 @@ def _offload(draw: random.Random) -> Posed:
             Wrong(tokens * 16 / 12, "Weights and gradients stay on the GPU. What does the host keep?"),
             Wrong(tokens * 3, "Two operations are forward's. Backward keeps the other GPUs waiting, too."),
         ),
-        sources=(_sizes_of(model),),
+        sources=(sizes_source(model),),
     )
 
 
