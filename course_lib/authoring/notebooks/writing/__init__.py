@@ -7,5 +7,6 @@ In the order to read:
   lessons
 - ``readme.py``: README.md and the pages behind it
 - ``part_links.py``: the line by which a part leads to the others of its lesson
-- ``printed.py``: what ``course plan`` prints, in the page of ten plans
+- ``replayed_box.py``: a table of published runs, beside what the model says of each
+- ``printed.py``: what the planner says, in pages of ``docs``
 """
