@@ -6,7 +6,10 @@ from course_lib.plan.inputs.model import Decoder
 
 __all__ = ["sized", "sizes_source"]
 
-_PAPERS = {"gpt-3-175b": "Brown et al. (2020), table 2.1; vocabulary of Narayanan et al. (2021)"}
+_PAPERS = {
+    "gpt-3-175b": "Brown et al. (2020), table 2.1; vocabulary of Narayanan et al. (2021)",
+    "megatron-530b": "Narayanan et al. (2021), table 1",
+}
 
 
 def sized(model: Decoder) -> str:

@@ -7,16 +7,11 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["PROBLEMS"]
-
-_SIZES_OF = {
-    "gpt-3-175b": "Sizes of gpt-3-175b: Narayanan et al., arXiv 2104.04473, 2021, table 2.",
-    "llama-3-405b": "Sizes of llama-3-405b: its published config.json.",
-    "megatron-530b": "Sizes of megatron-530b: Narayanan et al., arXiv 2104.04473, 2021, table 1.",
-}
 
 
 @problem("00.latency", "From which size on is latency small?", unit="kB")
@@ -76,7 +71,7 @@ def _fewest(draw: random.Random) -> Posed:
             ),
             Wrong(math.ceil(billions / (memory_gb - free_gb)), "You have counted one byte for each weight."),
         ),
-        sources=(machine.source, _SIZES_OF[model.name]),
+        sources=(machine.source, sizes_source(model)),
     )
 
 

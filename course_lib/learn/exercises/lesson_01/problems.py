@@ -7,6 +7,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -55,7 +56,7 @@ def _left(draw: random.Random) -> Posed:
             Wrong(memory_gb - (4 + extra_bytes) * billions, "The gradients are missing."),
             Wrong(state_gb, "That is the state itself. What it leaves free is asked for."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -84,7 +85,7 @@ def _line(draw: random.Random) -> Posed:
             Wrong(mfu * 2 / 3, "Four operations are those of backward alone."),
             Wrong(mfu / 8, "The log gives the rate of one GPU. Do not share it out among the GPUs of a node."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
         beside="torchtitan's benchmark page has 5,762 tokens/s a GPU for Llama 3 8B on 8 H100 (96 GB), with selective "
         "recomputation. By this rule that is an MFU of 28 %.",
     )
@@ -144,7 +145,7 @@ def _deadline(draw: random.Random) -> Posed:
             Wrong(gpus * 8 / 6, "Eight operations are those of a step with recomputation. MFU does not count that."),
             Wrong(gpus / 8, "These are nodes of eight GPUs."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
         beside="Llama 3 405B, trained on 15.6 × 10¹² tokens, reached 38 to 43 % MFU on 8,192 and 16,384 H100 "
         "(arXiv 2407.21783, 2024, table 4).",
     )
@@ -180,7 +181,7 @@ def _cut(draw: random.Random) -> Posed:
                 "One layer is counted. All of them keep their activations until backward.",
             ),
         ),
-        sources=(_KEPT, f"Sizes of {model.name}: its published config.json."),
+        sources=(_KEPT, sizes_source(model)),
     )
 
 
@@ -214,7 +215,7 @@ def _longer(draw: random.Random) -> Posed:
             Wrong(free_gb * 1e9 / block, "The inputs of the other blocks have to stay as well."),
             Wrong(free_gb * 1e9 / (2 * inputs + inside), "The inputs take 2 bytes here. You have counted 4."),
         ),
-        sources=(_KEPT, f"Sizes of {model.name}: its published config.json."),
+        sources=(_KEPT, sizes_source(model)),
     )
 
 

@@ -7,6 +7,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -74,7 +75,7 @@ def _server(draw: random.Random) -> Posed:
             Wrong(math.floor(limit_s / each_s / 8) + 1, "The port's rate is in bytes each second, and not in bits."),
             Wrong(math.floor(limit_s / each_s * 4) + 1, "A gradient has 4 bytes. You have counted one."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -106,7 +107,7 @@ def _saved(draw: random.Random) -> Posed:
             Wrong(gpus * saved_ms, "You have added up what all GPUs send. They send at the same time."),
             Wrong(saved_ms / 2, "The link's rate is that of one direction. Do not double it."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -174,7 +175,7 @@ def _pieces(draw: random.Random) -> Posed:
             Wrong(math.floor(exact * 100 / percent), "The latencies may take a share of the time of the bytes only."),
             Wrong(math.floor(exact / factor), "You count one tensor to send. In a ring each GPU sends nearly two."),
         ),
-        sources=(MACHINES["8x H100"].source, f"Sizes of {model.name}: its published config.json."),
+        sources=(MACHINES["8x H100"].source, sizes_source(model)),
     )
 
 

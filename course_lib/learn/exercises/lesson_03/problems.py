@@ -6,6 +6,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -72,7 +73,7 @@ def _evaluation(draw: random.Random) -> Posed:
             Wrong(time_s * gpus / (gpus - 1), "Replica 0 sits with the model. Nothing travels for it."),
             Wrong(time_s / (gpus - 1), "You have sent one copy. Each of the other GPUs needs its own."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -104,7 +105,7 @@ def _inside(draw: random.Random) -> Posed:
             ),
             Wrong(freed_gb / 2, "The outputs are float32. You have counted two bytes for a number."),
         ),
-        sources=(f"Sizes of {model.name}: its published config.json.",),
+        sources=(sizes_source(model),),
     )
 
 
@@ -135,7 +136,7 @@ def _wrapped(draw: random.Random) -> Posed:
             ),
             Wrong(gpus * (extra - 4) * billions, "The gradients arrive in the module as well, and so on GPU 0."),
         ),
-        sources=(f"Sizes of {model.name}: its published config.json.",),
+        sources=(sizes_source(model),),
     )
 
 
@@ -172,7 +173,7 @@ def _launch(draw: random.Random) -> Posed:
             Wrong(tokens / 3, "Six operations are those of a whole step. Here it is the forward pass."),
             Wrong(tokens / share, "You have counted with the full peak."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -244,7 +245,7 @@ def _full(draw: random.Random) -> Posed:
             Wrong(left_gb * 1e3 / (kept_mb / gpus + tables_mb / 3), "One table is counted. There are three."),
             Wrong(memory_gb * 1e3 / each_mb, "The state of the model takes a part of the memory."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 

@@ -7,6 +7,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -97,7 +98,7 @@ def _pool(draw: random.Random) -> Posed:
                 "States are more than weights and gradients. AdamW's numbers are the most of it.",
             ),
         ),
-        sources=(f"Sizes of {model.name}: its published config.json.",),
+        sources=(sizes_source(model),),
     )
 
 
@@ -143,7 +144,7 @@ def _wire(draw: random.Random) -> Posed:
             if stages > 2
             else Wrong(link * 3, "You have counted forward's computing alone."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -216,7 +217,7 @@ def _slices(draw: random.Random) -> Posed:
             Wrong(tokens * 2, "There are all-reduces in both passes, forward and backward."),
             Wrong(tokens * model.layers, "All layers send activations, and not only one."),
         ),
-        sources=(f"Sizes of {model.name}: its published config.json.",),
+        sources=(sizes_source(model),),
         beside="The course's trial of E12 has such a case: texts of 32 tokens on 16 H100. There, by its cost model, a "
         "step was longer with replicas between the nodes than with slices.",
     )

@@ -6,12 +6,12 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["every", "message"]
 
-_SIZES = "its published config.json; those of GPT-3 and 530B are of Narayanan et al., 2021, tables 1 and 2"
 _SHARES = (0.35, 0.4, 0.45, 0.5)
 
 
@@ -49,7 +49,7 @@ def message(draw: random.Random) -> Posed:
             Wrong(value / share, "That is at the full peak, which no run reaches."),
             Wrong(value / 3, "Six operations are those of forward and backward together."),
         ),
-        sources=(machine.source, f"Sizes of {name}: {_SIZES}."),
+        sources=(machine.source, sizes_source(MODELS[name])),
     )
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import random
 
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["even", "scores"]
-
-_SIZES = "its published config.json; those of GPT-3 and 530B are of Narayanan et al., 2021, tables 1 and 2"
 
 
 @problem("08.scores", "Logits that stay cut", unit="GB")
@@ -37,7 +36,7 @@ def scores(draw: random.Random) -> Posed:
             Wrong(4 * tokens * model.hidden * (ranks - 1) / ranks / 1e9, "A position has a logit for each token."),
             Wrong(value / 4, "A number in float32 takes four bytes."),
         ),
-        sources=(f"Sizes of {name}: {_SIZES}.",),
+        sources=(sizes_source(MODELS[name]),),
     )
 
 
@@ -77,5 +76,5 @@ def even(draw: random.Random) -> Posed:
             Wrong(value / 2, "You have counted one half of the all-reduce of gradients."),
             Wrong(value * ranks, "In a tensor group every GPU works on all tokens of the batch."),
         ),
-        sources=(f"Sizes of {name}: {_SIZES}.",),
+        sources=(sizes_source(MODELS[name]),),
     )

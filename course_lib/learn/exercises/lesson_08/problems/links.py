@@ -6,12 +6,12 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["across", "speed", "width"]
 
-_SIZES = "its published config.json; those of GPT-3 and 530B are of Narayanan et al., 2021, tables 1 and 2"
 _LEFT_OUT = "Leave out latency, and attention over the sequence. "
 
 
@@ -46,7 +46,7 @@ def speed(draw: random.Random) -> Posed:
             Wrong(value * 3, "Two operations for each parameter and token are forward alone."),
             Wrong(value * 8, "That is in Gbit/s."),
         ),
-        sources=(machine.source, f"Sizes of {name}: {_SIZES}."),
+        sources=(machine.source, sizes_source(MODELS[name])),
         beside=f"By data sheets NVLink gives a GPU here {machine.intra.bandwidth_bytes_per_s / 1e9:.0f} GB/s in "
         f"one direction. Its port to other nodes has {machine.inter.bandwidth_bytes_per_s / 1e9:.0f} GB/s.",
     )
@@ -118,7 +118,7 @@ def across(draw: random.Random) -> Posed:
             Wrong((compute[0] + waits[1]) / first, "Each of 16 GPUs computes less than each of 8."),
             Wrong(1 / value, "You have divided the other way round."),
         ),
-        sources=(machine.source, f"Sizes of {name}: {_SIZES}."),
+        sources=(machine.source, sizes_source(MODELS[name])),
         beside="In the runs behind Hugging Face's Ultra-Scale Playbook 128 H100 trained 8.86 billion parameters in "
         "micro-batches of 8. With tp=8 a GPU did 6,028 tokens/s, with tp=16 (and ZeRO-1) 3,142.",
     )

@@ -6,12 +6,12 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["left", "spare"]
 
-_SIZES = "its published config.json; those of GPT-3 and 530B are of Narayanan et al., 2021, tables 1 and 2"
 _FORMULA = "Korthikanti et al., 2022 (arXiv 2205.05198), sections 4 and 5"
 
 
@@ -88,7 +88,7 @@ def left(draw: random.Random) -> Posed:
             Wrong(value * 34 / (10 * 8 + 24), "That is without sequence parallelism."),
             Wrong(value * no_states_gb / free_gb, "Did you count all 16 bytes? Master weights and states are in them."),
         ),
-        sources=(machine.source, f"Sizes of {name}: {_SIZES}.", f"The formula: {_FORMULA}."),
+        sources=(machine.source, sizes_source(MODELS[name]), f"The formula: {_FORMULA}."),
         beside="Korthikanti et al. (2022, table 5) ran GPT-3's sizes on 64 A100, in 8 stages of 8 GPUs, with one "
         "sequence of 2,048 tokens in a micro-batch. Scores were computed anew, and a step took 13.75 s.",
     )

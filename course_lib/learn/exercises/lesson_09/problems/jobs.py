@@ -6,12 +6,11 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["faster", "works"]
-
-_SIZES = "its published config.json; those of GPT-3 and 530B are of Narayanan et al., 2021, tables 1 and 2"
 
 
 @problem("09.faster", "More replicas, the same batch", unit="times")
@@ -89,7 +88,7 @@ def works(draw: random.Random) -> Posed:
                 "You have divided the waiting by the work. The idle share divides by the whole step.",
             ),
         ),
-        sources=(machine.source, f"Sizes of {name}: {_SIZES}."),
+        sources=(machine.source, sizes_source(MODELS[name])),
         beside="Llama 3 405B reached 430 TFLOP/s, 43 % of the peak, on 8,192 H100 with 16 stages and tp=8 (Llama Team, "
         "2024, table 4).",
     )

@@ -6,12 +6,12 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["border", "gathers", "turned"]
 
-_SIZES = "its published config.json; those of GPT-3 and 530B are of Narayanan et al., 2021, tables 1 and 2"
 _WORDS = (("bfloat16", 2), ("float32", 4))
 
 
@@ -49,7 +49,7 @@ def border(draw: random.Random) -> Posed:
             Wrong(value * 8, "A rank has a slice of its stage, not all of it."),
             Wrong(value * 8 * stages, "That is an all-reduce of the whole model. A rank has a part of it."),
         ),
-        sources=(f"Sizes of {name}: {_SIZES}.",),
+        sources=(sizes_source(MODELS[name]),),
     )
 
 
@@ -98,7 +98,7 @@ def turned(draw: random.Random) -> Posed:
                 "Count the all-reduces of a layer again: two regions, forward and backward.",
             ),
         ),
-        sources=(machine.source, f"Sizes of {name}: {_SIZES}."),
+        sources=(machine.source, sizes_source(MODELS[name])),
     )
 
 
@@ -134,5 +134,5 @@ def gathers(draw: random.Random) -> Posed:
             Wrong(value / shards, "A ring sends nearly all of what is gathered, not one shard."),
             Wrong(one_s, "That is one all-gather."),
         ),
-        sources=(machine.source, f"Sizes of {name}: {_SIZES}."),
+        sources=(machine.source, sizes_source(MODELS[name])),
     )

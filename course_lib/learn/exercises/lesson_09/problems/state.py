@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
 __all__ = ["moment", "written"]
 
-_SIZES = "its published config.json; those of GPT-3 and 530B are of Narayanan et al., 2021, tables 1 and 2"
 _STAGED = (
     ("llama-3-70b", 4), ("llama-3-70b", 8), ("llama-3-405b", 14), ("llama-3-405b", 18), ("gpt-3-175b", 8),
     ("gpt-3-175b", 12), ("megatron-530b", 21), ("megatron-530b", 35),
@@ -47,7 +47,7 @@ def written(draw: random.Random) -> Posed:
             Wrong(value * 4 / 3, "Gradients are made anew. They do not belong in a checkpoint."),
             Wrong(value * nodes, "All nodes write at the same time."),
         ),
-        sources=(f"Sizes of {name}: {_SIZES}.",),
+        sources=(sizes_source(MODELS[name]),),
     )
 
 
@@ -80,5 +80,5 @@ def moment(draw: random.Random) -> Posed:
             Wrong(value + 7 * (gradients_gb + layer_gb), "Whole means as large as tp leaves it."),
             Wrong(16 * part / 1e9 + layer_gb, "That is without shards. States are never gathered."),
         ),
-        sources=(f"Sizes of {name}: {_SIZES}.",),
+        sources=(sizes_source(MODELS[name]),),
     )

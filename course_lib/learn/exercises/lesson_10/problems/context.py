@@ -6,6 +6,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -46,7 +47,7 @@ def fewer(draw: random.Random) -> Posed:
             Wrong(saved_gb / model.layers, "That is one layer. Every layer has an attention."),
             Wrong(saved_gb * 2, "A number in bfloat16 takes half the bytes of one in float32."),
         ),
-        sources=(f"Sizes of {model.name}: its published config.json.",),
+        sources=(sizes_source(model),),
     )
 
 
@@ -99,7 +100,7 @@ def stretch(draw: random.Random) -> Posed:
             if again
             else Wrong(tokens * model.layers, "That is one layer. All layers keep their activations until backward."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -134,7 +135,7 @@ def enough(draw: random.Random) -> Posed:
             Wrong(tokens * model.heads / model.kv_heads, "Queries stay at home. Only heads of keys and values travel."),
             Wrong(tokens / share, "That is at the full peak, which no run reaches."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
         beside=_LLAMA_3 if machine.name == "8x H100" else "",
     )
 
@@ -171,5 +172,5 @@ def order(draw: random.Random) -> Posed:
             Wrong(zigzag_s, "That is the whole pass in zigzag order. What it saves was asked for."),
             Wrong(lost_s / model.layers, "That is one layer. Each layer has a ring of its own."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )

@@ -6,6 +6,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -51,7 +52,7 @@ def days(draw: random.Random) -> Posed:
             Wrong(took_d / 4, "That is forward alone, once."),
             Wrong(took_d * percent / 100, "That is at the full peak, which no run reaches."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
         beside="The model card of Llama 3.1 405B tells 30.84 million GPU hours, for more than 15 trillion tokens. On "
         "16,384 GPUs that is 78 days."
         if name == "llama-3-405b"
@@ -135,7 +136,7 @@ def dear(draw: random.Random) -> Posed:
             Wrong((compute_ms + max(sums_ms / 2 - (1 - 1 / buckets) * backward_ms, sums_ms / 2 / buckets)) / compute_ms,
                  "You have counted one of the two halves of an all-reduce."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )  # fmt: skip
 
 
@@ -183,7 +184,7 @@ def whole(draw: random.Random) -> Posed:
                 per_gpu * slot_ms / (compute_ms + stages * sums_ms + hops_ms), "A stage has only its own layers to sum."
             ),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
         beside="Llama 3 405B, with 16 stages and a tensor axis of 8 on 8,192 H100, reached 430 TFLOP/s on each. That "
         "is about 170 tokens a second (The Llama 3 Herd of Models, 2024, table 4)."
         if model.name == "llama-3-405b" and machine.name == "8x H100"

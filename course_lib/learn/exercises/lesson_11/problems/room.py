@@ -6,6 +6,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.model import Decoder
 from course_lib.plan.inputs.models import MODELS
@@ -52,7 +53,7 @@ def host(draw: random.Random) -> Posed:
             Wrong(tokens * passes / (14 - passes), "Look again at what is computed: forward may run once or twice."),
             Wrong(tokens * passes / 2, "That is forward alone. Backward counts as computing, too."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -99,7 +100,7 @@ def chunks(draw: random.Random) -> Posed:
             ),
             Wrong((room_gb + states_gb) / room_gb * tokens, "The states take their part of the room, even if sharded."),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
@@ -141,5 +142,5 @@ def first(draw: random.Random) -> Posed:
                 states_gb + stages * tensor * one_gb, "With sequence parallelism the tensor axis cuts activations, too."
             ),
         ),
-        sources=(f"Sizes of {model.name}: its published config.json.",),
+        sources=(sizes_source(model),),
     )

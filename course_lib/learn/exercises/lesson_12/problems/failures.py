@@ -7,6 +7,7 @@ import random
 
 from course_lib.cost.reliability.failures import FAILURE_RATES, FailureRate
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -124,7 +125,7 @@ def often(draw: random.Random) -> Posed:
             Wrong(best_min * math.sqrt(8), "A node has 8 GPUs, and each of them counts in the rate that is given."),
             Wrong(mean_s / 60, "That is the time between failures. By then there would have been nothing saved."),
         ),
-        sources=(rate.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(rate.source, sizes_source(model)),
         beside=_LLAMA_3,
     )
 
@@ -160,7 +161,7 @@ def storage(draw: random.Random) -> Posed:
             Wrong(size_gb / mean_s / share * 100, "That is one write from failure to failure. Young saves more often."),
             Wrong(speed * 8, "That is in gigabits. The answer was asked for in bytes."),
         ),
-        sources=(rate.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(rate.source, sizes_source(model)),
     )
 
 

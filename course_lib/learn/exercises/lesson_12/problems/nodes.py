@@ -6,6 +6,7 @@ import random
 
 from course_lib.cost.collectives.machines import MACHINES
 from course_lib.learn.catalogue.problem_spec import Posed, Wrong, problem
+from course_lib.learn.paper.model_sizes import sizes_source
 from course_lib.learn.paper.typed import said
 from course_lib.plan.inputs.models import MODELS
 
@@ -52,7 +53,7 @@ def shards(draw: random.Random) -> Posed:
                 "Weights are gathered for forward and once more for backward.",
             ),
         ),
-        sources=(machine.source, f"Sizes of {model.name}: its published config.json."),
+        sources=(machine.source, sizes_source(model)),
     )
 
 
