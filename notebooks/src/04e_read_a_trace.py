@@ -79,7 +79,7 @@ def inside(span, others):
 # %%
 steps = [row for row in rows if row.name.startswith("ProfilerStep")]
 forwards = [row for row in rows if row.name == "## forward ##"]
-kernels = [row for row in rows if row.lane == "7"]  # computing
+kernels = [row for row in rows if row.lane == "7"]  # computing, and copies within the GPU
 calls = [row for row in rows if row.collective]  # communication, on stream 40
 sums = [call for call in calls if call.collective == "allreduce"]
 print("steps take         ", [f"{step.duration_us / 1e3:.0f} ms" for step in steps])
@@ -105,14 +105,14 @@ sent = [[call.size_bytes for call in inside(step, sums)] for step in steps]
 reveal("04.trace_calls", sent)
 
 # %% [markdown]
-# The same sizes come in every step, and in the same order. None of them is a round number. Which rule makes a first
-# message so much smaller than the second, and a third and a fourth that are nearly alike?
+# The same sizes come in every step, and in the same order. None of them is a round number. The first is much smaller
+# than the second, and the third and the fourth are nearly alike. Which rule makes such sizes?
 #
 # ### Build: PyTorch's rule
 #
 # From its second step on PyTorch fills its buckets in the order in which gradients come. In a model such as this one,
-# that is from the last parameter to the first. A bucket ends with the parameter that brings it to its limit, so it may
-# be much larger. The first bucket has a small limit of its own: it is to leave early.
+# that is from the last parameter to the first. A bucket ends with the parameter that brings it to its limit, so a
+# bucket may be much larger than its limit. The first bucket has a small limit of its own, so that it can leave early.
 #
 # Write that rule for any list of sizes. A *place* is an index of this list: `[[5], [4, 3]]` says that the first bucket
 # holds parameter 5 alone, and the second holds 4 and 3. The order within a bucket is up to you.
@@ -170,7 +170,7 @@ for bucket, in_trace in zip(buckets, sent[0], strict=True):
 # the whole classifier: its bias is too small to fill a bucket, and its weight is far more than a mebibyte.
 #
 # All sizes agree to the byte. No row of the trace names a layer, and yet it tells you the model, the order of its
-# layers and DDP's settings. Try another `limit`, and see from which bucket on they disagree.
+# layers and DDP's rule.
 #
 # ## What else is sent
 #
@@ -184,7 +184,8 @@ ask("04.trace_sent").commit("rank 0's weights")  # "so that all ranks begin alik
 ### END SOLUTION
 
 # %% [markdown]
-# Look for tensors of the model that have these sizes together. Here are all of them, by the last part of their names:
+# Here are all tensors of the model, counted by the last part of their names. Which kinds have, in sum, as many bytes as
+# a broadcast?
 
 # %%
 by_kind, how_many = Counter(), Counter()
@@ -194,6 +195,7 @@ for name, tensor in model.state_dict().items():
     how_many[kind] += 1
 print(*(f"{how_many[kind]:>3} {kind}, {by_kind[kind]:,} bytes" for kind in by_kind), sep="\n")
 
+# %%
 broadcasts = [call for call in inside(steps[0], calls) if call.collective == "broadcast"]
 reveal("04.trace_sent", [call.size_bytes for call in broadcasts], by_kind)
 
@@ -223,8 +225,8 @@ print("copies within the GPU before it:", num_copies)
 reveal("04.trace_first", median(waits_ms), num_copies[0], sum(call.duration_us for call in broadcasts))
 
 # %% [markdown]
-# Compare the number of copies with the tensors of the table above. What a message costs stands also in the rows around
-# it.
+# Compare the number of copies with the tensors of the table above. A message costs more than its own row: look at the
+# rows around it, too. (`Memcpy DtoD` is the profiler's name of a copy from device to device, here within one GPU.)
 #
 # ## How much is hidden
 #
@@ -246,7 +248,7 @@ ask("04.trace_hidden").commit(90)  # "all but the last bucket"
 
 # %%
 def overlap_us(communication, computing):
-    """Time in which at least one span of either list goes on; each moment counts once.
+    """Time in which a span of one list and a span of the other go on at once; each moment counts once.
 
     Both are lists of (start, duration), in microseconds, in any order. Spans of one list may overlap, touch,
     lie inside one another, come twice, or have no duration. Nothing in common: 0.0.
@@ -285,7 +287,8 @@ print(f"all communication: {time.communication_us / 1e3:.1f} ms in {len(steps)} 
 reveal("04.trace_hidden", hidden_us, time.communication_us, len(steps))
 
 # %% [markdown]
-# See it for yourself: the second all-reduce of the first step, and the kernels around it.
+# See it for yourself: the second all-reduce of the first step, and the kernels around it. How much of the upper row is
+# empty while the lower one is full?
 
 
 # %%
@@ -299,8 +302,8 @@ near = [row for row in (*kernels, one) if one.start_us - 500 < row.start_us < on
 gantt(map(span_of, near), names={0: "rank 0"}, title="One all-reduce, and the kernels above it")
 
 # %% [markdown]
-# One more thing about these times. **Does an all-reduce of more bytes take longer?** Look down the columns, and along
-# the rows.
+# One more thing about these times. Does an all-reduce of more bytes take longer? Look down the columns, and along the
+# rows.
 
 # %%
 print("MB sent      ", *(f"{size / 1e6:>7.1f}" for size in sent[0]))
@@ -308,10 +311,11 @@ for step in steps:
     print(f"{step.name[8:]}: ms   ", *(f"{call.duration_us / 1e3:>7.1f}" for call in inside(step, sums)))
 
 # %% [markdown]
-# NCCL's kernel begins on this rank when this rank has its bucket, and it ends when *both* ranks have exchanged theirs.
-# Whoever comes first waits inside the kernel, and the table counts that as communication. So these times are no measure
-# of the link, and a trace of one rank cannot tell waiting from sending. With the traces of both ranks `trace_report`
-# can.
+# It does not: the first has a quarter of the bytes of the second, and takes about as long. And one size takes other
+# times in other steps. NCCL's kernel begins on this rank when this rank has its bucket. It ends when *both* ranks have
+# exchanged theirs. The rank that comes first waits inside the kernel, and the table counts its waiting as
+# communication. So these times are no measure of the link, and a trace of one rank cannot tell waiting from sending.
+# With the traces of both ranks `trace_report` can.
 #
 # ## Why a step takes so long
 #
@@ -324,7 +328,6 @@ ask("04.trace_busy").commit(180)  # "an A100 is not idle"
 ### END SOLUTION
 
 # %%
-print(report)
 reveal("04.trace_busy", time.computing_us, len(steps), time.step_us)
 
 # %% [markdown]
@@ -347,24 +350,30 @@ for phase in ("forward", "backward", "optimizer"):
     own = inside(span, kernels)
     gpu_us, host_us = sum(row.duration_us for row in own) / len(own), span.duration_us / len(own)
     print(f"{phase}: {len(own)} kernels; for each the GPU takes {gpu_us:.0f} us, the host {host_us:,.0f} us")
-waits = [row for row in rows if "ynchronize" in row.name]
-print(
-    f"the host waits for the GPU {len(waits)} times; the last time, after all steps, {waits[-1].duration_us} us"
-)
-reveal("04.trace_host", time.idle_us, sum(row.duration_us for row in waits), waits[-1].duration_us)
+*waits, last = (row for row in rows if "ynchronize" in row.name)
+waits_us = sum(row.duration_us for row in waits)
+print(f"in the steps the host waits for the GPU {len(waits)} times, {waits_us:.0f} us in all;")
+print(f"after the last step once more, for all that is left: {last.duration_us} us")
+reveal("04.trace_host", time.idle_us, waits_us, last.duration_us)
 
 # %% [markdown]
-# Python, PyTorch's bookkeeping and the launch take the host several times as long as the kernel takes the GPU. And the
-# host goes on launching while an all-reduce runs, as the picture above shows.
+# Here is what `trace_report` says of the whole trace. *Exposed* is for it all communication with no kernel beside it.
+
+# %%
+print(report)
+
+# %% [markdown]
+# Python, PyTorch's bookkeeping and the launch take the host several times as long as the kernel takes the GPU. It is no
+# different while an all-reduce runs: kernels go on beginning one by one, with gaps, as the picture above shows.
 #
-# The profiler works on the host too, at every call. How much of the gaps is its own, this table does not say. To find
-# out, time a few steps without it.
+# The profiler works on the host too, at every call. This table does not say how much of the gaps the profiler makes. To
+# find out, time a few steps without it.
 #
 # What would help, told as what would change in the table:
 #
 # | change | in the table |
 # |---|---|
-# | a larger batch | as many rows, and longer ones; the same launches for more images |
+# | a larger batch | the same number of rows, each longer: the host launches as often, for more images |
 # | `torch.compile` | fewer rows: several small kernels become one |
 # | CUDA graphs | the same rows with smaller gaps: one launch starts many kernels that were recorded before |
 # | `broadcast_buffers=False` | no broadcasts, and no copies before the first convolution |
@@ -373,7 +382,8 @@ reveal("04.trace_host", time.idle_us, sum(row.duration_us for row in waits), wai
 #
 # Two of these changes you can check in the trace. You have seen the copies before the first convolution. **How many
 # copies come at the end of backward, after the last all-reduce has begun? How long do they take, and over how many
-# milliseconds do they stretch?** Write it for the first step; `inside`, `sums` and `kernels` are there.
+# milliseconds do they stretch?** Write it for the first step. `inside(steps[0], sums)` are its all-reduces, and
+# `inside(steps[0], kernels)` what is on stream 7, copies too.
 
 # %%
 ### BEGIN SOLUTION
@@ -385,7 +395,8 @@ print(f"{len(late)} copies take {sum(row.duration_us for row in late) / 1e3:.1f}
 ### END SOLUTION
 
 # %% [markdown]
-# Compare with the number of parameters: a copy for each, from its bucket back to its `.grad`. [Part
+# Compare with the number of parameters: a copy for each, from its bucket back to its `.grad`. Compare also the time of
+# the copies with their stretch: what lies between them is the host, once more. [Part
 # 3](04c_drift_and_production.ipynb) has shown the setting that saves them.
 #
 # ## A trace of your own ranks

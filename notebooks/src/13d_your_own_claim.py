@@ -303,7 +303,7 @@ quiz("13")
 # and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
 # each further try. When a problem is over, you see the way step by step, and where each constant comes from.
 
-# %%
+# %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB problems("13")
 problems("13", ways=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from course_lib.learn.judging.compare import difference, short
@@ -62,7 +62,7 @@ def _places(bucket: Any) -> list[int] | None:
     """The whole numbers of a bucket, sorted: in which order it holds them is nobody's business."""
     if hasattr(bucket, "tolist"):
         bucket = bucket.tolist()
-    if isinstance(bucket, str | bytes | Mapping) or not isinstance(bucket, Iterable):
+    if isinstance(bucket, str | bytes | Mapping) or not isinstance(bucket, Collection):  # an iterator is read once
         return None
     try:
         items = list(bucket)
@@ -83,7 +83,7 @@ def _buckets(got: Any) -> Buckets | None:
 def compare(expected: Any, got: Any) -> str:
     """The first bucket that differs. What holds no buckets, as sums do, is compared as it is."""
     want, have = _buckets(expected), _buckets(got)
-    if want is None:
+    if want is None or got is None:
         return difference(expected, got)
     if have is None:
         return f"expected a list of buckets, each of them a list of places; got {short(got)}"

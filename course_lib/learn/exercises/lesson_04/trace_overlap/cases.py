@@ -34,13 +34,17 @@ CASES: dict[str, tuple[Spans, Spans]] = {  # communication, computing
     "one long kernel over three all-reduces": ([(10.0, 2.0), (20.0, 2.0), (30.0, 2.0)], [(11.0, 20.0)]),
     "spans in no order": ([(30.0, 5.0), (10.0, 5.0)], [(32.0, 1.0), (8.0, 4.0), (13.0, 3.0), (1.0, 2.0)]),
     "the same spans twice": ([(10.0, 6.0), (10.0, 6.0)], [(12.0, 3.0), (12.0, 3.0)]),
+    "spans that start together, the longer first": ([(10.0, 8.0), (10.0, 2.0)], [(12.0, 5.0), (12.0, 1.0)]),
+    "spans that start together, the shorter first": ([(10.0, 2.0), (10.0, 8.0)], [(12.0, 1.0), (12.0, 5.0)]),
     "spans of no duration": ([(10.0, 0.0), (20.0, 4.0)], [(9.0, 3.0), (22.0, 0.0), (21.0, 1.0)]),
     "tenths of a microsecond": ([(136647.3, 3307.0)], [(136650.1, 2.3), (136655.7, 5.6), (139954.1, 5.0)]),
+    "a twentieth of a microsecond": ([(10.0, 5.0)], [(14.95, 3.0), (9.0, 1.05)]),
     "times below zero": ([(-20.0, 15.0)], [(-25.0, 8.0), (-6.0, 12.0)]),
     "no kernels": ([(10.0, 6.0)], []),
     "no communication": ([], [(10.0, 6.0)]),
     "nothing at all": ([], []),
     "sixty spans": (_many(4, 20), _many(5, 40)),
+    "as many kernels as a trace has": ([(0.5, 7000.0)], [(2.0 * number, 1.0) for number in range(3000)]),
 }
 
 
