@@ -112,7 +112,7 @@ reveal("04.trace_calls", sent)
 #
 # From its second step on PyTorch fills its buckets in the order in which gradients come. In a model such as this one,
 # that is from the last parameter to the first. A bucket ends with the parameter that brings it to its limit, so a
-# bucket may be much larger than its limit. The first bucket has a small limit of its own, so that it can leave early.
+# bucket may be much larger than its limit. The first bucket has a small limit of its own, since it should leave soon.
 #
 # Write that rule for any list of sizes. A *place* is an index of this list: `[[5], [4, 3]]` says that the first bucket
 # holds parameter 5 alone, and the second holds 4 and 3. The order within a bucket is up to you.
