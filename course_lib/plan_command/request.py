@@ -7,7 +7,6 @@ import difflib
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from course_lib.base.checks import at_least, known
 from course_lib.cost.collectives.machines import MACHINES
@@ -66,9 +65,15 @@ class PlanRequest:
                 layouts = [one for one in every if is_like(one, self.asked)]
                 if not layouts and self.asked:  # none that the planner would try: the one that was asked for
                     layouts = [asked_layout(self.asked, cluster.gpus, offload)]
-                of_job = self.job, cluster, self.constants, Software()
-                limit: dict[str, Any] = {"memory_bytes": self.memory_bytes, "layouts": layouts}
-                found[cluster, offload] = (list_fastest if fastest_alone else list_layouts)(*of_job, **limit)
+                search = list_fastest if fastest_alone else list_layouts
+                found[cluster, offload] = search(
+                    self.job,
+                    cluster,
+                    self.constants,
+                    Software(),
+                    memory_bytes=self.memory_bytes,
+                    layouts=layouts,
+                )
             return found[cluster, offload]
 
         return listed

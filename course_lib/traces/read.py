@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from course_lib.base.foreign_text import one_line
@@ -42,8 +43,15 @@ def table_rows(name: str | Path) -> list[TableRow]:
         TraceFileError: A file that cannot be read, or that is no table.
     """
     path, shown = _path_of(name), one_line(str(name))
-    try:
+    with _named_in_errors(shown):
         return list(rows_of_table(path))
+
+
+@contextlib.contextmanager
+def _named_in_errors(shown: str) -> Iterator[None]:
+    """What cannot be read is told with the name of its file."""
+    try:
+        yield
     except TraceFileError as error:
         raise TraceFileError(f"{shown}: {error}.") from None
     except OSError as error:
@@ -59,12 +67,8 @@ def _path_of(name: str | Path) -> Path:
 
 def _ranks_of(name: str | Path, place: int) -> list[RankTrace]:
     path, shown = _path_of(name), one_line(str(name))
-    try:
+    with _named_in_errors(shown):
         traces = [rank_of_table(path, shown, place)] if is_table(path) else ranks_in(events_of(path), shown, place)
-    except TraceFileError as error:
-        raise TraceFileError(f"{shown}: {error}.") from None
-    except OSError as error:
-        raise TraceFileError(f"{shown} cannot be read: {error.strerror or error}.") from None
     if len(traces) == 1 and not traces[0].is_rank_told and (named := _RANK.search(path.name)):
         traces[0].rank, traces[0].is_rank_told = int(named[1]), True
     return traces

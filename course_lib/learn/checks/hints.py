@@ -11,7 +11,7 @@ from course_lib.learn import exercises
 from course_lib.learn.checks.reference import place_of
 from course_lib.learn.records.store import record
 
-__all__ = ["HintNote", "hint", "solution"]
+__all__ = ["HintNote", "hint", "shown_note", "solution"]
 
 _given: dict[str, int] = {}  # how many hints of each exercise this session has seen
 
@@ -40,14 +40,14 @@ def hint(name: str) -> HintNote:
     try:
         exercise = exercises.exercise(name)
     except ValueError as error:
-        return _shown(HintNote("hint", str(error)))
+        return shown_note(HintNote("hint", str(error)))
     step = _given.get(name, 0) + 1
     if step > len(exercise.hints):
         text = f'That was the last hint. `solution("{name}")` says where the solution stands.'
-        return _shown(HintNote(f"{name}, no more hints", text))
+        return shown_note(HintNote(f"{name}, no more hints", text))
     _given[name] = step
     record("hint", name, step=step)
-    return _shown(HintNote(f"{name}, hint {step} of {len(exercise.hints)}", exercise.hints[step - 1]))
+    return shown_note(HintNote(f"{name}, hint {step} of {len(exercise.hints)}", exercise.hints[step - 1]))
 
 
 def solution(name: str) -> HintNote:
@@ -56,11 +56,11 @@ def solution(name: str) -> HintNote:
         exercises.exercise(name)
         place = place_of(name)
     except ValueError as error:
-        return _shown(HintNote("solution", str(error)))
+        return shown_note(HintNote("solution", str(error)))
     record("solution", name)
     heading = f", under “{place.heading}”" if place.heading else ""
     text = f"The solution, with its output, is cell {place.cell} of `{place.notebook}`{heading}."
-    return _shown(
+    return shown_note(
         HintNote(f"{name}, solution", text, place.notebook.removeprefix("notebooks/") + _anchor(place.heading))
     )
 
@@ -69,6 +69,7 @@ def _anchor(heading: str) -> str:
     return "#" + quote(heading.replace(" ", "-")) if heading else ""
 
 
-def _shown(note: HintNote) -> HintNote:
+def shown_note(note: HintNote) -> HintNote:
+    """Show it, and return it."""
     show(note)
     return note

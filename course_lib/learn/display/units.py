@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["of_one", "quantity", "ratio"]
+__all__ = ["number_as_typed", "of_one", "quantity", "ratio"]
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _TIME_STEPS = ((60.0, "s"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -41,6 +42,14 @@ def quantity(value: Any, unit: str = "") -> str:
     if unit in ("x", "times"):
         return f"{_digits(number)} times"
     return f"{_digits(number)} {of_one(unit) if number == 1 else unit}".strip()
+
+
+def number_as_typed(text: str) -> float:
+    """The number of "3.5", "3,5", "1,000", "12 000", "1_000" or "2e6". Raises ``ValueError`` for what is none."""
+    plain = text.strip().replace("_", "").replace(" ", "")
+    if plain.count(",") == 1 and "." not in plain and not re.search(r",\d{3}$", plain):
+        plain = plain.replace(",", ".")  # a decimal comma
+    return float(plain.replace(",", ""))
 
 
 def of_one(unit: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from course_lib.forms.show import Shown, show
 from course_lib.learn import exercises
-from course_lib.learn.checks.hints import HintNote
+from course_lib.learn.checks.hints import HintNote, shown_note
 from course_lib.learn.paper.sheet import ProblemSheet
 from course_lib.learn.paper.shown import WorkedSolution, WorkedSolutions
 
@@ -30,7 +30,7 @@ class PaperProblems(ProblemSheet, Shown):
             said = self.feedback(one, str(text))
         except ValueError as error:
             said = f"✗ {error}"
-        return _shown(HintNote(one.title, said))
+        return shown_note(HintNote(one.title, said))
 
     def way(self, name: str) -> WorkedSolution:
         """The way to the answer, which ends this try."""
@@ -43,7 +43,7 @@ class PaperProblems(ProblemSheet, Shown):
         """Other numbers for a problem, which is open then."""
         one = self.problem(name)
         self.draw_anew(one)
-        return _shown(HintNote(one.title, self.drawn(one).text))
+        return shown_note(HintNote(one.title, self.drawn(one).text))
 
     def form(self) -> ProblemForm:
         from course_lib.learn.paper.problem_form import ProblemForm
@@ -74,8 +74,3 @@ def problems(lesson: str, *, ways: bool = False) -> PaperProblems | WorkedSoluti
     found = WorkedSolutions([(one.title, sheet.drawn(one)) for one in sheet.problems]) if ways else sheet
     show(found)
     return found
-
-
-def _shown(note: HintNote) -> HintNote:
-    show(note)
-    return note

@@ -6,6 +6,8 @@ import difflib
 import math
 import re
 
+from course_lib.learn.display.units import number_as_typed
+
 __all__ = ["said", "scale_of", "typed"]
 
 _PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -103,11 +105,8 @@ def _near(unit: str) -> list[str]:
 
 
 def _number(text: str, power: str) -> float | None:
-    """Of "3.5", "3,5", "1,000", "12 000" or "2e6", times ten to ``power``."""
-    plain = re.sub(r"[_' ]", "", text)
-    if plain.count(",") == 1 and "." not in plain and not re.search(r",\d{3}$", plain):
-        plain = plain.replace(",", ".")  # a decimal comma
+    """What was typed, times ten to ``power``; None for what is no number."""
     try:
-        return float(plain.replace(",", "")) * float(f"1e{power}")
+        return number_as_typed(text.replace("'", "")) * float(f"1e{power}")
     except ValueError:
         return None

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import ipywidgets as widgets
 
 from course_lib.forms import Form
 from course_lib.forms.show import paragraph
-from course_lib.learn.display.units import of_one
+from course_lib.learn.display.units import number_as_typed, of_one
 from course_lib.learn.predictions.prediction import Prediction
 
 __all__ = ["PredictForm", "parse_number"]
@@ -85,11 +84,8 @@ def parse_number(text: str, unit: str = "") -> float:
     """The number that a person typed: "3.5", "3,5", "1,000", "2e6", with or without its unit."""
     text = text.strip().replace("μ", "µ")  # the Greek letter looks like the micro sign
     ending = max((each for each in _units_as_typed(unit) if text.lower().endswith(each.lower())), key=len, default="")
-    plain = text[: len(text) - len(ending)].strip().replace("_", "").replace(" ", "")
-    if plain.count(",") == 1 and "." not in plain and not re.search(r",\d{3}$", plain):
-        plain = plain.replace(",", ".")  # a decimal comma
     try:
-        number = float(plain.replace(",", ""))
+        number = number_as_typed(text[: len(text) - len(ending)])
     except ValueError:
         within = f" in {unit}," if unit else ""
         raise ValueError(f"{text!r} is not a number; write it{within} like 12 or 0.5") from None
