@@ -151,7 +151,8 @@ def test_the_way_ends_a_try_and_other_numbers_open_it(kept):
     assert "1. " in repr(way)
     assert "Measured: A run took as much.\nSource: Somebody's page." in repr(way)
     assert "has been shown" in repr(found.answer("sum", _right(found)))
-    assert not ProblemSheet("99", (a_sum,)).standing["99.sum"].is_right
+    again = ProblemSheet("99", (a_sum,)).standing["99.sum"]
+    assert (again.is_right, again.is_shown) == (False, True)
     before = found.drawn(a_sum).text
     found.anew("sum")
     assert found.drawn(a_sum).text != before

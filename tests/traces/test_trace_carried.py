@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from course_lib.traces import CARRIED, TraceFileError, main, table_rows, trace_report
+from course_lib.traces import CARRIED, TraceFileError, main, read_traces, table_rows, trace_report
 
 
 def only(name):
@@ -59,3 +60,11 @@ def test_the_lines_of_a_table_come_as_they_stand_in_it(tmp_path):
         table_rows(tmp_path / "t.csv")
     with pytest.raises(TraceFileError, match="cannot be read"):
         table_rows(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize("read", [table_rows, read_traces])
+def test_what_is_wrong_with_a_table_is_told_with_its_name(tmp_path, read):
+    path = tmp_path / "half.csv"
+    path.write_text("where,lane\n")
+    with pytest.raises(TraceFileError, match=re.escape(f"{path}: it is no table of a trace")):
+        read(path)

@@ -91,7 +91,7 @@ class ProblemSheet:
             if one.drawn(seed).text != before:
                 break
         self.standing[one.name] = ProblemStanding(seed)
-        record("problem", one.name, seed=seed, drawn=True)
+        record("problem", one.name, seed=seed, tries=0)
 
     def count(self) -> str:
         """How far the sheet is, in a sentence."""
@@ -109,7 +109,7 @@ def _standing(name: str, events: Iterable[Mapping[str, Any]], base: str) -> Prob
     for event in events:
         if event["event"] != "problem" or event["name"] != name or not isinstance(event.get("seed"), int):
             continue
-        if event["seed"] != standing.seed or event.get("drawn"):
+        if event["seed"] != standing.seed:
             standing = ProblemStanding(event["seed"])
         tries = event.get("tries", 0)
         standing.tries = tries if isinstance(tries, int) else 0
