@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -89,7 +90,18 @@ def test_a_wait_that_was_cut_short_is_over_when_the_next_call_begins(cluster2):
     assert list(cluster2.call(stands_nowhere, show=False)) == [(True, False)] * 2
 
 
-def test_torch_has_its_own_wait_again_when_the_last_has_left():
+@pytest.fixture
+def nobody_listens(monkeypatch):
+    """A ``watchdog`` that another test used in this process stays for its life, and would be the last to leave."""
+    from torch._C._distributed_c10d import Work
+
+    if comm_hooks._plain_wait is not None:
+        monkeypatch.setattr(Work, "wait", comm_hooks._plain_wait)
+    monkeypatch.setattr(comm_hooks, "_plain_wait", None)
+    monkeypatch.setattr(comm_hooks, "_wait_subscribers", ())
+
+
+def test_torch_has_its_own_wait_again_when_the_last_has_left(nobody_listens):
     from torch._C._distributed_c10d import Work
 
     plain, notes = Work.wait, Notes("one", [])

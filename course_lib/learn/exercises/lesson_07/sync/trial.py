@@ -155,6 +155,7 @@ def try_step(answer: Answer, me: Rank, layout: SyncLayout) -> SyncSeen:
         groups: list[Any] = [dist.group.WORLD]
         if layout.num_stages > 1:  # every rank makes all groups, for each batch anew
             groups = [dist.new_group(layout.same_stage(each)) for each in range(layout.num_stages)]
+            dist.barrier(groups[stage])  # else an answer that sends nothing ends it while another rank connects
         goes_on = _one_batch(answer, model, groups[stage], layout, number, seen)
         if layout.num_stages > 1:
             dist.destroy_process_group(groups[stage])
