@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 from course_lib.meter.memory.balance import LABELS, Entry, sort_entries
+from course_lib.meter.memory.gloo_threads import settle
 
 __all__ = ["Snapshot", "StorageBook", "StorageRecord", "StorageWatch", "resizes_seen_by", "storages_of"]
 
@@ -105,6 +106,8 @@ class StorageBook:
         known = self.live.get(key)
         if known is not None and known.size_bytes == storage.nbytes():
             return known
+        if self.total_bytes + storage.nbytes() > self.peak_bytes:
+            settle()  # what another thread is about to free is no part of a peak
         record = StorageRecord(storage, name=name, foreign=foreign, recomputed=recomputed)
         if known is not None:
             record.name, record.owner, record.foreign = known.name, known.owner, known.foreign
@@ -156,6 +159,7 @@ class StorageBook:
 
     def now(self) -> Snapshot:
         """What is live at this moment."""
+        settle()
         return Snapshot(self.live, self.saved)
 
     def peak(self) -> Snapshot:
@@ -169,7 +173,7 @@ class StorageBook:
 
     def _close_peak(self) -> None:
         if self._peak is None and self.total_bytes == self.peak_bytes:
-            self._peak = self.now()
+            self._peak = Snapshot(self.live, self.saved)
 
     def _remove(self, key: int) -> None:
         self._close_peak()
