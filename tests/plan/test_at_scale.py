@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from course_lib.authoring.notebooks.writing.measured_box import FACTS, measured_box
 from course_lib.authoring.notebooks.writing.printed import PRINTING_PAGES, with_outputs
 from course_lib.authoring.notebooks.writing.replayed_box import replayed_box
 from course_lib.plan.runs.replayed import replayed_runs
@@ -68,3 +69,33 @@ def test_what_the_page_says_of_one_node_holds():
     first, second = replayed_runs("korthikanti-t5")[:2]
     assert (str(first.of.run.layout), str(second.of.run.layout)) == ("tp8 mb4 full", "tp8 mb4 sp selective")
     assert first.gpus == second.gpus == 8
+
+
+def test_a_number_stands_beside_its_formula_and_says_how_far_that_is_off():
+    box = measured_box("model-parallel")
+    head, _, first, second, _, source, end = box.splitlines()[1:]
+    assert head == "| what was measured | measured | formula | says |"
+    assert first.endswith("| 1.07 | one GPU works at a time, copies cost nothing | 1 (−7 %) |")
+    assert second.endswith("| 0.669 | (m + p − 1) / (m p), copies cost nothing | 0.583 (−13 %) |")
+    assert source == "Measured by: PyTorch's tutorial on model parallelism in one machine."
+    assert end == "<!-- printed -->"
+
+
+def test_numbers_that_there_are_not_are_told():
+    with pytest.raises(ValueError, match="there are no published numbers 'failure'; there are one-device, collectives"):
+        measured_box("failures failure")
+
+
+def test_every_number_is_on_the_page():
+    assert set(re.findall(r"<!-- measured: ([a-z-]+) -->", TEXT)) == set(FACTS)
+
+
+def test_what_the_page_says_of_numbers_holds():
+    (device,) = FACTS["one-device"]
+    assert 0.25 < device.measured / device.says() < 0.3  # a good quarter
+    assert all(0.4 < abs(fact.off) < 0.75 for fact in FACTS["failures"])  # off by half
+    ring, _, _, *nodes = FACTS["collectives"]
+    assert abs(ring.off) < 0.25
+    assert [fact.off > 1 for fact in nodes] == [False, True, False]  # look at eight nodes
+    assert FACTS["one-process"][0].measured > 1  # it lost
+    assert FACTS["model-parallel"][0].measured > 1 > FACTS["model-parallel"][1].measured

@@ -8,5 +8,6 @@ In the order to read:
 - ``readme.py``: README.md and the pages behind it
 - ``part_links.py``: the line by which a part leads to the others of its lesson
 - ``replayed_box.py``: a table of published runs, beside what the model says of each
+- ``measured_box.py``: a table of single published numbers, beside what a formula says of each
 - ``printed.py``: what the planner says, in pages of ``docs``
 """

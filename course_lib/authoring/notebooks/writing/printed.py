@@ -1,8 +1,8 @@
-"""What the planner says, in pages of ``docs``: boxes of text, and tables of published runs.
+"""What the planner says, in pages of ``docs``: boxes of text, and tables of published runs and numbers.
 
-``course build --plans`` writes them. A box stands between ``<!-- prints: course plan ... -->``, or
-``<!-- replays: TABLE/MODEL ... -->``, and ``<!-- printed -->``. Only ``course plan`` is run: it prints the same on
-every machine.
+``course build --plans`` writes them. A box stands between ``<!-- prints: course plan ... -->``,
+``<!-- replays: TABLE/MODEL ... -->`` or ``<!-- measured: NAME ... -->``, and ``<!-- printed -->``. Only ``course plan``
+is run: it prints the same on every machine.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 import shlex
 from pathlib import Path
 
+from course_lib.authoring.notebooks.writing.measured_box import measured_box
 from course_lib.authoring.notebooks.writing.replayed_box import replayed_box
 
 __all__ = ["PRINTING_PAGES", "output_of", "renew_printed", "stale_printed", "with_outputs"]
@@ -21,18 +22,18 @@ PRINTING_PAGES = ("docs/ten-plans.md", "docs/at-scale.md")
 """The pages with such boxes."""
 
 _WIDTH = 96
-_BOX = re.compile(r"<!-- (?P<kind>prints|replays): (?P<words>[^\n]+?) -->\n.*?<!-- printed -->", re.DOTALL)
+_BOX = re.compile(r"<!-- (?P<kind>prints|replays|measured): (?P<words>[^\n]+?) -->\n.*?<!-- printed -->", re.DOTALL)
 
 
 def with_outputs(text: str, page: str) -> str:
-    """``text`` with each box as its command prints it now, or as published runs are replayed.
+    """``text`` with each box as its command prints it now, or as published runs and numbers are told.
 
     Raises:
-        ValueError: A page without a box, a box of another command than ``course plan``, or a run that there is not.
+        ValueError: A page without a box, a box of another command than ``course plan``, or a run or number that there is not.
     """
     if not _BOX.search(text):
         raise ValueError(f"{page} holds no box of a command: <!-- prints: course plan ... --> and <!-- printed -->")
-    boxes = {"prints": lambda words: _box(words, page), "replays": replayed_box}
+    boxes = {"prints": lambda words: _box(words, page), "replays": replayed_box, "measured": measured_box}
     return _BOX.sub(lambda box: boxes[box["kind"]](box["words"]), text)
 
 

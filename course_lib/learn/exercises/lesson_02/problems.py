@@ -40,8 +40,8 @@ def _bus(draw: random.Random) -> Posed:
             Wrong(share / factor**2, "You have divided by the factor, and not multiplied."),
         ),
         sources=(machine.source,),
-        beside="With nccl-tests, 8 A100 with NVLink took 8,204 µs to all-reduce 1 GiB (record of the course, "
-        "shared/published). That is a bus bandwidth of 229 GB/s, or 76 % of 300 GB/s.",
+        beside="With nccl-tests, 8 A100 with NVLink took 8,204 µs to all-reduce 1 GiB. That is a bus "
+        "bandwidth of 229 GB/s, or 76 % of 300 GB/s.",
     )
 
 
@@ -139,8 +139,8 @@ def _switch(draw: random.Random) -> Posed:
             Wrong(algbw * factor * 2, "The link's rate in the text is that of one direction. Do not double it."),
         ),
         sources=(machine.source,),
-        beside="8 H200 with such a switch all-reduced 1 GiB at an algorithm bandwidth of 264.9 GB/s (record of the "
-        "course, shared/published). Their links carry 450 GB/s. The bus bandwidth was 464 GB/s.",
+        beside="8 H200 with such a switch all-reduced 1 GiB at an algorithm bandwidth of 264.9 GB/s, by "
+        "nccl-tests. Their links carry 450 GB/s. The bus bandwidth was 464 GB/s.",
     )
 
 
