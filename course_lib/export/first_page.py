@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from course_lib.base.html import templates
 from course_lib.learn import exercises
-from course_lib.learn.checks.progress_map import progress_map
+from course_lib.learn.checks.progress_map import PROGRESS_HEAD, progress_map
 from course_lib.learn.display.units import quantity
 from course_lib.learn.records.store import Store
 from course_lib.learn.records.summary import summary
@@ -18,7 +18,6 @@ from course_lib.mine.use import day_of
 __all__ = ["first_page"]
 
 _fill = templates(__file__)
-_PROGRESS = ("lesson", "time", "state", "exercises", "quiz", "predictions")
 _PREDICTED = ("question", "you predicted", "measured", "cost model", "right")
 _KEPT = ("function", "check", "file", "passed on", "the file now")
 _CHECKED = ("check", "state", "tries", "hints", "named mistakes met")
@@ -29,7 +28,7 @@ def first_page(kept: Store) -> str:
     events = kept.read()
     found = progress_map(kept)
     sections = [
-        FirstPageSection("Progress", _PROGRESS, [line.row() for line in found.lines], found.messages),
+        FirstPageSection("Progress", PROGRESS_HEAD, [line.row() for line in found.lines], found.messages),
         FirstPageSection("Predictions", _PREDICTED, _predicted(events)),
         FirstPageSection("Checks", _CHECKED, _checked(events)),
         *_own_library(),

@@ -258,14 +258,21 @@ def lesson(monkeypatch):
     monkeypatch.setattr(exercises, "lesson_numbers", lambda: ("98", "99"))
     monkeypatch.setattr(exercises, "exercises_of", lambda lesson: named if lesson == "98" else [])
     monkeypatch.setattr(exercises, "quiz_of", lambda lesson: [SimpleNamespace(name="q")])
+    problems = [SimpleNamespace(name="98.p"), SimpleNamespace(name="98.r")]
+    monkeypatch.setattr(exercises, "problems_of", lambda lesson: problems if lesson == "98" else [])
     monkeypatch.setattr(progress_module, "_titles", lambda: {"97": ("Soon", 30), "98": ("Split", 45)})
 
 
 @pytest.mark.parametrize(
     ("events", "state", "row"),
     [
-        ([], "not begun", "98 Split  45 min  ○ not begun  0 of 2     0 of 1  0"),
-        ([passed("98.a")], "begun", "98 Split  45 min  ◐ begun      1 of 2     0 of 1  0"),
+        ([], "not begun", "98 Split  45 min  ○ not begun  0 of 2     0 of 1  0            0 of 2"),
+        ([passed("98.a")], "begun", "98 Split  45 min  ◐ begun      1 of 2     0 of 1  0            0 of 2"),
+        (
+            [{"event": "problem", "name": "98.p", "right": True}, {"event": "problem", "name": "98.r", "right": False}],
+            "begun",
+            "98 Split  45 min  ◐ begun      0 of 2     0 of 1  0            1 of 2",
+        ),
         (
             [
                 passed("98.a"),
@@ -274,7 +281,7 @@ def lesson(monkeypatch):
                 passed("98.gone"),
             ],
             "done",
-            "98 Split  45 min  ✓ done       2 of 2     1 of 1  0",
+            "98 Split  45 min  ✓ done       2 of 2     1 of 1  0            0 of 2",
         ),
     ],
 )

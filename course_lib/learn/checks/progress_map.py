@@ -11,7 +11,7 @@ from course_lib.learn import exercises
 from course_lib.learn.records.store import Store, store
 from course_lib.learn.records.summary import LessonSummary, summary
 
-__all__ = ["LessonLine", "ProgressMap", "progress", "progress_map"]
+__all__ = ["PROGRESS_HEAD", "LessonLine", "ProgressMap", "progress", "progress_map"]
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,16 @@ class LessonLine:
     questions: int
     questions_right: int
     predictions: int
+    problems: int = 0
+    problems_right: int = 0
 
     @property
     def state(self) -> str:
-        """ "done", "begun" or "not begun"."""
+        """ "done", "begun" or "not begun". Problems on paper are for another day: a lesson is done without them."""
         done = self.exercises_passed + self.questions_right
         if done and done == self.exercises + self.questions:
             return "done"
-        return "begun" if done or self.predictions else "not begun"
+        return "begun" if done or self.predictions or self.problems_right else "not begun"
 
     def row(self) -> list[str]:
         sign = {"done": "✓", "begun": "◐", "not begun": "○"}[self.state]
@@ -48,6 +50,7 @@ class LessonLine:
             f"{sign} {self.state}",
             *counts,
             str(self.predictions),
+            f"{self.problems_right} of {self.problems}" if self.problems else "–",
         ]
 
 
@@ -59,14 +62,14 @@ class ProgressMap(Shown):
     messages: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        return "\n".join([*columns([_HEAD, *(line.row() for line in self.lines)]), *self.messages])
+        return "\n".join([*columns([PROGRESS_HEAD, *(line.row() for line in self.lines)]), *self.messages])
 
     def _html(self) -> str:
-        body = table(_HEAD, [line.row() for line in self.lines])
+        body = table(PROGRESS_HEAD, [line.row() for line in self.lines])
         return panel("info", "Your way through the course", body + "".join(map(paragraph, self.messages)))
 
 
-_HEAD = ["lesson", "time", "state", "exercises", "quiz", "predictions"]
+PROGRESS_HEAD = ["lesson", "time", "state", "exercises", "quiz", "predictions", "problems"]
 
 
 def progress() -> ProgressMap:
@@ -106,6 +109,7 @@ def _line(number: str, label: tuple[str, int | None], done: LessonSummary) -> Le
     known = number in exercises.lesson_numbers()
     names = [one.name for one in exercises.exercises_of(number)] if known else []
     questions = [f"{number}.{question.name}" for question in exercises.quiz_of(number)] if known else []
+    problems = [problem.name for problem in exercises.problems_of(number)] if known else []
     return LessonLine(
         number,
         *label,
@@ -114,6 +118,8 @@ def _line(number: str, label: tuple[str, int | None], done: LessonSummary) -> Le
         len(questions),
         _count(questions, done.quiz_right),
         len(done.predicted),
+        len(problems),
+        _count(problems, done.problems_right),
     )
 
 
