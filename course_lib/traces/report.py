@@ -53,7 +53,8 @@ class TraceReport:
         return picture_of(self.devices)
 
     def __repr__(self) -> str:
-        parts = [part for one in self.devices for part in _device_lines(one)]
+        named = _short_names({one.source for one in self.devices})
+        parts = [part for one in self.devices for part in _device_lines(one, named[one.source])]
         return "\n".join([*parts, *_straggler_lines(self.stragglers), *_perfetto(self.is_for_perfetto)])
 
 
@@ -80,12 +81,18 @@ def _share(part: float, whole: float) -> str:
     return f"{part / whole:.0%}" if whole > 0 else "-"
 
 
-def _device_lines(one: DeviceReport) -> Iterator[str]:
+def _short_names(sources: set[str]) -> dict[str, str]:
+    """Each file by its name alone, where that tells them apart."""
+    short = {source: Path(source).name for source in sources}
+    return short if len(set(short.values())) == len(sources) else {source: source for source in sources}
+
+
+def _device_lines(one: DeviceReport, source: str) -> Iterator[str]:
     time = one.time
     steps = ""
     if time.step_us is not None:
         steps = f", {counted(time.num_steps, 'step')} of {_ms(time.step_us)}" + (" (median)" * (time.num_steps > 1))
-    yield f"{one.name}{'' if one.is_gpu else ', no GPU'} ({one.source}): {_ms(time.window_us)}{steps}"
+    yield f"{one.name}{'' if one.is_gpu else ', no GPU'} ({source}): {_ms(time.window_us)}{steps}"
     whole = time.window_us
     rows: list[tuple[str, float, str]] = [
         ("computing", time.computing_us, ""),

@@ -124,3 +124,17 @@ def test_options_that_cannot_be_met_get_a_sentence(tmp_path, capsys):
         read_traces()
     with pytest.raises(TraceFileError, match="is no name of a file"):
         read_traces(5)
+
+
+def test_a_file_is_called_by_its_name_where_that_tells_it_from_the_others(tmp_path):
+    def trace(place, rank):
+        place.parent.mkdir(exist_ok=True)
+        return write(place, kernel(0, 10), distributedInfo={"rank": rank})
+
+    first, second, same = (
+        trace(tmp_path / folder / name, rank)
+        for rank, (folder, name) in enumerate((("a", "r0.json"), ("a", "r1.json"), ("b", "r0.json")))
+    )
+    assert "(r0.json): " in repr(trace_report(first)) and str(tmp_path) not in repr(trace_report(first, second))
+    assert all(f"({path}): " in repr(trace_report(first, same)) for path in (first, same))
+    assert trace_report(first).to_dict()["devices"][0]["source"] == str(first)  # JSON keeps the way to it
