@@ -23,6 +23,8 @@ from types import TracebackType
 from typing import Any
 
 from course_lib.base.checks import known
+from course_lib.cluster.failures.errors import RankInterrupted
+from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 from course_lib.cluster.process.serialization import pack
 from course_lib.layouts.link import Link
 from course_lib.nodes import arguments
@@ -35,6 +37,7 @@ from course_lib.nodes.supervisor.supervisor_client import SupervisorClient
 
 __all__ = ["Link", "Nodes"]
 
+_BEFORE_A_JOB = "Interrupted while the nodes were made. None of them is left; run the cell again to make others."
 _PORT = 29400  # torchrun's own habit; a node with a network of its own has all ports for itself
 
 
@@ -51,11 +54,18 @@ class Nodes:
         arguments.check_nodes(num_nodes, ranks_per_node, link, network)
         self.num_nodes, self.ranks_per_node = num_nodes, ranks_per_node
         self.link = link or Link()
-        self.capabilities = find_capabilities(network)
         self._numbers = itertools.count()
         self._job: NodesJob | None = None
         self._sent_before: list[int] | None = None
-        self._supervisor = SupervisorClient()
+        try:
+            self._start(network)
+        except KeyboardInterrupt:
+            raise RankInterrupted(_BEFORE_A_JOB) from None
+
+    def _start(self, network: str) -> None:
+        self.capabilities = find_capabilities(network)
+        with deferred_interrupts():  # a supervisor that nobody knows would be closed by nobody
+            self._supervisor = SupervisorClient()
         try:
             if self.capabilities.has_namespaces:
                 self._make_networks()

@@ -21,7 +21,7 @@ import pytest
 from waiting import HANG_LIMIT_S, wait_until
 
 from course_lib.base.paths import project_root
-from course_lib.cluster import NotSendable
+from course_lib.cluster import NotSendable, RankInterrupted
 from course_lib.layouts.link import Link
 from course_lib.nodes import JobFailed, JobTimeout, Nodes
 from course_lib.nodes import nodes as nodes_module
@@ -298,6 +298,21 @@ def test_networks_that_are_refused_after_the_trial_leave_loopback_and_the_reason
     with Nodes(2) as nodes:
         assert "(no namespaces here: 'ip link add' was refused)" in str(nodes)
         assert nodes.sent_bytes() is None
+
+
+@pytest.mark.parametrize("place", ["find_capabilities", "SupervisorClient.ask"])
+def test_an_interrupt_while_nodes_are_made_is_a_sentence_and_leaves_nothing(monkeypatch, place):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    made = []
+    plain = SupervisorClient.__init__
+    monkeypatch.setattr(SupervisorClient, "__init__", lambda self: made.append(self) or plain(self))
+    monkeypatch.setattr(nodes_module, "find_capabilities", lambda network: Capabilities(True, has_tbf=True))
+    monkeypatch.setattr(f"{nodes_module.__name__}.{place}", interrupt)
+    with pytest.raises(RankInterrupted, match="Interrupted while the nodes were made. None of them is left"):
+        Nodes(2)
+    assert [one.is_closed for one in made] == [True] * (place != "find_capabilities")
 
 
 def test_the_answer_to_a_question_whose_asker_was_interrupted_is_not_taken_for_the_next():
