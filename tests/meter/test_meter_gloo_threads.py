@@ -17,6 +17,12 @@ from course_lib.meter.memory import gloo_threads
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which threads sleep")
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch):
+    """The thread of a test computes for as long as the machine's other work wants."""
+    monkeypatch.setattr(gloo_threads, "_AT_MOST_S", 100.0)
+
+
 @contextmanager
 def thread_that_lets_go_late(held, name="pt_gloo_runloop"):
     """It computes with Python's lock free, as gloo does, lets go of what it holds, and sleeps until the end."""

@@ -14,7 +14,7 @@ import time
 __all__ = ["settle"]
 
 _NAME = "pt_gloo_runloop"  # given to these threads by ProcessGroupGloo
-_AT_MOST_S = 1.0  # an operation in progress may also compute: then its tensors are in use, and there is no more to wait
+_AT_MOST_S = 5.0  # an operation in progress may also compute: then its tensors are in use, and there is no more to wait
 _LOOK_S = 50e-6
 _known: dict[tuple[str, ...], list[str]] = {}  # the last look alone: by this process and all its threads, gloo's
 
