@@ -27,6 +27,7 @@ _HOME_OF = {
     "Predict": "predictions.predict",
     "ask": "predictions.asking",
     "bet": "bets.betting",
+    "bit_flips": "sick.bit_flips",
     "build_progress": "builds.progress",
     "check": "checks.checking",
     "elastic": "sick.elastic",
