@@ -6,8 +6,8 @@
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 2 of 4 · [1: two nodes](12a_two_nodes.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) ·
-# [4: take it along](12d_take_it_along.ipynb)
+# Part 2 of 5 · [1: two nodes](12a_two_nodes.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take it
+# along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb)
 #
 # At the end you can
 #

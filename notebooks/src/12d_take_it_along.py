@@ -6,8 +6,8 @@
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 4 of 4 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) ·
-# [3: thousands of GPUs](12c_thousands.ipynb)
+# Part 4 of 5 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
+# GPUs](12c_thousands.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb)
 #
 # At the end you can
 #

@@ -10,9 +10,10 @@ In the order to read:
   tell ranks what to do
 - ``thousands.py``: pictures of part c: what a failure throws away, a checkpoint written beside training, and who is
   waited for
+- ``wrong_numbers.py``: a picture of part e: where in a step a rank can be wrong
 """
 
-from course_lib.authoring.pictures.lesson_12 import faults, nodes, take_along, thousands
+from course_lib.authoring.pictures.lesson_12 import faults, nodes, take_along, thousands, wrong_numbers
 from course_lib.authoring.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -30,4 +31,5 @@ PICTURES: Drawings = {
     "slurm": take_along.slurm,
     "looked_at": take_along.looked_at,
     "family": take_along.family,
+    "wrong": wrong_numbers.wrong,
 }

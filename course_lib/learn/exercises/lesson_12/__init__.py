@@ -1,4 +1,6 @@
-"""Lesson 12, beyond one machine. Part a: two nodes. Part b: ranks die. Part c: thousands. Part d: take it along."""
+"""Lesson 12, beyond one machine. Part a: two nodes. Part b: ranks die. Part c: thousands. Part d: take it along.
+Part e: wrong numbers.
+"""
 
 from course_lib.learn.exercises.lesson_12.hierarchical import HIERARCHICAL
 from course_lib.learn.exercises.lesson_12.interval import INTERVAL
@@ -6,7 +8,8 @@ from course_lib.learn.exercises.lesson_12.place import NODE_PLACES
 from course_lib.learn.exercises.lesson_12.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_12.quiz import QUIZ
 from course_lib.learn.exercises.lesson_12.rendezvous import RENDEZVOUS
+from course_lib.learn.exercises.lesson_12.replicas import REPLICAS
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (NODE_PLACES, HIERARCHICAL, RENDEZVOUS, INTERVAL)
+EXERCISES = (NODE_PLACES, HIERARCHICAL, RENDEZVOUS, INTERVAL, REPLICAS)

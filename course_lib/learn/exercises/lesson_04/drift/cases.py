@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Callable, Iterable, Iterator, Set
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Set
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +13,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.salted_hash import salted_hash
 
 __all__ = [
     "END",
@@ -133,7 +132,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     _plant(kind, model, me.rank, me.world_size)
     _what_may_differ(model, me.rank)
     kept = Kept(model=model)
-    with Recorder(me.rank) as recorder, _salted_hash(me.rank) as hashed:
+    with Recorder(me.rank) as recorder, salted_hash(me.rank) as hashed:
         names = _plain(answer(me, model))
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls)
     return {
@@ -153,24 +152,6 @@ def _plain(names: Any) -> Any:
     if isinstance(names, str | bytes | Set) or not isinstance(names, Iterable):
         return f"a {type(names).__name__}, {short(names)}"
     return [str(name) for name in names]
-
-
-@contextmanager
-def _salted_hash(rank: int) -> Iterator[list[None]]:
-    """``hash(bytes)`` differs between ranks, as under torchrun; the ranks here share a parent, and its salt."""
-    plain_hash, seen = builtins.hash, list[None]()
-
-    def salted(value: object) -> int:
-        if isinstance(value, bytes | str):
-            seen.append(None)
-            return plain_hash((rank, value))
-        return plain_hash(value)
-
-    builtins.hash = salted
-    try:
-        yield seen
-    finally:
-        builtins.hash = plain_hash
 
 
 @lru_cache(maxsize=8)

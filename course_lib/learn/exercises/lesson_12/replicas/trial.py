@@ -1,0 +1,155 @@
+"""12.replicas: what ranks hold in each case, what is looked at afterwards, and what is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.cluster.base.rank import Rank
+from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.salted_hash import salted_hash
+
+__all__ = ["KINDS", "ReplicasReport", "labels_of", "odd_of", "right", "tensors_of", "trial"]
+
+SAME, NAN, LAYOUT, NONE = "all agree", "all agree, on a NaN", "all agree, and one stores a matrix by column", "no tensors"
+LAST, FIRST, SWAP, EXCHANGE = "last bit, right after a call where all agreed", "rank 0 alone", "two numbers exchanged", "two tensors exchanged"
+ZERO, COUNTER, SHORT, FEW = "0.0 and -0.0", "a counter off by one", "last bit of a bfloat16", "few bits of a hash"
+HALVES, TWO_ODD, SPREAD, MANY = "two halves", "two ranks alike in error", "two alike, no others", "300 tensors"
+KINDS = (
+    *(SAME, NAN, LAYOUT, LAST, FIRST, SWAP, EXCHANGE, ZERO, COUNTER, SHORT, FEW),
+    *(HALVES, TWO_ODD, SPREAD, MANY, NONE),
+)
+_ONE_BIT_OF_CRC32 = 0xB66B1FA6  # an exclusive or with the last float64 that changes zlib.crc32 in its lowest bit alone
+_ENOUGH, _MOST_BYTES = "no more than needed", 200  # a hash as text, and what pickling adds
+
+
+def labels_of(kind: str, world_size: int) -> list[int]:
+    """By rank: ranks with one label hold equal bits, and label 0 holds what nobody has spoilt."""
+    ranks = range(world_size)
+    if world_size == 1 or kind in (SAME, NAN, LAYOUT, NONE):
+        return [0] * world_size
+    if kind == FIRST:
+        return [int(rank == 0) for rank in ranks]
+    if kind == HALVES:
+        return [int(2 * rank >= world_size - 1) for rank in ranks]  # of five ranks three agree
+    if kind == TWO_ODD:
+        return [int(rank in (1, 3)) for rank in ranks]
+    if kind == SPREAD:
+        return [max(0, rank - 1) for rank in ranks]
+    odd = {LAST: world_size - 1, COUNTER: 0, FEW: world_size - 1}.get(kind, world_size // 2)
+    return [int(rank == odd) for rank in ranks]
+
+
+def odd_of(kind: str, world_size: int) -> list[int] | None:
+    """What is right: the ranks off the majority, or None where there is none."""
+    labels = labels_of(kind, world_size)
+    most, count = Counter(labels).most_common(1)[0]
+    return [rank for rank, label in enumerate(labels) if label != most] if 2 * count > world_size else None
+
+
+def tensors_of(kind: str, label: int, rank: int) -> list[Tensor]:
+    """What a rank with this label holds."""
+    if kind == NONE:
+        return []
+    draw = torch.Generator().manual_seed(12)
+    if kind == MANY:
+        found = [torch.randn(3, generator=draw) for _ in range(300)]
+        found[137] += label
+        return found
+    a, b = (torch.randn(6, 5, generator=draw) for _ in range(2))
+    half, wide = torch.randn(7, generator=draw).bfloat16(), torch.randn(4, generator=draw, dtype=torch.float64)
+    counter, mask = torch.tensor(2**60 + 1), torch.tensor([True, False, True])
+    half[3], b[0, 0] = 1.0, 0.0
+    if kind == NAN:
+        a[1, 1] = float("nan")
+    if label and kind == SWAP:
+        a[2, :2] = a[2, :2].flip(0)
+    elif label and kind == EXCHANGE:
+        a, b = b, a
+    elif label and kind == ZERO:
+        b[0, 0] = -0.0
+    elif label and kind == COUNTER:
+        counter += 1
+    elif label and kind == SHORT:
+        half[3] = 1.0078125  # the next one
+    elif label and kind == FEW:
+        wide.view(torch.int64)[-1] ^= _ONE_BIT_OF_CRC32
+    elif label:
+        a[5, 4] = _after(a[5, 4], label)
+    if kind == LAYOUT and rank == 1:
+        a = a.mT.contiguous().mT
+    return [torch.nn.Parameter(a), b, half, counter, mask, torch.zeros(0, 3), wide]
+
+
+def _after(number: Tensor, steps: int) -> Tensor:
+    """The float that comes so many after this one."""
+    for _ in range(steps):
+        number = torch.nextafter(number, number + 1)
+    return number
+
+
+# -- a trial --------------------------------------------------------------------------------------------------------
+
+
+def _of_the_ranks(want: Any, got: Any, how: str) -> str:
+    said = "None" if want is None else str(want)
+    return f"expected {said}, got {got if isinstance(got, str) else short(got)}"
+
+
+def _exactly(want: Any, got: Any) -> str:
+    return "" if type(want) is type(got) and want == got else "another answer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicasReport(RankReport):
+    """What an answer gave on a rank, and what it sent."""
+
+    asked_for = "a list of ranks, or None"
+    odd: Any = fact(_of_the_ranks, by=_exactly)
+    kept: str = fact("the ranks are right, and your code changed what it was given: {got}", right=NOTHING)
+    sent: str = fact("the ranks are right, and this rank sent each other one {got}; a hash takes 8", right=_ENOUGH)
+    sent_bytes: float = 0.0
+    salted: bool = False  # Python's own hash was taken of bytes or text
+
+
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
+    from course_lib.cluster.leaks.compare import never_waited_here
+    from course_lib.meter.communication.recorder import Recorder
+
+    given = [one.to(me.device) for one in tensors_of(kind, labels_of(kind, me.world_size)[me.rank], me.rank)]
+    if kind == LAST:
+        answer(me, [one.to(me.device) for one in tensors_of(SAME, 0, me.rank)])
+    kept = Kept(tensors=given)
+    with Recorder(me.rank) as recorder, salted_hash(me.rank) as salted:
+        odd = answer(me, given)
+    if odd is ...:
+        return ...
+    begun = never_waited_here()
+    total = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / max(1, me.world_size - 1)
+    return ReplicasReport(
+        unwaited=begun[0] if begun else NOTHING,
+        odd=_plain(odd),
+        kept=kept.changes() or NOTHING,
+        sent=_ENOUGH if total <= _MOST_BYTES else f"{round(total)} bytes",
+        sent_bytes=total,
+        salted=bool(salted),
+    )
+
+
+def _plain(odd: Any) -> Any:
+    if odd is None or isinstance(odd, str):
+        return odd if odd is None else f"a text, {short(odd)}"
+    if not isinstance(odd, Sequence) or not all(isinstance(one, int) and not isinstance(one, bool) for one in odd):
+        return f"a {type(odd).__name__}, {short(odd)}"
+    return [int(rank) for rank in odd]
+
+
+def right(kind: str) -> Callable[[int, int], ReplicasReport]:
+    return lambda _, world_size: ReplicasReport(odd=odd_of(kind, world_size))
