@@ -260,8 +260,9 @@ reveal("12.unchecked", report)
 #
 # ### Against the data sheet
 #
-# A cluster has been sold with a network card of 400 Gbit/s for each GPU. `preflight --between-gbit 400` measures an
-# all-reduce between nodes. **What is the highest bus bandwidth that it can find?**
+# A cluster has been sold with a network card of 400 Gbit/s for each GPU. `preflight --between-gbit 400` measures
+# all-reduces between nodes, each with one rank a node. Say that they run as rings, and that no switch adds up on the
+# way. **What is the highest bus bandwidth that it can find?**
 
 # %%
 ### BEGIN SOLUTION
