@@ -71,13 +71,13 @@ QUIZ = (
     ),
     Question(
         name="dead",
-        text="`torchrun --nnodes 2:4 --nproc-per-node 8 --max-restarts 3` on 4 nodes. One node loses power, and does "
-        "not come back. How many ranks has the job then?",
+        text="`torchrun --nnodes 2:4 --nproc-per-node 8 --max-restarts 3` on 4 nodes. A node loses power and does "
+        "not come back; the store of the rendezvous is on another. How many ranks has the job then?",
         choices=(0, 8, 24, 31),
         answer=_after_a_death,
         show=lambda ranks: f"{ranks} ranks" if ranks else "none: it is over",
         misconceptions={
-            0: "So it would be with --nnodes 4. With 2:4 as few as two are enough.",
+            0: "So it would be with --nnodes 4, or without the store. With 2:4 as few as two nodes are enough.",
             8: "All agents that are left meet again, not the first one alone.",
             31: "A node takes all its ranks with it; and what starts anew is the whole group.",
         },
