@@ -178,8 +178,9 @@ print(*dry_run_limit(mended), sep="\n")
 #
 # <!-- word: gang scheduling | also: all-or-nothing scheduling, co-scheduling -->
 # Kubernetes was made for services, whose copies may come and go one by one. A training job wants **gang scheduling**:
-# all its nodes at the same time, or none, since each waits for the others. Kubeflow Trainer adds what is missing, and a
-# job there is a `TrainJob`, in `course_lib/examples/launch/trainjob.yaml`. Its middle:
+# all its nodes at the same time, or none, since each waits for the others. That takes a queue or a scheduler beside
+# Kubernetes' own: Kueue, Volcano, or the Coscheduling plugin. Kubeflow Trainer starts the ranks, and leaves the gang to
+# one of these. A job there is a `TrainJob`, in `course_lib/examples/launch/trainjob.yaml`. Its middle:
 
 # %%
 trainjob = launch_file("trainjob.yaml").read_text()
@@ -375,7 +376,7 @@ reveal("12.socket", table)
 # reinforcement learning.
 #
 # **Kubernetes** is none of these: it gives out machines. First came an operator for each library (PyTorchJob, MPIJob);
-# Kubeflow Trainer's one TrainJob replaces them, upon JobSet, and queues such as Kueue do the gangs.
+# Kubeflow Trainer's one TrainJob replaces them, upon JobSet.
 #
 # ## Five questions about the whole lesson
 
