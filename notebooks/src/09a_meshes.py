@@ -346,8 +346,9 @@ reveal("09.factor", found_s[0] / found_s[1], *model_s, seconds_of(both))
 # %% [markdown]
 # ### Is it always `tp`?
 #
-# By habit the order is `pp`, `dp_replicate`, `dp_shard`, `tp`, from the slow links to the fast ones. Now the same model
-# on the same four ranks, `dp_replicate=2` and `tp=2`. Only the batch is another: 4 rows, not 32.
+# torchtitan's and Megatron's default order is `pp`, `dp_replicate`, `dp_shard`, `tp`, from the slow links to the fast
+# ones. Llama 3 had data parallelism outermost and stages inside it; `tp` is the last in both. Now the same model on the
+# same four ranks, `dp_replicate=2` and `tp=2`. Only the batch is another: 4 rows, not 32.
 #
 # **Which axis should have the link within the node?**
 
