@@ -253,8 +253,9 @@ ask("11.fourfold").commit(23)  # "a quarter, and a little for the network"
 reveal("11.fourfold", zero_384, zero_1536, three_axes)
 
 # %% [markdown]
-# (In the years since, ZeRO-3 has learnt to gather in fewer and larger calls, and to prefetch; lesson 05. What it sends
-# has stayed.)
+# (In the years since, ZeRO-3 has learnt to gather in fewer and larger calls, and to prefetch; lesson 05. By default it
+# sends as many bytes as then. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it on:
+# weights in int8, gradients in int4, and a second copy of the weights in each node.)
 #
 # ## When several GPUs are a mistake
 #
