@@ -392,7 +392,7 @@ quiz("12")
 #
 # **The limit.** None of this was run on two real machines by you, and a stand-in does what we have seen the real
 # program do. So let the first job on a new cluster be `preflight`, and the second one a run of ten minutes that you
-# kill.
+# kill. What none of these checks sees is a GPU that computes wrongly: [part 5](12e_wrong_numbers.ipynb).
 #
 # **Further reading.** The manuals of [sbatch](https://slurm.schedmd.com/sbatch.html) and
 # [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html). Li et al., *Scaling Distributed Machine

@@ -344,14 +344,14 @@ for every in (1, 10, 100, 1000):
 #
 # - *Megatron-LM* has `--check-weight-hash-across-dp-replicas-interval N`: a hash of weights over data-parallel replicas
 #   every N steps.
-# - Its *rerun state machine* (`--rerun-mode validate_results`) reacts to a suspicious result, such as a NaN. It runs the
-#   step once more on the same GPU. Another result: a *transient* error. The same: it writes a checkpoint and ends, so
-#   that the step runs again on another GPU. Another result there: a *persistent* error. The same once more: it was
-#   right, and the data or the model is to blame. Its own source calls it experimental.
-# - *Sharded states* have no copies: with ZeRO-3 no two ranks hold the same bits, and there is nothing to vote over. With
-#   hybrid sharding there are as many copies as replicas; give the vote their group.
-# - *Afterwards* the node must leave. A job that only starts again gets the same GPU, and the same fault. Diagnostics such
-#   as `dcgmi diag` find some faulty GPUs, and not all: the fault may need your numbers, or your temperature.
+# - Its *rerun state machine* (`--rerun-mode validate_results`) reacts to a suspicious result, such as a NaN. It runs
+#   the step once more on the same GPU. Another result: a *transient* error. The same: it writes a checkpoint and ends,
+#   so that the step runs again on another GPU. Another result there: a *persistent* error. The same once more: the
+#   result was right, and the data or the model is to blame. Its own source calls it experimental.
+# - *Sharded states* have no copies: with ZeRO-3 no two ranks hold the same bits, and there is nothing to vote over.
+#   With hybrid sharding there are as many copies as replicas; give the vote their group.
+# - *Afterwards* the node must leave. A job that only starts again gets the same GPU, and the same fault. Diagnostics
+#   such as `dcgmi diag` find some faulty GPUs, and not all: the fault may need your numbers, or your temperature.
 #
 # <details>
 # <summary>An aside: between "restart all" and torchft</summary>

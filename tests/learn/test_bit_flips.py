@@ -66,6 +66,6 @@ def test_a_fault_in_some_calls_until_it_is_taken_out():
     ],
 )
 def test_what_cannot_be_flipped_says_so(tensor, how, words):
-    with pytest.raises(ValueError, match="flip_bit|does not work") as raised:
+    with pytest.raises(ValueError, match=r"flip_bit|does not work") as raised:
         flip_bit(tensor, **how)
     assert words in str(raised.value)

@@ -19,7 +19,7 @@ FLOAT32_BITS = 32  # 0 to 22 are the fraction, the last digit first; 23 to 30 th
 
 
 def flip_bit(tensor: Tensor, bit: int, place: int = 0) -> None:
-    """Flip one bit of the number at ``place`` (counted row by row) of a float32 tensor, in place; autograd sees nothing.
+    """Flip one bit of a float32 tensor, in place and unseen by autograd: of the number at ``place``, row by row.
 
     ``ValueError`` for another dtype, for a tensor with gaps, and for a bit or a place that is not there.
     """

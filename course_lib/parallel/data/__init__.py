@@ -9,7 +9,8 @@ Lesson 04, a process for each device: ``naive_ddp.py``, ``buckets.py``, ``distri
 its sentences), ``distributed_sampler.py``, ``sync_batch_norm.py``, ``checkpoint.py``, ``atomic_files.py`` (its
 writers), ``replica_divergence.py`` (replicas that diverge), ``replica_vote.py`` (which rank is wrong; lesson 12),
 ``replica_check.py`` (ranks that were given different models, for the strategies of other rooms) and
-``paced_layers.py`` (a model whose computing is emulated). Production code uses ``torch.nn.parallel.DistributedDataParallel``.
+``paced_layers.py`` (a model whose computing is emulated). Production code uses
+``torch.nn.parallel.DistributedDataParallel``.
 """
 
 from __future__ import annotations

@@ -130,10 +130,10 @@ def _sheet(between_gbit: float) -> Explanation:
         label="computed",
         because=f"A byte has 8 bits: {rate:.0f} GB/s, in each direction. Bus bandwidth (02) has the factor 2(n-1)/n in "
         "it, so that it can be held against a link, whatever the number of ranks. Good clusters reach 80 to 95 % of "
-        "it with messages of some hundred MB; below 60 % `preflight` says `look`. With switches "
-        "that add up (SHARP, 02a) each byte is sent once, and bus bandwidth can show up to twice the card. One card for "
-        "each of 8 GPUs is eight times this for the node: ask what was sold, a card for each GPU or one for the "
-        "machine.",
+        "it with messages of some hundred MB; below 60 % `preflight` says `look`. Where "
+        "switches add up (SHARP, 02a) each byte is sent once, and bus bandwidth can show up to twice the card. And one "
+        "card for each of 8 GPUs is eight times this for the node: ask what was sold, a card for each GPU or one for "
+        "the machine.",
         misreadings={
             between_gbit: "Networks are sold in bits, memory and messages are counted in bytes.",
             rate / 2: "An all-reduce does send twice the message, and bus bandwidth counts all that is sent.",

@@ -66,10 +66,10 @@ def _trusted(unspoilt: Mapping[int, bool]) -> Explanation:
         label="compared bit by bit",
         because="No checkpoint has other bits than without the fault."
         if first_bad is None
-        else f"From step {first_bad} on, rank 0's checkpoints have other bits than without the fault. With a wrong "
-        "weight rank 2 computes wrong gradients, and the all-reduce takes them to rank 0. So a bit that flips after one "
-        "all-reduce is a fault before the next. What you know for certain is the last vote at which all agreed: take a "
-        "checkpoint that is no younger.",
+        else f"From step {first_bad} on, rank 0's checkpoints have other bits than without the fault. "
+        "With a wrong weight rank 2 computes wrong gradients, and the all-reduce takes them to rank 0. So a bit that "
+        "flips after one all-reduce is a fault before the next. What you know for certain is the last vote at which "
+        "all agreed: take a checkpoint that is no younger.",
         misreadings={
             _CHECKPOINTS[1]: "It lies before the vote that named rank 2, and after the flip. Rank 0 has averaged with "
             "rank 2 twice by then.",
@@ -103,9 +103,9 @@ def _racks(together_s: float, apart_s: float) -> Explanation:
     return Explanation(
         measured=round(ratio, 1),
         label="computed",
-        because=f"{1e3 * apart_s:.2f} ms in place of {1e3 * together_s:.2f}. A rank sends eight of fifteen parts to the "
-        "other rack, and the network is eighteen times as slow; the rest is done long before. Two nodes in the wrong "
-        "place, and the all-to-all of every layer takes that long.",
+        because=f"{1e3 * apart_s:.2f} ms in place of {1e3 * together_s:.2f}. A rank sends eight of fifteen parts "
+        "to the other rack, and the network is eighteen times as slow; the rest is done long before. Two nodes in the "
+        "wrong place, and the all-to-all of every layer takes that long.",
         misreadings={
             lambda times: 17 <= times <= 19: "So it would be if all of it crossed. About half of it stays in the rack.",
             lambda times: times <= 3: "Half of it crosses, and that half takes a link eighteen times as slow. The "

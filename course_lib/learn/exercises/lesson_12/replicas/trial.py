@@ -18,10 +18,11 @@ from course_lib.learn.judging.salted_hash import salted_hash
 
 __all__ = ["KINDS", "ReplicasReport", "labels_of", "odd_of", "right", "tensors_of", "trial"]
 
-SAME, NAN, LAYOUT, NONE = "all agree", "all agree, on a NaN", "all agree, and one stores a matrix by column", "no tensors"
-LAST, FIRST, SWAP, EXCHANGE = "last bit, right after a call where all agreed", "rank 0 alone", "two numbers exchanged", "two tensors exchanged"
-ZERO, COUNTER, SHORT, FEW = "0.0 and -0.0", "a counter off by one", "last bit of a bfloat16", "few bits of a hash"
-HALVES, TWO_ODD, SPREAD, MANY = "two halves", "two ranks alike in error", "two alike, no others", "300 tensors"
+SAME, NAN, LAYOUT, NONE = "all agree", "all agree, on a NaN", "all agree, one stores by column", "no tensors"
+LAST, FIRST, SHORT = "last bit, after a call where all agreed", "rank 0 alone", "last bit of a bfloat16"
+SWAP, EXCHANGE, ZERO, COUNTER = "two numbers exchanged", "two tensors exchanged", "0.0 and -0.0", "a counter off by one"
+FEW, MANY = "few bits of a hash", "300 tensors"
+HALVES, TWO_ODD, SPREAD = "two halves", "two ranks alike in error", "two alike, no others"
 KINDS = (
     *(SAME, NAN, LAYOUT, LAST, FIRST, SWAP, EXCHANGE, ZERO, COUNTER, SHORT, FEW),
     *(HALVES, TWO_ODD, SPREAD, MANY, NONE),
