@@ -25,8 +25,9 @@ from course_lib.data import digits
 from course_lib.learn import bit_flips
 from course_lib.meter import metered
 from course_lib.models import SmallCNN
-from course_lib.parallel import data as library
-from course_lib.parallel.data import all_reduce_gradients, find_divergence, hash_of_bits
+from course_lib.parallel import collectives as library
+from course_lib.parallel.collectives import hash_of_bits
+from course_lib.parallel.data import all_reduce_gradients, find_divergence
 from course_lib.rounding import agree, rounded
 
 from functools import partial

@@ -12,7 +12,6 @@ In the order to read:
 - ``mutation_guard.py``: guards that an answer does not mutate its arguments
 - ``kept_references.py``: is something that an answer was given still held after the call? And did it seed everybody's
   random numbers?
-- ``salted_hash.py``: Python's own hash of text and bytes, salted by rank, as under torchrun
 - ``call_order.py``: does it matter in which order an answer is asked for the ranks?
 - ``call_time_limits.py``: sleeps and time limits of an answer's own, over at once
 - ``call_io.py``: arguments and result of an answer, looked at before and after a call, whoever makes the call

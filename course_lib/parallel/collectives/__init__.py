@@ -7,8 +7,8 @@ otherwise, and ignores autograd: the docstrings say which collective the backwar
 
 Beside them: ``autocast.py`` casts before one, ``recording.py`` and ``message_steps.py`` watch a collective as it runs,
 for the pictures of lesson 02, ``dim_collectives.py`` has PyTorch's own along any dim, for lessons 05 and 08,
-``lean_reduce_scatter.py`` what gloo lacks, and ``hierarchical.py`` the all-reduce of lesson 12, inside nodes and
-between them. Production code calls ``torch.distributed``.
+``lean_reduce_scatter.py`` what gloo lacks. For lesson 12 ``hierarchical.py`` has an all-reduce inside nodes and between
+them, and ``replica_vote.py`` a vote on which rank is wrong. Production code calls ``torch.distributed``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _HOME_OF = {
     "all_to_all": "direct",
     "broadcast": "tree",
     "gather": "direct",
+    "hash_of_bits": "replica_vote",
     "hierarchical_all_reduce": "hierarchical",
+    "odd_ranks": "replica_vote",
     "record": "recording",
     "reduce": "tree",
     "reduce_scatter": "ring",

@@ -7,10 +7,9 @@ device holds), ``threads/thread_race.py`` (threads against processes).
 Lesson 04, a process for each device: ``naive_ddp.py``, ``buckets.py``, ``distributed_data_parallel.py``,
 ``buffers.py``, ``hooks.py``, ``uneven_batches.py`` (their mean), ``ddp_errors.py`` (what goes wrong with a wrapper, and
 its sentences), ``distributed_sampler.py``, ``sync_batch_norm.py``, ``checkpoint.py``, ``atomic_files.py`` (its
-writers), ``replica_divergence.py`` (replicas that diverge), ``replica_vote.py`` (which rank is wrong; lesson 12),
-``replica_check.py`` (ranks that were given different models, for the strategies of other rooms) and
-``paced_layers.py`` (a model whose computing is emulated). Production code uses
-``torch.nn.parallel.DistributedDataParallel``.
+writers), ``replica_divergence.py`` (replicas that diverge), ``replica_check.py`` (ranks that were given different
+models, for the strategies of other rooms) and ``paced_layers.py`` (a model whose computing is emulated). Production
+code uses ``torch.nn.parallel.DistributedDataParallel``.
 """
 
 from __future__ import annotations
@@ -38,12 +37,10 @@ _HOME_OF = {
     "fingerprints": "replica_divergence",
     "gather": "threads.data_parallel",
     "global_mean": "uneven_batches",
-    "hash_of_bits": "replica_vote",
     "interpreter_lock": "threads.thread_race",
     "load_checkpoint": "checkpoint",
     "load_on_all": "checkpoint",
     "memory_by_device": "threads.device_memory",
-    "odd_ranks": "replica_vote",
     "paced_step_s": "paced_layers",
     "parallel_apply": "threads.data_parallel",
     "replicate": "threads.data_parallel",

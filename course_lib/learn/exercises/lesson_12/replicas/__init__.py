@@ -193,8 +193,8 @@ REPLICAS = Exercise(
         "`most, count = Counter(votes).most_common(1)[0]`.",
     ),
     forbidden=(
-        "course_lib.parallel.data.odd_ranks",
-        "course_lib.parallel.data.hash_of_bits",
+        "course_lib.parallel.collectives.odd_ranks",
+        "course_lib.parallel.collectives.hash_of_bits",
         "course_lib.parallel.data.find_divergence",
         "course_lib.parallel.data.fingerprints",
     ),

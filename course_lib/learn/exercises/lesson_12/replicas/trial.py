@@ -14,7 +14,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.report import NOTHING, RankReport, fact
-from course_lib.learn.judging.salted_hash import salted_hash
+from course_lib.learn.sandbox.salted_hash import salted_hash
 
 __all__ = ["KINDS", "ReplicasReport", "labels_of", "odd_of", "right", "tensors_of", "trial"]
 

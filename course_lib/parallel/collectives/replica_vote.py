@@ -2,7 +2,8 @@
 
 What should be equal on all ranks is hashed, and 8 bytes a rank tell who differs. It fits whatever replicas have in
 common: weights after a step, optimizer states, or the gradients of one micro-batch that all ranks have computed.
-``replica_divergence.py`` compares a model's parameters by name; here nobody asks where they differ, but who is wrong.
+``data/replica_divergence.py`` compares a model's parameters by name; here nobody asks where they differ, but who is
+wrong.
 
 A vote names the wrong ones where more than half of the ranks agree. Two ranks that differ know that one of them is
 wrong, and not which. And it knows what is common, not what is right: a fault that all ranks share is not found.

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from course_lib.cluster import Rank
 from course_lib.meter import metered
-from course_lib.parallel.data import hash_of_bits, odd_ranks
+from course_lib.parallel.collectives import hash_of_bits, odd_ranks
 
 DTYPES = (
     torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.complex64, torch.int64, torch.uint8, torch.bool,
