@@ -82,6 +82,7 @@ _HOME_OF = {
     "daly_interval_s": "reliability.checkpoints",
     "ddp_buckets": "data_parallel.step",
     "ddp_step": "data_parallel.step",
+    "distinct_groups": "model_parallel.distinct_groups",
     "expected_goodput": "reliability.goodput",
     "expert_activations": "model_parallel.experts_memory",
     "expert_gradients_sent_bytes": "model_parallel.experts",

@@ -3,7 +3,8 @@
 Read ``router.py`` (which experts a token goes to), ``capacity.py`` (and which it misses when they are full),
 ``balance.py`` (how they are kept equally busy), ``feed_forward.py`` (the experts), ``layer.py`` (all of it on one
 device); then ``exchange.py`` (rows that travel), ``dispatch.py`` (there and back) and ``expert_parallel.py``, which
-puts them together. ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs.
+puts them together. For many small experts there are ``sigmoid_router.py``, ``node_limited.py`` (experts on few nodes),
+``deduplicated.py`` (a row once to each member) and ``once_parallel.py`` (once to each node). ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs.
 
 Production code uses Megatron-LM, torchtitan or DeepEP; PyTorch itself has the grouped matrix product and
 ``all_to_all_single``, and no such layer.
@@ -14,18 +15,24 @@ from __future__ import annotations
 from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
+    "DeduplicatedExperts": "once_parallel",
     "Dispatch": "dispatch",
     "ExpertParallel": "expert_parallel",
     "Experts": "feed_forward",
     "MixtureOfExperts": "layer",
+    "NodeGroups": "once_parallel",
     "PacedExperts": "paced",
     "Routing": "router",
+    "SigmoidRouter": "sigmoid_router",
     "TopKRouter": "router",
     "average_gradients": "gradients",
     "count_choices": "balance",
     "exchange_rows": "exchange",
     "expert_capacity": "capacity",
+    "hop": "deduplicated",
     "load_balancing_loss": "balance",
+    "node_limited_choice": "node_limited",
+    "once_for_each": "deduplicated",
     "run_experts": "paced",
     "update_selection_bias": "balance",
     "within_capacity": "capacity",

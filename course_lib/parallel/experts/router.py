@@ -23,7 +23,7 @@ from course_lib.base.checked import Int64, checked
 from course_lib.base.checks import above_zero, at_least
 from course_lib.parallel.experts.capacity import expert_capacity, within_capacity
 
-__all__ = ["Routing", "TopKRouter"]
+__all__ = ["Routing", "TopKRouter", "without_autocast"]
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,9 @@ class TopKRouter(nn.Module):
 
     def forward(self, x: Tensor) -> Routing:
         """(N, D) -> Routing. The arithmetic is in float32, or in float64 where ``x`` is."""
-        width = self.weight.size(1)
-        if x.dim() != 2 or x.size(1) != width:
-            raise ValueError(
-                f"x has shape {tuple(x.shape)}; this router reads tokens of width {width}: give it (tokens, {width})"
-            )
+        self._check(x)
         dtype = torch.promote_types(x.dtype, torch.float32)
-        with _without_autocast(x.device):
+        with without_autocast(x.device):
             scores = F.linear(x.to(dtype), self.weight.to(dtype))  # (N, E)
             probabilities = scores.softmax(-1)
         experts = (probabilities.detach() + self.selection_bias).topk(self.top_k, -1).indices  # (N, k)
@@ -120,6 +116,13 @@ class TopKRouter(nn.Module):
         if self.normalised:
             weights = weights / weights.sum(-1, keepdim=True)
         return Routing(experts, weights, probabilities, self._mask_over_capacity(experts))
+
+    def _check(self, x: Tensor) -> None:
+        width = self.weight.size(1)
+        if x.dim() != 2 or x.size(1) != width:
+            raise ValueError(
+                f"x has shape {tuple(x.shape)}; this router reads tokens of width {width}: give it (tokens, {width})"
+            )
 
     def _mask_over_capacity(self, experts: Tensor) -> Tensor:
         if self.capacity_factor is None:
@@ -144,7 +147,8 @@ class TopKRouter(nn.Module):
         return f"{width} -> {self.top_k} of {num_experts}{room}"
 
 
-def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """Autocast off for this device's arithmetic."""
     kind = device.type
     if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
         return contextlib.nullcontext()
