@@ -3,8 +3,9 @@
 Read ``router.py`` (which experts a token goes to), ``capacity.py`` (and which it misses when they are full),
 ``balance.py`` (how they are kept equally busy), ``feed_forward.py`` (the experts), ``layer.py`` (all of it on one
 device); then ``exchange.py`` (rows that travel), ``dispatch.py`` (there and back) and ``expert_parallel.py``, which
-puts them together. For many small experts there are ``sigmoid_router.py``, ``node_limited.py`` (experts on few nodes),
-``deduplicated.py`` (a row once to each member) and ``once_parallel.py`` (once to each node). ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs.
+puts them together. ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs. For many small
+experts: ``sigmoid_router.py``, ``node_limited.py`` (experts on few nodes), ``deduplicated.py`` (a row once to each
+member) and ``once_parallel.py`` (once to each node).
 
 Production code uses Megatron-LM, torchtitan or DeepEP; PyTorch itself has the grouped matrix product and
 ``all_to_all_single``, and no such layer.

@@ -34,8 +34,8 @@ __all__ = ["Plan", "Serve", "hop", "once_for_each", "serve_own"]
 
 Serve = Callable[[Tensor, Tensor, Tensor], Tensor]
 """Rows (R, D), experts (R, k) with -1 for one that is not here, weights (R, k) -> sums (R, D)."""
-Plan = Callable[[Tensor], tuple[Tensor, Sequence[int]]]
-"""Experts (N, k) -> the rows to send (S,), member after member, and how many go to each."""
+Plan = Callable[[Tensor], tuple[Tensor | Sequence[int], Sequence[int]]]
+"""Experts (N, k) -> the rows to send (S,), a tensor or a list, member after member, and how many go to each."""
 
 
 def once_for_each(stops: Tensor, num_members: int) -> tuple[Tensor, list[int]]:
@@ -71,6 +71,7 @@ def hop(
     """
     stops = torch.where(experts < 0, -1, owner[experts.clamp(min=0)])  # (N, k)
     places, send_rows = once_for_each(stops, members.count) if plan is None else plan(experts)
+    places = torch.as_tensor(places, dtype=torch.int64, device=rows.device)
     send_rows = [int(size) for size in send_rows]
     recv_rows = _sizes_that_come(members, send_rows, rows.device)
     member_of_row = torch.arange(members.count, device=rows.device).repeat_interleave(

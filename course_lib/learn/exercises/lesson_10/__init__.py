@@ -1,8 +1,9 @@
-"""Lesson 10, long contexts and experts. Part a: the ring. Part b: balance. Part c: experts. Part d: their balance."""
+"""Lesson 10, long contexts and experts. a: the ring, b: balance, c: experts, d: their balance, f: many small ones."""
 
 from course_lib.learn.exercises.lesson_10.choice import CHOICE
 from course_lib.learn.exercises.lesson_10.dispatch import DISPATCH
 from course_lib.learn.exercises.lesson_10.join import JOIN
+from course_lib.learn.exercises.lesson_10.once_a_node import ONCE_A_NODE
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_10.quiz import QUIZ
 from course_lib.learn.exercises.lesson_10.room import ROOM
@@ -11,4 +12,4 @@ from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM)
+EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE)

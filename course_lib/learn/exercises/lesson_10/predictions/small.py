@@ -1,0 +1,158 @@
+"""Part f of lesson 10: many small experts."""
+
+from __future__ import annotations
+
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
+
+__all__ = ["SMALL"]
+
+
+def _per_byte(large: float, small: float, large_hidden: int, small_hidden: int, top_k_times: float) -> Explanation:
+    """From the operations for each byte sent: in a layer of few large experts, and in one of many small ones."""
+    return Explanation(
+        measured=round(small / large, 3),
+        label="computed",
+        model=round(small_hidden / large_hidden, 3),
+        because="Every choice sends a row of D numbers and brings one back, and computes 3 D H products: k and D "
+        f"cancel. What is left is H, {small_hidden:,} in place of {large_hidden:,}. So the size of an *expert* decides "
+        "whether a layer computes or communicates, however many of them a token has.",
+        misreadings={
+            1 / top_k_times: f"{top_k_times:g} times as many rows travel, that is so. Each of them is computed by an "
+            "expert, so the arithmetic has that factor too.",
+            top_k_times: "More choices are more arithmetic, and as many more rows. What does one row bring along?",
+            large_hidden / small_hidden: "It is the other way round: a small expert has less to compute for the same "
+            "row.",
+            lambda answer: 0.9 < answer < 1.3: "It would be so if experts were of one size. Look at `hidden`.",
+        },
+    )
+
+
+_EVEN = (
+    "experts more even, ranks more even",
+    "experts more even, ranks less even",
+    "experts less even, ranks more even",
+    "experts less even, ranks less even",
+)
+
+
+def _even(large: tuple[float, float], small: tuple[float, float]) -> Explanation:
+    """From the busiest expert's and the busiest rank's rows, in means: of few large experts, and of many small ones."""
+    measured = _EVEN[2 * (small[0] > large[0]) + (small[1] > large[1])]
+    return Explanation(
+        measured=measured,
+        because=f"An expert has fewer tokens, and small counts stray more: the busiest has {small[0]:.2f} times the "
+        f"mean, in place of {large[0]:.2f}. But a rank holds 32 experts, and four times as many rows come to it: the "
+        f"busiest rank has {small[1]:.2f} times the mean, in place of {large[1]:.2f}. All wait for the busiest "
+        "*rank*. A capacity for each expert would turn away more, for no gain.",
+        misreadings={
+            _EVEN[0]: "For ranks that is so. An expert has an eighth as many tokens: does a smaller count stray "
+            "less, in parts of itself?",
+            _EVEN[1]: "Think of each as a count of dice: the mean of which is larger than before, and of which "
+            "smaller?",
+            _EVEN[3]: "For experts that is so. A rank adds up 32 of them: what one has too much another lacks.",
+        },
+    )
+
+
+def _nodes(mean: float, model: float, num_nodes: int, top_k: int) -> Explanation:
+    """From the mean number of different nodes of a token's experts."""
+    return Explanation(
+        measured=round(mean, 2),
+        model=round(model, 2),
+        because=f"A node is missed if all {top_k} experts lie on the others: (7/8)^8, about a third of the time. So "
+        f"two thirds of {num_nodes} nodes are hit. To send once to a node saves a third of the rows, and no more: "
+        "dice seldom meet.",
+        misreadings={
+            num_nodes: f"{top_k} choices do not spread so well: some nodes get two or three of them, and others none.",
+            1: "That would be all experts on one node.",
+            num_nodes / 2: "A node is hit with a chance of two in three, not one in two. Work out how often it is "
+            "missed.",
+            top_k * (num_nodes - 1) / num_nodes: "So many *rows* leave their node, where each choice sends one. Asked "
+            "for are different nodes, the own one among them.",
+        },
+        apart="The formula takes every set of experts for equally likely. Look whether some are chosen more often.",
+    )
+
+
+def _limited(limited_bytes: int, choice_bytes: int, num_nodes: int, max_nodes: int, top_k: int) -> Explanation:
+    """From the bytes between nodes, with a limit, and with a row for each choice."""
+    away = (num_nodes - 1) / num_nodes
+    return Explanation(
+        measured=round(100 * limited_bytes / choice_bytes),
+        model=round(100 * max_nodes * away / (top_k * away)),
+        because=f"{max_nodes} nodes in place of {top_k} choices. Of either, one in {num_nodes} is at home, so that "
+        "cancels. The little on top are the numbers of experts and their weights, which travel beside each row. The "
+        "limit is also a promise: no token leaves for more nodes, whatever the router likes.",
+        misreadings={
+            round(
+                100 * max_nodes / (top_k * away)
+            ): f"Of {top_k} choices you took off those at home. Of {max_nodes} nodes one may be at home as well.",
+            100 * max_nodes / num_nodes: "That is the share of the nodes. You compare with a row for each choice, and "
+            f"there are {top_k} choices.",
+            100 / top_k: f"That would be one node. Here are {max_nodes}.",
+        },
+        apart="Count in `routing.experts` on how many nodes tokens have their experts, and on how many others.",
+    )
+
+
+_FOLDED = (
+    "the outputs are wrong",
+    "the gradients of experts are 4 times too large",
+    "4 times the rows are sent and computed, all else is right",
+    "nothing: equal tokens are sent once",
+)
+
+
+def _folded(num_rows: int, num_needed: int, outputs_agree: bool, gradients_agree: bool) -> Explanation:
+    """From the rows that experts computed, those that are needed, and whether values are those of one process."""
+    measured = _FOLDED[0] if not outputs_agree else _FOLDED[1] if not gradients_agree else _FOLDED[2]
+    return Explanation(
+        measured=measured,
+        because=f"{num_rows:,} rows were computed, and {num_needed:,} are needed. A copy of a token has the same "
+        "output, and each rank uses the one that comes back to it. The gradient of an expert is the sum of four "
+        "copies, of a mean that is taken on eight ranks and should be taken on two: the two factors cancel. No number "
+        "is wrong, so no test of values finds it. A meter does, or a clock.",
+        misreadings={
+            _FOLDED[0]: "An expert computes each row for itself: a copy gets what the original gets.",
+            _FOLDED[1]: "Four copies bring four gradients, that is so. Now divide by all eight ranks, as page 10c "
+            "does, of which four have the same loss.",
+            _FOLDED[3]: "No rank knows what the others hold. It sends a row for each of its own.",
+        },
+    )
+
+
+SMALL: tuple[Asked, ...] = (
+    Asked(
+        name="10.per_byte",
+        question="For each byte sent: how many times Mixtral's arithmetic?",
+        unit="times",
+        tell=_per_byte,
+        high=1000,
+    ),
+    Asked(
+        name="10.even",
+        question="256 small experts in place of 8 large ones, on 8 ranks: what is more even?",
+        choices=_EVEN,
+        tell=_even,
+    ),
+    Asked(
+        name="10.nodes",
+        question="8 of 256 experts: on how many of 8 nodes, on average?",
+        unit="nodes",
+        tell=_nodes,
+        high=8,
+    ),
+    Asked(
+        name="10.limited",
+        question="At most 2 of 4 nodes: how many bytes go between nodes, of those of a row for each choice?",
+        unit="%",
+        tell=_limited,
+        high=1000,
+    ),
+    Asked(
+        name="10.folded",
+        question="Each of four ranks with the same tokens sends them all to their experts: what comes of it?",
+        choices=_FOLDED,
+        tell=_folded,
+    ),
+)
