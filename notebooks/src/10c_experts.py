@@ -317,6 +317,9 @@ reveal("10.travels", sent_bytes / (512 * WIDTH * 4), TOP_K, 4)
 # %% [markdown]
 # Three calls: why not two? That is for you to find out.
 #
+# (Here each choice sends a row of its own, also where two experts of a token lie on one rank or one node. Then a token
+# can be sent once: that is in [10f](10f_many_small_experts.ipynb).)
+#
 # ### Build: there and back
 #
 # ![The rows of one rank's choices in the order of its tokens, then in another order; arrows to four ranks; on a rank
