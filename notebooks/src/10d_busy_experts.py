@@ -286,7 +286,8 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
 # Until now an expert took whatever came. An **expert capacity** is the most tokens that an expert takes in a step: a
 # *capacity factor* times those that it would get if all were equally busy. Then it is known beforehand how much time
 # and memory a step takes at most. For every token that comes later the expert's output is 0; if none of a token's
-# experts has room, the residual stream alone goes on.
+# experts has room, the residual stream alone goes on. (The course drops by position, as GShard and Switch do. By
+# default Megatron-Core drops the tokens to which the router gave the lowest probability, wherever they stand.)
 #
 # <!-- word: dropped token | also: token dropping -->
 # A **dropped token** is one that an expert turns away because it is full: there is no error, and the layer goes on
@@ -429,7 +430,8 @@ print(f"text loss {mended_loss:.2f}; without a limit it was {unlimited_loss:.2f}
 
 # %% [markdown]
 # Look at the share of dropped tokens beside the loss, always. And mind what it means for whoever uses the model: with a
-# capacity, what a sequence gets depends on the sequences that stand before it in the batch.
+# capacity, what a sequence gets depends on the sequences that stand before it in the batch. (Where the lowest
+# probabilities are dropped, it depends on all sequences of the batch.)
 #
 # ## Experts that have copies
 #
@@ -482,12 +484,16 @@ reveal("10.copies", times["the colleague's"], times["the course's"])
 # | here | elsewhere |
 # |---|---|
 # | `ExpertParallel` | Megatron-Core's `--expert-model-parallel-size`; torchtitan's `expert_parallel_degree` |
-# | `load_balancing_loss` | Megatron-Core's `--moe-router-load-balancing-type aux_loss` and `--moe-aux-loss-coeff` |
+# | `TopKRouter`, in float32 | Megatron-Core's `--moe-router-dtype fp32`, which is not its default |
+# | `load_balancing_loss` | Megatron-Core's `--moe-router-load-balancing-type global_aux_loss`, `--moe-aux-loss-coeff` |
 # | `selection_bias` | Megatron-Core's `--moe-router-enable-expert-bias`; DeepSeek-V3's bias |
 # | `capacity_factor` | Megatron-Core's `--moe-expert-capacity-factor`; DeepSpeed-MoE's `capacity_factor` |
 # | rows that travel | `torch.distributed.all_to_all_single`; DeepEP's kernels on NVLink and RDMA |
 # | a loop over experts | grouped matrix products, `torch.nn.functional.grouped_mm` |
 # | `average_gradients` | Megatron-Core's own groups for the gradients of experts |
+#
+# Megatron-Core's `aux_loss`, its default, counts each micro-batch on each data-parallel rank for itself. The course's
+# loss counts over all ranks, as `global_aux_loss` does.
 #
 # Early large models had a capacity (GShard, Switch), since their compilers wanted every size beforehand. Many trainers
 # now drop nothing, as grouped products take experts of any size ([MegaBlocks](https://arxiv.org/abs/2211.15841), 2022).
