@@ -16,7 +16,7 @@ from typing import Any
 
 from course_lib.cluster.base.rank import Rank
 
-__all__ = ["Slowdown", "pace", "paced_s"]
+__all__ = ["Slowdown", "check_time", "pace", "paced_s"]
 
 _lock = threading.Lock()
 _total_s: dict[int, float] = {}  # by thread: waits that count as computing and are over
@@ -30,11 +30,16 @@ def pace(me: Rank, time_s: float) -> None:
 
         pace(me, 0.020)     # "a forward pass of 20 ms", whatever the machine has to do besides
     """
+    check_time(time_s)
+    with _counted():
+        time.sleep(time_s * me.slow_factor)
+
+
+def check_time(time_s: float) -> None:
+    """``ValueError`` for what is no number of seconds."""
     is_number = isinstance(time_s, (int, float)) and not isinstance(time_s, bool)
     if not is_number or not 0 <= time_s < math.inf:
         raise ValueError(f"time_s={time_s!r} must be a number of seconds, 0 or more; the nearest that works is 0")
-    with _counted():
-        time.sleep(time_s * me.slow_factor)
 
 
 def paced_s(thread: int) -> float:

@@ -5,7 +5,8 @@ Read ``router.py`` (which experts a token goes to), ``capacity.py`` (and which i
 device); then ``exchange.py`` (rows that travel), ``dispatch.py`` (there and back) and ``expert_parallel.py``, which
 puts them together. ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs. For many small
 experts: ``sigmoid_router.py``, ``node_limited.py`` (experts on few nodes), ``deduplicated.py`` (a row once to each
-member) and ``once_parallel.py`` (once to each node).
+member) and ``once_parallel.py`` (once to each node). Last ``in_flight.py`` and ``two_micro_batches.py``: exchanges that
+hide behind another micro-batch; ``paced_step.py`` gives what they hide behind.
 
 Production code uses Megatron-LM, torchtitan or DeepEP; PyTorch itself has the grouped matrix product and
 ``all_to_all_single``, and no such layer.
@@ -23,18 +24,25 @@ _HOME_OF = {
     "MixtureOfExperts": "layer",
     "NodeGroups": "once_parallel",
     "PacedExperts": "paced",
+    "PacedStep": "paced_step",
+    "PendingExchange": "in_flight",
     "Routing": "router",
     "SigmoidRouter": "sigmoid_router",
+    "SteppedLayer": "two_micro_batches",
     "TopKRouter": "router",
     "average_gradients": "gradients",
     "count_choices": "balance",
     "exchange_rows": "exchange",
     "expert_capacity": "capacity",
     "hop": "deduplicated",
+    "interleaved": "two_micro_batches",
     "load_balancing_loss": "balance",
     "node_limited_choice": "node_limited",
+    "num_behind_computing": "in_flight",
     "once_for_each": "deduplicated",
+    "one_after_the_other": "two_micro_batches",
     "run_experts": "paced",
+    "start_exchange": "in_flight",
     "update_selection_bias": "balance",
     "within_capacity": "capacity",
 }

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -28,6 +29,10 @@ from course_lib.parallel.collectives.members import Members, split_sizes
 from course_lib.parallel.experts.exchange import exchange_rows
 from course_lib.parallel.experts.layer import combine, sorted_by_expert
 from course_lib.parallel.experts.router import Routing
+
+if TYPE_CHECKING:
+    from course_lib.meter.clocks.timeline import Timeline
+    from course_lib.parallel.experts.in_flight import PendingExchange
 
 __all__ = ["Dispatch", "experts_per_rank"]
 
@@ -76,9 +81,27 @@ class Dispatch:
 
     def combine(self, rows: Tensor) -> Tensor:
         """Outputs of this rank's experts (R, D) -> outputs for this rank's tokens (N, D), weighted and added up."""
-        rows = _regrouped(rows, [list(of_expert) for of_expert in zip(*self.recv_rows_by_expert, strict=True)])
-        rows = exchange_rows(self.members, rows, self.recv_rows, self.send_rows)  # (S, D)
+        rows = exchange_rows(self.members, self._in_order_of_ranks(rows), self.recv_rows, self.send_rows)  # (S, D)
         return combine(rows, self.order, self.routing)
+
+    def start_dispatch(self, tokens: Tensor, timeline: Timeline | None = None) -> PendingExchange[Tensor]:
+        """``dispatch``, started: (N, D) -> in flight, (R, D). ``timeline``: see ``start_exchange``."""
+        from course_lib.parallel.experts.in_flight import PendingExchange, start_exchange  # one micro-batch needs none
+
+        rows = tokens[self.order // self.routing.experts.size(1)]  # (S, D)
+        going = start_exchange(self.members, rows, self.send_rows, self.recv_rows, timeline=timeline)
+        return PendingExchange(lambda: _regrouped(going.wait(), self.recv_rows_by_expert))
+
+    def start_combine(self, rows: Tensor, timeline: Timeline | None = None) -> PendingExchange[Tensor]:
+        """``combine``, started: (R, D) -> in flight, (N, D)."""
+        from course_lib.parallel.experts.in_flight import PendingExchange, start_exchange
+
+        rows = self._in_order_of_ranks(rows)
+        back = start_exchange(self.members, rows, self.recv_rows, self.send_rows, timeline=timeline)
+        return PendingExchange(lambda: combine(back.wait(), self.order, self.routing))
+
+    def _in_order_of_ranks(self, rows: Tensor) -> Tensor:
+        return _regrouped(rows, [list(of_expert) for of_expert in zip(*self.recv_rows_by_expert, strict=True)])
 
 
 def experts_per_rank(num_experts: int, num_ranks: int) -> list[int]:

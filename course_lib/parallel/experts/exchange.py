@@ -19,7 +19,7 @@ from torch.autograd import Function
 
 from course_lib.parallel.collectives.members import Members, in_one_piece, rows
 
-__all__ = ["exchange_rows"]
+__all__ = ["check_sizes", "exchange_rows"]
 
 
 def exchange_rows(members: Members, x: Tensor, send_rows: Sequence[int], recv_rows: Sequence[int]) -> Tensor:
@@ -29,13 +29,18 @@ def exchange_rows(members: Members, x: Tensor, send_rows: Sequence[int], recv_ro
     Backward: the same of the gradient, backwards. A single rank gets its rows back. ``ValueError`` for sizes that are
     not one for each rank, or do not add up to the rows of ``x``.
     """
+    check_sizes(members, x, send_rows, recv_rows)
+    return x if members.count == 1 else _ExchangeRows.apply(members, x, list(send_rows), list(recv_rows))
+
+
+def check_sizes(members: Members, x: Tensor, send_rows: Sequence[int], recv_rows: Sequence[int]) -> None:
+    """``ValueError`` for sizes that are not one for each rank, or do not add up to the rows of ``x``."""
     rows(x, send_rows, members.count)
     if len(recv_rows) != members.count:
         raise ValueError(
             f"recv_rows={list(recv_rows)} has {len(recv_rows)} sizes; {members.count} ranks send, so it wants "
             f"{members.count}: 0 for a rank that sends nothing"
         )
-    return x if members.count == 1 else _ExchangeRows.apply(members, x, list(send_rows), list(recv_rows))
 
 
 class _ExchangeRows(Function):
