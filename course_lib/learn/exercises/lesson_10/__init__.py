@@ -2,6 +2,7 @@
 
 from course_lib.learn.exercises.lesson_10.choice import CHOICE
 from course_lib.learn.exercises.lesson_10.dispatch import DISPATCH
+from course_lib.learn.exercises.lesson_10.interleave import INTERLEAVE
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.once_a_node import ONCE_A_NODE
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
@@ -12,4 +13,4 @@ from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE)
+EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE, INTERLEAVE)

@@ -1,0 +1,103 @@
+"""10.interleave: the steps of two micro-batches in an order in which the exchanges of each hide behind the other."""
+
+from __future__ import annotations
+
+from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
+from course_lib.learn.exercises.lesson_10.interleave import mistakes
+from course_lib.learn.exercises.lesson_10.interleave.trial import right, trial
+from course_lib.learn.judging.errors import error_says
+from course_lib.learn.judging.isolated_judge import by_cases_apart
+from course_lib.learn.judging.report import compare, only_wrong
+
+__all__ = ["INTERLEAVE"]
+
+_CASES = {
+    "one layer": (1, 4, 4),
+    "two layers": (2, 3, 3),
+    "four layers": (4, 2, 2),
+    "micro-batches of unlike size": (3, 5, 2),
+    "a micro-batch without tokens": (2, 3, 0),
+}
+
+INTERLEAVE = Exercise(
+    name="10.interleave",
+    title="Two micro-batches, by turns",
+    judge=by_cases_apart([Case(label, args, right) for label, args in _CASES.items()], call=trial, compare=compare),
+    mistakes=(
+        Mistake(
+            "in-flight",
+            "A step was given an exchange that is in flight, in the place of what it brings. `dispatch` and `combine` "
+            "return at once; what has come, `wait()` returns.",
+            recognise=error_says("an exchange in flight"),
+        ),
+        Mistake(
+            "leaves-in-flight",
+            "Your function returns while an exchange is still in flight. Whoever gets the outputs wants tensors: wait "
+            "for the last two exchanges, too.",
+            recognise=mistakes.leaves_in_flight,
+        ),
+        Mistake(
+            "swapped",
+            "Both outputs are right, and each stands in the other's place. First that of `a`, then that of `b`.",
+            recognise=mistakes.is_swapped,
+        ),
+        Mistake(
+            "one-twice",
+            "Both outputs are those of one micro-batch. Look which name each step is given.",
+            recognise=mistakes.has_one_twice,
+        ),
+        Mistake(
+            "cut-off",
+            "The outputs are right, and gradients do not come back as they should. Something cuts autograd's graph, "
+            "such as `detach()`, `torch.no_grad()` or `.data`.",
+            recognise=only_wrong("gradients"),
+        ),
+        Mistake(
+            "computes-twice",
+            "The outputs are right, and steps were computed more often than once for each layer and micro-batch. Keep "
+            "what a step gives.",
+            recognise=only_wrong("steps"),
+        ),
+        Mistake(
+            "waits-at-once",
+            "The outputs are right, and nothing is computed between the start of an exchange and its wait: no exchange "
+            "hides. Start it, compute a step of the other micro-batch, and wait then.",
+            recognise=mistakes.waits_at_once,
+        ),
+        Mistake(
+            "waits-for-combine",
+            "On the way to the experts exchanges have computing beside them, on the way back none has. What can be "
+            "computed while an output is on its way back?",
+            recognise=mistakes.waits_for_combine,
+        ),
+        Mistake(
+            "waits-for-dispatch",
+            "On the way back exchanges have computing beside them, on the way to the experts none has. What can be "
+            "computed while rows are on their way to the experts?",
+            recognise=mistakes.waits_for_dispatch,
+        ),
+        Mistake(
+            "computes-first",
+            "Somewhere two steps are computed, and then both exchanges are started. The first exchange could leave as "
+            "soon as its own step is done, and lie beside the second.",
+            recognise=mistakes.computes_first,
+        ),
+        Mistake(
+            "between-layers",
+            "Right within a layer. At its end you wait for both micro-batches, and the second one's way back has "
+            "nothing beside it. While the second comes back, the first can begin with the next layer.",
+            recognise=mistakes.between_layers,
+        ),
+    ),
+    hints=(
+        "Write the steps of one layer for A and for B by hand: dense, start, wait, experts, start, wait. Which steps "
+        "of B need nothing that A waits for?",
+        "Take turns: a step of A, start its exchange, a step of B, start its exchange. Wait for A only when A's next "
+        "step is due. The wait for a layer's output belongs to the beginning of the next layer.",
+        "In the loop: `to_a = layer.dispatch(layer.dense(a))`, the same for b; then "
+        "`back_a = layer.combine(layer.experts(to_a.wait()))`, the same for b. At the top of every layer but the "
+        "first, `a = back_a.wait()` right before A's dense, and `b = back_b.wait()` right before B's.",
+    ),
+    passed="Each exchange has a step of the other micro-batch beside it, but for the very last, and nothing is left in "
+    "flight.",
+)

@@ -1,0 +1,142 @@
+"""Part e of lesson 10: exchanges in a real job's trace, and two micro-batches that hide each other's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
+
+__all__ = ["EXCHANGE"]
+
+
+def _next(hidden_us: float, exchange_us: float) -> Explanation:
+    """From the time under computing of the next batch's exchanges, and all of their time."""
+    share = 100 * hidden_us / exchange_us
+    return Explanation(
+        measured=round(share),
+        label="in the trace",
+        because=f"{(exchange_us - hidden_us) / 1e3:.1f} of {exchange_us / 1e3:.1f} ms lie under nothing. That nobody "
+        "needs a result yet does not make the GPU compute meanwhile: something must have been launched that it can "
+        "compute.",
+        misreadings={
+            (lambda guess: guess > share + 25): "That nothing waits for the result is why it *could* be hidden. "
+            "Whether it is depends on what the GPU has to compute at that moment.",
+            (lambda guess: guess < share - 25): "In some steps hardly anything is hidden, in others most of it.",
+        },
+    )
+
+
+_CAUSES = (
+    "the device waits for what they bring",
+    "the host waits for counts, and launches no backward meanwhile",
+    "their stream is busy with other exchanges",
+    "the dense gradients have to be sent first",
+)
+
+
+def _why(asked_us: Sequence[float], left_us: Sequence[float], hidden_us: Sequence[float]) -> Explanation:
+    """By step: when the host asks for the second exchange after the end of the first, how much of forward the GPU has
+    left when the host has launched it, and what of the exchanges was hidden."""
+    waits = sum(one > 0 for one in asked_us)
+    most, least = max(left_us) / 1e3, min(left_us) / 1e3
+    return Explanation(
+        measured=_CAUSES[1] if waits == len(asked_us) else _CAUSES[0],
+        label="the evidence says",
+        because=f"In {waits} of {len(asked_us)} steps the host asked for the second exchange when the first was over: "
+        "it reads the counts, to know how many numbers will come. Backward stands behind that in the program. So the "
+        "GPU has no more to compute than what is left of forward. Where that was "
+        f"{least:.1f} ms, {min(hidden_us) / 1e3:.1f} ms were hidden; where it was {most:.1f} ms, up to "
+        f"{max(hidden_us) / 1e3:.1f} ms. Luck decides, and not the program.",
+        misreadings={
+            _CAUSES[0]: "What they bring is looked up in the next step. No kernel of this step reads it.",
+            _CAUSES[2]: "Look at the second step above: the exchange of rows was over long before, and the next one "
+            "was asked for much later.",
+            _CAUSES[3]: "Those come at the end of backward, after these exchanges.",
+        },
+    )
+
+
+def _most(gained_us: Sequence[float], exposed_us: float, steps_us: float) -> Explanation:
+    """From what is gained in each step by the model, all exposed communication, and the time of all steps."""
+    gained = sum(gained_us)
+    return Explanation(
+        measured=round(100 * gained / steps_us, 1),
+        label="by the model",
+        because=f"{gained / 1e3:.1f} of {steps_us / 1e3:.0f} ms. There is room for all of it under backward. All "
+        f"exposed communication is {100 * exposed_us / steps_us:.0f} % of the time, and most of it is of other "
+        "exchanges, which this order leaves where they are.",
+        misreadings={
+            (lambda percent: percent > 1.5 * 100 * gained / steps_us): "That takes in more than the exchanges of the "
+            "next batch. The others have to wait for rows or for gradients.",
+            (lambda percent: percent < 0.5 * 100 * gained / steps_us): "Add up what the steps have exposed; in the "
+            "first two steps it is nearly all.",
+        },
+    )
+
+
+def _two(covered: int, exchanges: int) -> Explanation:
+    """From how many exchanges had computing between start and wait, and how many there were."""
+    return Explanation(
+        measured=covered,
+        label="by the order of calls",
+        because="A's rows leave while B's dense step computes, B's while A's experts compute, A's outputs come back "
+        "while B's experts compute. When B's outputs come back nothing is left to compute: they are the last.",
+        misreadings={
+            exchanges: "What would lie beside the very last one? Both have computed all of their steps.",
+            2: "So it is if each waits for the other at every turn, or if only the way to the experts is hidden. The "
+            "way back can be hidden as well.",
+            1: "One is what stays exposed.",
+            0: "So it is with one micro-batch. The other one's steps do not depend on its rows.",
+        },
+        apart="Until your order has passed, the course's runs. If yours ran, look where a wait follows its start.",
+        model=exchanges - 1,
+    )
+
+
+def _memory(by_turns_bytes: int, apart_bytes: int) -> Explanation:
+    """From the bytes of activations at the end of forward: of two by turns, and of one at a time."""
+    times = by_turns_bytes / apart_bytes
+    return Explanation(
+        measured=round(times, 1),
+        model=2,
+        because="A's activations stay until A comes back, and A comes back only after B has gone forward. One after "
+        "the other, A's are free before B begins. Memory has to have room for both, or they have to be smaller.",
+        misreadings={
+            1: "The same tokens, yes; but of both at one time.",
+            4: "Nothing is kept for the exchanges beside the rows themselves.",
+        },
+        apart="The ledger counts what is kept for backward. Ask it for its entries: what else is there?",
+    )
+
+
+EXCHANGE: tuple[Asked, ...] = (
+    Asked(
+        name="10.trace_next",
+        question="What share of the next batch's exchanges lies under computing?",
+        unit="%",
+        high=100,
+        tell=_next,
+    ),
+    Asked(name="10.trace_why", question="Why do they stand exposed?", choices=_CAUSES, tell=_why),
+    Asked(
+        name="10.trace_most",
+        question="By how much does a step become shorter, at most?",
+        unit="%",
+        high=100,
+        tell=_most,
+    ),
+    Asked(
+        name="10.two_hidden",
+        question="How many of the four exchanges have computing beside them?",
+        unit="exchanges",
+        high=4,
+        tell=_two,
+    ),
+    Asked(
+        name="10.two_memory",
+        question="How many times the activations of one at a time?",
+        unit="times",
+        high=1000,
+        tell=_memory,
+    ),
+)

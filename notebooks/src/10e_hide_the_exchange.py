@@ -1,0 +1,474 @@
+# %% [markdown]
+# # 10e · Long context and experts: hide the exchange
+#
+# You read the trace of a job on eight A100 and find out which of its all-to-alls hide under computing, and why others
+# stand exposed. Then you hide your own experts' all-to-alls: two micro-batches take turns.
+#
+# **55 minutes · difficulty 4 of 5 · needs: cpu**
+#
+# Part 5 of 5 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) ·
+# [3: experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb)
+#
+# At the end you can
+#
+# - say of each exchange in a trace what waits for it, and what could hide it;
+# - compute from a trace what another order would give at most;
+# - let two micro-batches hide each other's exchanges, forward and backward;
+# - say what that costs in memory.
+#
+# From [part 3](10c_experts.ipynb) you need dispatch and combine, the two journeys of a token. From [lesson
+# 02](02c_hangs.ipynb) you need `async_op=True`: a collective is started, and `wait()` ends it.
+
+# %%
+from course_lib import Link, Links, ask, check, hint, reveal, shared_cluster
+from course_lib.meter import MemoryLedger, Timeline
+from course_lib.parallel.experts import MixtureOfExperts, PacedStep, SteppedLayer, num_behind_computing
+from course_lib.parallel.experts import interleaved as the_courses
+from course_lib.plot import gantt
+from course_lib.rounding import agree
+from course_lib.traces import table_rows
+from course_lib.traces.intervals import common, length, minus, union
+
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ## A job that exchanges rows
+#
+# <!-- word: embedding table | also: embedding tables -->
+# A recommendation model predicts whether a person will like a thing. It knows persons and things by number, and looks
+# each number up in an **embedding table**, which has a row of weights for every number. Such tables may be too large
+# for one GPU.
+#
+# So in this job each rank holds some tables whole, and needs rows for the samples of all ranks. The rest of the model
+# is dense: it is small, every rank has all of it, and its gradients are averaged, as in lesson 04. A step goes so:
+#
+# | in a step | from rank to rank |
+# |---|---|
+# | numbers of the samples go to the ranks of their tables | all-to-alls |
+# | rows that were looked up go to the ranks of the samples | an all-to-all |
+# | the dense part computes, forward and backward | all-reduces of its gradients |
+# | gradients of the rows go to the ranks of the tables | an all-to-all |
+#
+# It is the journey of a token to its expert and back, with a table in the place of the expert.
+#
+# (The trace is of rank 3 of 8, recorded by `torch.profiler`, with six steps. It comes from the test data of [Holistic
+# Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis), MIT licence, © Meta Platforms, Inc. and
+# affiliates; `assets/traces/README.md` has the licence. The course carries it as a table, without the host's single
+# operators. It does not say how many bytes were sent.)
+
+# %%
+rows = sorted(table_rows("recommender_rank3_of_8xa100"), key=lambda row: row.start_us)
+steps = [row for row in rows if row.name.startswith("ProfilerStep")]
+notes = [row for row in rows if row.lane == "annotation"]
+calls = [row for row in notes if row.name.startswith("nccl:")]  # the host asks for an exchange
+sent = [row for row in rows if row.collective]  # and the GPU carries it out, on stream 21
+kernels = [
+    row for row in rows if row.lane in ("7", "20") and "HtoD" not in row.name and "DtoH" not in row.name
+]
+
+
+def spans(these):
+    """Rows of the table as a set of moments."""
+    return union([(row.start_us, row.end_us) for row in these])
+
+
+computing = spans(kernels)
+num = {name: sum(row.collective == name for row in sent) for name in ("all_to_all", "all_reduce")}
+print(f"{len(steps)} steps of {median(step.duration_us for step in steps) / 1e3:.1f} ms;", num)
+print(f"computing {length(computing) / 1e3:.0f} ms, communication {length(spans(sent)) / 1e3:.1f} ms,")
+print(f"both at once {length(common(computing, spans(sent))) / 1e3:.1f} ms")
+
+# %% [markdown]
+# ### What is sent when
+#
+# The host's annotations say in which part of the program it asked for an exchange. One stream carries out what it is
+# asked for in that order, so the first call belongs to the first row of the GPU, and so on.
+
+# %%
+PARTS = {  # annotations of the program, and what is sent there
+    "## alltoall_fwd_single ##": "looked-up rows, forward",
+    "## sparse_data_dist ##": "numbers of the next batch",
+    "## alltoall_bwd_single ##": "their gradients, backward",
+}
+
+
+def part_of(call):
+    around = {note.name for note in notes if note.start_us <= call.start_us and call.end_us <= note.end_us}
+    return next((PARTS[name] for name in PARTS if name in around), "dense gradients")
+
+
+parts = [part_of(call) for call in calls]
+for number in range(10, 20):  # the second step
+    call, row = calls[number], sent[number]
+    asked, began, ended = (
+        (moment - steps[1].start_us) / 1e3 for moment in (call.start_us, row.start_us, row.end_us)
+    )
+    print(
+        f"{row.collective:<11} asked for at {asked:4.1f}, runs {began:4.1f} to {ended:4.1f} ms: {parts[number]}"
+    )
+
+# %% [markdown]
+# Every step has these ten. Five of them bring the numbers of the *next* batch. The program asks for them when its own
+# forward pass is over, and before its backward pass. Nothing in this step needs them. **What share of the time of these
+# exchanges lies under computing, over all six steps?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.trace_next")
+ask("10.trace_next").commit(100)  # "nobody waits for them"
+### END SOLUTION
+
+
+# %%
+def of_part(part, step):
+    """The exchanges of one step that send this."""
+    return [row for row, what in zip(sent, parts, strict=True) if what == part and in_step(row, step)]
+
+
+def in_step(row, step):
+    return step.start_us <= row.start_us < step.end_us
+
+
+NEXT = "numbers of the next batch"
+exchanges = [spans(of_part(NEXT, step)) for step in steps]
+hidden_us = [length(common(one, computing)) for one in exchanges]
+for step, one, under_us in zip(steps, exchanges, hidden_us, strict=True):
+    print(f"{step.name[8:]}: {length(one) / 1e3:.1f} ms, of which {under_us / 1e3:.1f} ms under computing")
+reveal("10.trace_next", sum(hidden_us), sum(map(length, exchanges)))
+
+# %% [markdown]
+# The same program, the same exchanges, and such different steps. **Why do the exchanges of the next batch stand exposed
+# at all?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.trace_why")
+ask("10.trace_why").commit("their stream is busy with other exchanges")
+### END SOLUTION
+
+# %% [markdown]
+# Two pieces of evidence for each step. The first exchange says how many numbers will come: when does the host ask for
+# the second one, counted from the end of the first? And when the host has launched all of its forward pass, how much of
+# it has the GPU still before it?
+
+# %%
+asked_us, left_us = [], []
+for step in steps:
+    first, second, *_ = (number for number, row in enumerate(sent) if row in of_part(NEXT, step))
+    asked_us.append(calls[second].start_us - sent[first].end_us)
+    forward, backward = (
+        next(note for note in notes if note.name == name and in_step(note, step))
+        for name in ("## forward ##", "## backward ##")
+    )
+    last_us = max(row.end_us for row in kernels if row.start_us < backward.start_us and row.lane == "7")
+    left_us.append(max(0.0, last_us - forward.end_us))
+    print(f"{step.name[8:]}: asked {asked_us[-1] / 1e3:.1f} ms after the first; ", end="")
+    print(f"of forward {left_us[-1] / 1e3:.1f} ms left")
+reveal("10.trace_why", asked_us, left_us, hidden_us)
+
+# %% [markdown]
+# [Part 3](10c_experts.ipynb) has said it of experts: where a host has to know sizes, it waits for the counts.
+#
+# ### What another order would give
+#
+# Suppose that the program asked for these exchanges from another thread, while its backward pass is launched. The
+# backward pass computes for a while before it exchanges anything itself. This is a *model*: exchanges and computing
+# take as long as in the trace, and nothing else changes. **By how much does a step become shorter at most?** (All
+# exposed communication is what the first cell printed, less what runs at once with computing.)
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.trace_most")
+ask("10.trace_most").commit(19)  # "all that is exposed: 87 of 465"
+### END SOLUTION
+
+
+# %%
+def most_gained_us(exposed_us, room_us):
+    """What is exposed goes under computing that does not wait for it, as far as there is room."""
+    return min(exposed_us, room_us)
+
+
+gained_us = []
+for step, one, under_us in zip(steps, exchanges, hidden_us, strict=True):
+    backward = next(note for note in notes if note.name == "## backward ##" and in_step(note, step))
+    first = of_part("their gradients, backward", step)[0]
+    alone = minus(common(computing, union([(backward.start_us, first.start_us)])), spans(sent))
+    gained_us.append(most_gained_us(length(one) - under_us, length(alone)))
+    print(f"{step.name[8:]}: {(length(one) - under_us) / 1e3:4.1f} ms exposed, ", end="")
+    print(f"room for {length(alone) / 1e3:.1f} ms, gained at most {gained_us[-1] / 1e3:.1f} ms")
+exposed_us = length(minus(spans(sent), computing))
+reveal("10.trace_most", gained_us, exposed_us, sum(step.duration_us for step in steps))
+
+# %% [markdown]
+# This is a bound from a model. Nobody has measured it. It has two weak points, and both are in the trace.
+#
+# - A GPU that comes early waits *inside* its exchange for the other ranks, and the table counts that as communication.
+#   One rank's trace cannot tell it from sending. Below is one exchange, the rows in forward, step by step. A wait that
+#   is hidden in one exchange may come up again in the next.
+# - While the host waits, it launches nothing. To take that wait away may save idle time, too, which the model leaves
+#   out.
+
+# %%
+ROWS = "looked-up rows, forward"
+print("rows in forward, ms:", [round(of_part(ROWS, step)[0].duration_us / 1e3, 1) for step in steps])
+print(f"{'exchange':<28}{'ms':>7}{'hidden':>9}{'exposed':>9}")
+for part in dict.fromkeys(parts):
+    one = spans(row for row, what in zip(sent, parts, strict=True) if what == part)
+    under = length(common(one, computing))
+    print(f"{part:<28}{length(one) / 1e3:>7.1f}{under / 1e3:>9.1f}{(length(one) - under) / 1e3:>9.1f}")
+
+# %% [markdown]
+# So most of what is exposed are rows and their gradients. Beside the rows the program already computes those dense
+# layers that need none. The next layers need all of them, and the GPU waits. Within one batch no other order helps.
+#
+# TorchRec, PyTorch's library for such models, has this step as `TrainPipelineSparseDist`: it brings the next batch on a
+# stream of its own while this one computes.
+#
+# ## Your own ranks
+#
+# Experts have the same trouble. Dispatch waits for the router, the experts wait for dispatch, combine waits for the
+# experts, and the next layer waits for combine.
+#
+# Below, a layer comes in four steps, so that you choose their order. `dense` is what stands before the experts, such as
+# attention. `dispatch` and `combine` *start* an exchange and return at once; `wait()` gives what has come. (`dispatch`
+# also tells the other ranks how many rows will come. For these few counts it waits.)
+#
+# Ranks, messages and numbers are real. Links are emulated, and the two computing steps are *paced*: each takes 60 ms
+# of timed waiting forward and 120 ms backward, so that your cores do not decide.
+
+# %%
+WIDTH, TOKENS = 64, 256
+
+
+def layers_of(me, count, step_s=0.06, timeline=None, dtype=torch.float32):
+    timeline, made = timeline or Timeline(rank=me.rank), nn.ModuleList()
+    for number in range(count):
+        torch.manual_seed(number)
+        dense = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), PacedStep(me, step_s, timeline))
+        moe = MixtureOfExperts(WIDTH, hidden=2 * WIDTH, num_experts=8).to(dtype)
+        pause = PacedStep(me, step_s, timeline)
+        made.append(SteppedLayer(me, dense.to(dtype), moe, pause=pause, timeline=timeline))
+    return made
+
+
+def micro_batches(me, dtype=torch.float32):
+    generator = torch.Generator().manual_seed(me.rank)
+    a, b = torch.randn(2, TOKENS, WIDTH, generator=generator).to(me.device, dtype)
+    return a, b
+
+
+# %%
+def one_then_the_other(layers, a, b):
+    """Two micro-batches, one after the other: (N, D) twice -> (N, D) twice."""
+    outputs = []
+    for x in (a, b):
+        for layer in layers:
+            arrived = layer.dispatch(layer.dense(x)).wait()
+            x = layer.combine(layer.experts(arrived)).wait()
+        outputs.append(x)
+    return outputs[0], outputs[1]
+
+
+def recorded(me, order, count):
+    """Spans of forward and of backward, of the shortest of three runs."""
+    runs = []
+    for _ in range(3):
+        timeline = Timeline(rank=me.rank)
+        layers = layers_of(me, count, timeline=timeline)
+        dist.barrier()
+        outputs = order(layers, *micro_batches(me))
+        forward = timeline.spans
+        sum(one.square().mean() for one in outputs).backward()
+        runs.append((forward, timeline.spans[len(forward) :]))
+    return min(runs, key=lambda run: took_ms(run[0]) + took_ms(run[1]))
+
+
+def took_ms(spans):
+    return 1e3 * (max(span.end_s for span in spans) - spans[0].start_s)
+
+
+# %% tags=["nbval-ignore-output"]
+link = Link(latency_s=1e-3, bandwidth_bytes_per_s=4e6)
+with four.shaped(links=Links(link)):
+    apart, apart_back = four.run(recorded, one_then_the_other, 1)[0]
+gantt(apart, names={0: "rank 0"}, title="Forward, one micro-batch after the other")
+
+# %% [markdown]
+# Four exchanges: there and back, for each of two. How many of them had a step of computing between their start and
+# their `wait()`? This is counted by the order of calls, so that no clock decides.
+
+# %%
+print("behind computing:", num_behind_computing(apart), "of 4")
+
+# %% [markdown]
+# Now the two may take turns. The link carries one exchange at a time, and a rank computes one step at a time. **One
+# layer, two micro-batches, the best order: how many of the four exchanges have computing beside them?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.two_hidden")
+ask("10.two_hidden").commit(2)  # "those of one behind the other"
+### END SOLUTION
+
+# %% [markdown]
+# ### Build: take turns
+#
+# Write the order, for any number of layers. If every step and every exchange takes 1, the rank may stand and wait for 1
+# in all. The layers are those of above. At the end nothing is in flight.
+
+
+# %%
+def interleaved(layers, a, b):
+    """Two micro-batches through all layers, by turns: (N, D) twice -> (N, D) twice, in the order a, b.
+
+    layers: one or more; each has dense(x) -> x, dispatch(x) -> in flight, experts(arrived) -> made and
+    combine(made) -> in flight. wait() of what is in flight gives what has come: after dispatch what
+    experts wants, after combine the layer's output, (N, D). N may differ, and be 0.
+    """
+    ### BEGIN SOLUTION
+    back_a = back_b = None
+    for layer in layers:
+        if back_a is not None:
+            a = back_a.wait()
+        to_a = layer.dispatch(layer.dense(a))
+        if back_b is not None:
+            b = back_b.wait()
+        to_b = layer.dispatch(layer.dense(b))
+        back_a = layer.combine(layer.experts(to_a.wait()))
+        back_b = layer.combine(layer.experts(to_b.wait()))
+    return back_a.wait(), back_b.wait()
+    ### END SOLUTION
+
+
+# %%
+order_verdict = check("10.interleave", interleaved)
+
+# %%
+# hint("10.interleave")
+
+# %% [markdown]
+# Your order on the four ranks. (Until it has passed, the course's is used.)
+
+# %% tags=["nbval-ignore-output"]
+by_turns = interleaved if order_verdict.passed else the_courses
+with four.shaped(links=Links(link)):
+    turns, turns_back = four.run(recorded, by_turns, 1)[0]
+print(f"one after the other {took_ms(apart):.0f} ms, by turns {took_ms(turns):.0f} ms")
+gantt(turns, names={0: "rank 0"}, title="Forward, two micro-batches by turns")
+
+# %%
+reveal("10.two_hidden", num_behind_computing(turns), 4)
+
+# %% [markdown]
+# In your picture the four steps are dense of A, dense of B, experts of A, experts of B, and the thin bars are
+# exchanges. In the small gaps between steps the ranks exchange their counts. With more layers the turns go on from
+# layer to layer, and one exchange of all is exposed. You have written no line for backward. Autograd goes through your
+# order from its end to its beginning: where forward waited for rows, backward starts the exchange of their gradients,
+# and where forward started, backward waits. So what you put between the two lies between them again.
+
+# %% tags=["nbval-ignore-output"]
+with four.shaped(links=Links(link)):
+    apart, apart_back = four.run(recorded, one_then_the_other, 2)[0]
+    turns, turns_back = four.run(recorded, by_turns, 2)[0]
+for name, one, two in (("forward", apart, turns), ("backward", apart_back, turns_back)):
+    print(f"{name:<9} one after the other {took_ms(one):4.0f} ms, by turns {took_ms(two):4.0f} ms")
+
+# %%
+for name, one, two in (("forward", apart, turns), ("backward", apart_back, turns_back)):
+    counts = num_behind_computing(one), num_behind_computing(two)
+    print(f"{name:<9} behind computing: {counts[0]} of 8 one after the other, {counts[1]} of 8 by turns")
+
+# %% [markdown]
+# (On a busy machine ranks also wait for a core, and for each other. The counts stay.) And the numbers, in float64:
+# outputs, and the gradients of all parameters of rank 0.
+
+
+# %%
+def numbers(me, order):
+    layers = layers_of(me, 2, step_s=0.0, dtype=torch.float64)
+    outputs = order(layers, *micro_batches(me, torch.float64))
+    sum(one.square().mean() for one in outputs).backward()
+    flat = [one.detach().flatten() for one in (*outputs, *(p.grad for p in layers.parameters()))]
+    return torch.cat(flat).cpu()
+
+
+same = agree(four.run(numbers, by_turns)[0], four.run(numbers, one_then_the_other)[0], within=1e-12)
+print("the same outputs and gradients:", same)
+
+# %% [markdown]
+# ## What it costs
+#
+# No byte more is sent, and no step more is computed. A job with gradient accumulation does forward and backward of A,
+# and then of B. By turns both go forward, and both come back. **How many times as many bytes of activations does a rank
+# hold, at most?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.two_memory")
+ask("10.two_memory").commit(1)  # "the same tokens, the same layers"
+### END SOLUTION
+
+
+# %%
+def most_activations(me, by_turns):
+    """Bytes that are kept for backward, when forward is over."""
+    layers, kept = layers_of(me, 2, step_s=0.0), []
+    a, b = micro_batches(me)
+    with MemoryLedger(layers, inputs=(a, b)) as ledger:
+        for pair in [(a, b)] if by_turns else [(a,), (b,)]:
+            outputs = by_turns(layers, *pair) if by_turns else [through(layers, *pair)]
+            kept.append(ledger.now()["activation"])
+            sum(one.square().mean() for one in outputs).backward()
+            del outputs
+    return max(kept)
+
+
+def through(layers, x):
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+turns_bytes, apart_bytes = (four.run(most_activations, order)[0] for order in (by_turns, None))
+reveal("10.two_memory", turns_bytes, apart_bytes)
+
+# %% [markdown]
+# ## In production
+#
+# | here | elsewhere |
+# |---|---|
+# | both forward, then both backward | forward of one beside backward of another: DeepSeek-V3's DualPipe |
+# | `interleaved` | Megatron-Core's `--overlap-moe-expert-parallel-comm` |
+# | `dispatch(x)`, compute, `wait()` | a stream for the exchange, and events in the place of `wait()` |
+# | (not here) | an expert that all tokens use computes meanwhile: `--moe-shared-expert-overlap` |
+#
+# (Megatron takes either the first flag or the second.)
+#
+# DualPipe pairs the forward of one micro-batch with the backward of another. A pipeline has several micro-batches in
+# flight anyhow (lesson 07), so it pays less for the second one. The course's ranks have not run that.
+#
+# On a GPU one more thing is shared. An exchange by kernels takes some of the GPU's own units, and what computes beside
+# it gets fewer. DeepSeek-V3 sets 20 of its streaming multiprocessors aside for it. A paced step does not feel that, and
+# gloo's threads use the host's cores.
+#
+# ## What you can do now
+#
+# You can say of an exposed exchange whether the order of the program, the host, or the model itself keeps it from being
+# hidden. You have hidden your own, forward and backward, and you know the price.
+#
+# **The limit.** To hide an exchange does not make it shorter. Where it takes longer than what computes beside it, the
+# rest is exposed again, and a busy expert makes all wait as before. [Lesson 11](11b_how_long.ipynb) has a model for
+# the time of a whole step.
+#
+# **Further reading.** DeepSeek-AI, [DeepSeek-V3 Technical Report](https://arxiv.org/abs/2412.19437) (2024), sections
+# 3.2.1 and 3.2.2: DualPipe, and what the exchange takes of a GPU. Naumov et al., [Deep Learning Recommendation
+# Model](https://arxiv.org/abs/1906.00091) (2019), section 3: tables shared out, the dense part copied.
+# [TorchRec](https://docs.pytorch.org/torchrec/) has such jobs, and their pipelines.
