@@ -6,10 +6,10 @@
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 2 of 7 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [3: what stays
+# Part 2 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [3: what stays
 # whole](05c_what_stays_whole.ipynb) · [4: links and precision](05d_links_and_precision.ipynb) · [5: one model
 # again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the
-# wrapper](05g_build_fully_sharded.ipynb)
+# wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # At the end you can
 #

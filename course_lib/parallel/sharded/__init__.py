@@ -6,6 +6,7 @@ ranks), ``zero/gradient_marks.py`` (what nobody may write to), ``zero/optimizer_
 (gather, use, let go, reduce), ``at_rest.py`` and ``shard.py`` (what modules and optimizers hold between uses),
 ``partial_reshard.py`` (among fewer ranks in between), ``fully_sharded.py`` (when), ``hooks.py``, ``unit_partition.py``,
 ``reduction.py``, ``prefetch_order.py``, ``misuse.py`` (the sentences). Beside them: ``clipping.py``, ``full_state.py``,
+``quantized_gather.py`` (weights sent in one byte each),
 ``tools/whole_weights.py`` (whole parameters for a moment), ``tools/whole_matrices.py`` (Muon), ``tools/checkpoint.py``,
 ``tools/watching.py`` (what a step holds, by the ledger). Production code uses ``torch.distributed.fsdp.fully_shard``.
 """
@@ -20,12 +21,15 @@ _HOME_OF = {
     "Rows": "row_sharding",
     "ShardedOptimizer": "zero.sharded_optimizer",
     "WholeMatrixOptimizer": "tools.whole_matrices",
+    "all_gather_quantized": "quantized_gather",
     "assign_owners": "tools.whole_matrices",
     "clip_gradients": "clipping",
     "clip_shards": "clipping",
+    "dequantize_blocks": "quantized_gather",
     "fill_from_meta": "tools.whole_weights",
     "load_sharded": "tools.checkpoint",
     "newest_checkpoint": "tools.checkpoint",
+    "quantize_blocks": "quantized_gather",
     "save_sharded": "tools.checkpoint",
     "start_save_sharded": "tools.checkpoint",
     "unsharded": "tools.whole_weights",

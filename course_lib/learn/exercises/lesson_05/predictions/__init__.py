@@ -3,10 +3,11 @@
 from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.exercises.lesson_05.predictions.links import LINKS
 from course_lib.learn.exercises.lesson_05.predictions.model import ONE_MODEL
+from course_lib.learn.exercises.lesson_05.predictions.precision import PRECISION
 from course_lib.learn.exercises.lesson_05.predictions.refill import REFILL
 from course_lib.learn.exercises.lesson_05.predictions.states import STATES
 from course_lib.learn.exercises.lesson_05.predictions.units import UNITS
 
 __all__ = ["PREDICTIONS"]
 
-PREDICTIONS: tuple[Asked, ...] = (*STATES, *UNITS, *LINKS, *ONE_MODEL, *REFILL)
+PREDICTIONS: tuple[Asked, ...] = (*STATES, *UNITS, *LINKS, *ONE_MODEL, *REFILL, *PRECISION)
