@@ -6,10 +6,10 @@
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 4 of 7 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
+# Part 4 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [5: one model
 # again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the
-# wrapper](05g_build_fully_sharded.ipynb)
+# wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # At the end you can
 #
@@ -257,6 +257,10 @@ reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial))
 # down to the speed that the next cell prints. On a slower link DDP waits for C - 2 F, and ZeRO-3 for one and a half
 # times that, however early its messages begin. What is left on fast links are the ends: the first all-gather of each
 # pass, and the last reduce-scatter.
+#
+# This is so where weights and gradients travel in one format, as they do here. With weights in bfloat16 and gradients
+# in float32 (further down) ZeRO-3 sends C/4 beside forward, and C/4 + C/2 beside backward. It then hides for C up to
+# 8/3 F, while DDP, all in float32, still needs C up to 2 F.
 
 # %% tags=["nbval-ignore-output"]
 speeds = [1e6 * speed for speed in (4, 6, 8, 11, 16, 23, 32, 45, 64)]  # bytes per second
@@ -311,13 +315,16 @@ print(
 reveal("05.larger", times)
 
 # %% [markdown]
-# So it is the *tokens* of a rank that a link asks for: at least as many as a device has operations for each byte of its
-# link. With 400 TFLOP/s, which a good GPU reaches:
+# So it is the *tokens* of a rank that a link asks for: in forward at least as many as a device has operations for each
+# byte of its link. Backward computes twice as much. With gradients in bfloat16 it sends twice as much too, 2 P bytes of
+# weights and 2 P of gradients, and needs as many tokens. With gradients in float32 it sends 2 P and 4 P bytes beside
+# 4 P T operations, and needs one and a half times as many. With 400 TFLOP/s, which a good GPU reaches:
 
 # %%
+print("tokens on each rank, in each step, with gradients in bfloat16 and in float32:")
 for name in ("nvlink 4", "infiniband ndr"):
     needed = 400e12 / cost.LINKS[name].bandwidth_bytes_per_s
-    print(f"{name:<15} {needed:6,.0f} tokens on each rank, in each step")
+    print(f"{name:<15} {needed:6,.0f} {1.5 * needed:8,.0f}")
 
 # %% [markdown]
 # More ranks for the same batch mean fewer tokens on each. There ZeRO-3 ends, and the other ways of cutting a model
