@@ -7,10 +7,10 @@
 #
 # **50 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 7 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
+# Part 3 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [4: links and precision](05d_links_and_precision.ipynb) · [5: one model
 # again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the
-# wrapper](05g_build_fully_sharded.ipynb)
+# wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # At the end you can
 #
@@ -281,8 +281,9 @@ else:
 # ## An optimizer that wants it whole
 #
 # Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
-# momentum, and turns it into the nearest matrix that is orthogonal: all of its singular values become about 1. That,
-# times the learning rate, is what it takes from the weights.
+# momentum, and turns it into nearly the nearest matrix that is orthogonal: its singular values come out between about
+# 0.5 and 1.5. That, times the learning rate and a factor for the matrix's shape, is what it takes from the weights.
+# (PyTorch's `torch.optim.Muon` also has weight decay, 0.1 unless you say otherwise.)
 #
 # Somebody shards it as you did AdamW: each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
 # the right mean gradient of them.
@@ -350,6 +351,9 @@ for name, update in of_one.items():
 reveal("05.muon", cosines)
 
 # %% [markdown]
+# The factor of `torch.optim.Muon` is the square root of rows / columns where a matrix has more rows than columns, and
+# else 1. A shard has fewer rows, so even its factor may be another.
+#
 # AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix must
 # come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it.
 # `assign_owners` goes through them from the largest on, and gives each to the rank that has least so far: its owner.
@@ -416,6 +420,17 @@ except ValueError as error:
 
 # %% [markdown]
 # `WholeMatrixOptimizer` is `OwnedMuon` for weights that are shards themselves, as in part 2.
+#
+# <details>
+# <summary>Under which names you find this elsewhere</summary>
+#
+# - Megatron-LM: `LayerWiseDistributedOptimizer` gives whole matrices to owners among the data-parallel ranks.
+# - Megatron-LM: `TensorParallelMuon` is for matrices that tensor parallelism has cut too (lesson 08). Its setting
+#   `muon_tp_mode` says what is done about that: `blockwise` (each rank takes its own piece as a matrix), `duplicated`
+#   (every rank computes all of it) or `distributed` (ranks share the computing).
+# - torchtitan: `DistMuon`, on `flex_shard`, which keeps whole matrices with owners in place of rows of each.
+#
+# </details>
 #
 # ## What you can do now
 #
