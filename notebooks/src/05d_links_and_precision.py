@@ -318,7 +318,7 @@ reveal("05.larger", times)
 # So it is the *tokens* of a rank that a link asks for: in forward at least as many as a device has operations for each
 # byte of its link. Backward computes twice as much. With gradients in bfloat16 it sends twice as much too, 2 P bytes of
 # weights and 2 P of gradients, and needs as many tokens. With gradients in float32 it sends 2 P and 4 P bytes beside
-# 4 P T operations, and needs one and a half times as many. With 400 TFLOP/s, which a good GPU reaches:
+# 4 P T operations, and needs half as many tokens again. With 400 TFLOP/s, which a good GPU reaches:
 
 # %%
 print("tokens on each rank, in each step, with gradients in bfloat16 and in float32:")

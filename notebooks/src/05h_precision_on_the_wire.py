@@ -346,9 +346,9 @@ def model_of(me, in_int8):
 
 
 # %% [markdown]
-# Four ranks, 60 steps of AdamW, with a learning rate of 3e-4 as many large models have it. The model learns to compute what a random matrix
-# computes. After some steps we ask two things: what is the loss, and how far are gathered weights off from the shards?
-# (The argument `stores` is for later.)
+# Four ranks, 60 steps of AdamW, with a learning rate of 3e-4 as many large models have it. The model learns to
+# compute what a random matrix computes. After some steps we ask two things: what is the loss, and how far are
+# gathered weights off from the shards? (The argument `stores` is for later.)
 
 # %%
 WATCHED = 1, 10, 30, 60
@@ -423,9 +423,9 @@ for step in WATCHED:
     print(f"step {step:>2}: loss {stored_losses[step]:.4f}; with shards in float32 {losses[step]:.4f}")
 
 # %% [markdown]
-# It hardly learns. A step of the optimizer moves a weight by about 3e-4. Codes of these weights are about 1e-3 apart. So
-# most steps end nearer to the old code than to the next one. Rounding takes them back, and the next step begins where
-# this one began. In float32 the shard keeps each small step, until some of them together reach the next code.
+# It hardly learns. A step of the optimizer moves a weight by about 3e-4. Codes of these weights are about 1e-3 apart.
+# So most steps end nearer to the old code than to the next one. Rounding takes them back, and the next step begins
+# where this one began. In float32 the shard keeps each small step, until some of them together reach the next code.
 #
 # That is what *master weights* are for. A message may be rounded, if nobody stores it. (Is there no memory for master
 # weights? Then people round at random, up or down, with the chance that makes the mean right: stochastic rounding.)

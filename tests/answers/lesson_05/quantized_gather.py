@@ -102,6 +102,10 @@ def nan_to_zero(me, shard, block):
     return torch.cat([back(*pair, block, shard.dtype) for pair in pairs])
 
 
+def zero_by_zero_times_zero(me, shard, block):
+    return usual(me, shard, block, least=0.0)
+
+
 # -- wrong --------------------------------------------------------------------------------------------------------
 
 
@@ -243,6 +247,11 @@ ROWS = [
     Row(answer=as_unsigned, verdict="passed", why="codes from 1 to 255"),
     Row(answer=into_one_tensor, verdict="passed", why="two calls in flight, an index in place of a repeat"),
     Row(answer=nan_to_zero, verdict="passed", why="0 / 0 is mended afterwards"),
+    Row(
+        answer=zero_by_zero_times_zero,
+        verdict="passed",
+        why="0 / 0 becomes some whole number, and times a scale of 0 it is 0",
+    ),
     Row(answer=one_scale, verdict="not yet", mistake="one-scale-a-shard", why="one scale for all blocks"),
     Row(answer=cut_off, verdict="not yet", mistake="cut-off", why="a conversion that does not round"),
     Row(answer=by_128, verdict="not yet", mistake="wraps-around", why="int8 has no 128"),

@@ -117,7 +117,7 @@ _FLOAT_FAR, _FLOAT, _ALIKE, _INT, _INT_FAR = (
 
 
 def _eight(off_percent: Mapping[str, float]) -> Explanation:
-    """From how far the weights that came back are off, in per cent, by the name of the format."""
+    """From the errors of the weights that came back, in per cent, by the name of the format."""
     times = off_percent["float8"] / off_percent["int8"]
     bounds = ((0.5, _FLOAT_FAR), (0.95, _FLOAT), (1.05, _ALIKE), (2.0, _INT))
     measured = next((said for bound, said in bounds if times < bound), _INT_FAR)

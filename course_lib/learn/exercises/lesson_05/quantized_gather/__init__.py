@@ -100,8 +100,8 @@ QUANTIZED_GATHER = Exercise(
         ),
         Mistake(
             "sends-wide-numbers",
-            "The numbers are right, and they left in more than one byte each. A whole number in a float32 tensor still "
-            "has four: `.to(torch.int8)` before it is sent.",
+            "The numbers are right, and they left in more than one byte each. What is to travel are whole numbers, "
+            "made by `.to(torch.int8)` before they are sent: one in a float32 tensor still has four bytes.",
             recognise=only_wrong("sent"),
         ),
         Mistake(
