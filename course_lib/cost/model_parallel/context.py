@@ -21,7 +21,7 @@ from course_lib.base.checked import checked
 from course_lib.base.checks import above_zero, at_least, nearest_divisor
 from course_lib.cost.single_device.architectures import TransformerSizes
 from course_lib.layouts.link import Link
-from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.layouts.position_cut import PositionCut
 
 __all__ = [
     "PassBytes",
@@ -57,7 +57,7 @@ class PassBytes:
 
 @checked
 def ring_attention_sent_bytes(
-    config: TransformerSizes, cut: SequenceCut, place: int, *, batch_size: int, itemsize: int = 4
+    config: TransformerSizes, cut: PositionCut, place: int, *, batch_size: int, itemsize: int = 4
 ) -> PassBytes:
     """What the rank at ``place`` sends in one layer of ring attention.
 
@@ -73,7 +73,7 @@ def ring_attention_sent_bytes(
 
 @checked
 def all_to_all_attention_sent_bytes(
-    config: TransformerSizes, cut: SequenceCut, place: int, *, batch_size: int, itemsize: int = 4
+    config: TransformerSizes, cut: PositionCut, place: int, *, batch_size: int, itemsize: int = 4
 ) -> PassBytes:
     """What the rank at ``place`` sends in one layer of all-to-all attention.
 
@@ -93,7 +93,7 @@ def all_to_all_attention_sent_bytes(
     )
 
 
-def check_heads_divide(config: TransformerSizes, cut: SequenceCut) -> None:
+def check_heads_divide(config: TransformerSizes, cut: PositionCut) -> None:
     """``ValueError`` where an all-to-all cannot give every rank as many heads."""
     for name, heads in (("num_heads", config.num_heads), ("num_kv_heads", config.kv_heads)):
         if heads % cut.num_ranks:
@@ -104,7 +104,7 @@ def check_heads_divide(config: TransformerSizes, cut: SequenceCut) -> None:
 
 
 @checked
-def ring_pairs(cut: SequenceCut, *, is_causal: bool = True) -> tuple[tuple[int, ...], ...]:
+def ring_pairs(cut: PositionCut, *, is_causal: bool = True) -> tuple[tuple[int, ...], ...]:
     """``ring_pairs(cut)[step][place]``: how many pairs of query and key the rank at a place computes in a step."""
     places = range(cut.num_ranks)
     return tuple(
@@ -114,11 +114,12 @@ def ring_pairs(cut: SequenceCut, *, is_causal: bool = True) -> tuple[tuple[int, 
 
 
 @checked
-def ring_balance(cut: SequenceCut, *, is_causal: bool = True) -> float:
+def ring_balance(cut: PositionCut, *, is_causal: bool = True) -> float:
     """The share of the ranks' time that has work, where every step lasts as long as its busiest rank: 1 is perfect.
 
     Contiguous causal parts come to 1/(2 - 1/n): in every step the last rank looks at all of a block, and others wait.
 
+    >>> from course_lib.layouts import SequenceCut
     >>> ring_balance(SequenceCut(64, 4, "zigzag")), round(ring_balance(SequenceCut(6400, 4, "contiguous")), 2)
     (1.0, 0.57)
     """
@@ -141,7 +142,7 @@ class RingTime:
 @checked
 def ring_attention_time(
     config: TransformerSizes,
-    cut: SequenceCut,
+    cut: PositionCut,
     link: Link,
     *,
     batch_size: int,

@@ -3,8 +3,9 @@
 ``course_lib/layouts/sequence_cut.py`` is the cut itself, as data: who has which positions. Read ``online_softmax.py``
 (why attention can be computed in pieces: the log-sum-exp), ``ring_exchange.py`` (blocks that go round, and sums),
 ``ring.py``, which puts the two together, and beside it ``all_to_all.py``. ``attention.py`` and ``transformer.py`` are a
-model over it; ``positions.py`` cuts and joins tensors, ``checks.py`` has the sentences, and ``watching.py`` lays a
-run beside one process. What it costs: ``cost.model_parallel.context``. Production code uses
+model over it; ``documents.py`` is the mask of a packed sequence (whose cut is ``layouts/document_cut.py``);
+``positions.py`` cuts and joins tensors, ``checks.py`` has the sentences, and ``watching.py`` lays a run beside one
+process. What it costs: ``cost.model_parallel.context``. Production code uses
 ``torch.distributed.tensor.experimental.context_parallel``, a prototype for GPUs.
 """
 
@@ -23,6 +24,7 @@ _HOME_OF = {
     "attend_backward": "online_softmax",
     "blocks_around": "ring_exchange",
     "context_loss": "transformer",
+    "document_mask": "documents",
     "join_positions": "positions",
     "own_positions": "positions",
     "ring_attention": "ring",

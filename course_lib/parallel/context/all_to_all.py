@@ -24,9 +24,11 @@ from torch.autograd import Function
 
 from course_lib.base.checked import checked
 from course_lib.cluster.base.rank import Rank
-from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.layouts.document_cut import DocumentCut
+from course_lib.layouts.position_cut import PositionCut
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context.checks import check_heads, check_parts
+from course_lib.parallel.context.documents import document_mask
 from course_lib.parallel.context.positions import join_positions, own_positions
 
 __all__ = ["all_to_all_attention"]
@@ -38,7 +40,7 @@ def all_to_all_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    cut: SequenceCut,
+    cut: PositionCut,
     *,
     is_causal: bool = True,
     group: dist.ProcessGroup | None = None,
@@ -57,7 +59,10 @@ def all_to_all_attention(
     check_heads(members, q.size(1), k.size(1))
     if members.count > 1:
         q, k, v = (_ToHeads.apply(members, cut, x) for x in (q, k, v))  # (B, H/n, T, K), (B, G/n, T, K) twice
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal, enable_gqa=q.size(1) != k.size(1))
+    mask = document_mask(cut.lengths, is_causal=is_causal, device=q.device) if isinstance(cut, DocumentCut) else None
+    out = F.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, is_causal=is_causal and mask is None, enable_gqa=q.size(1) != k.size(1)
+    )
     return _ToPositions.apply(members, cut, out) if members.count > 1 else out
 
 
@@ -65,7 +70,7 @@ class _ToHeads(Function):
     """(B, H, T_r, K) -> (B, H/n, T, K), positions in rising order; backward the other way."""
 
     @staticmethod
-    def forward(ctx: Any, members: Members, cut: SequenceCut, x: Tensor) -> Tensor:
+    def forward(ctx: Any, members: Members, cut: PositionCut, x: Tensor) -> Tensor:
         ctx.members, ctx.cut = members, cut
         parts = list(x.chunk(members.count, dim=1))  # for place j its heads, (B, H/n, T_r, K)
         shape = parts[0].shape
@@ -81,7 +86,7 @@ class _ToPositions(Function):
     """(B, H/n, T, K) -> (B, H, T_r, K); backward the other way."""
 
     @staticmethod
-    def forward(ctx: Any, members: Members, cut: SequenceCut, x: Tensor) -> Tensor:
+    def forward(ctx: Any, members: Members, cut: PositionCut, x: Tensor) -> Tensor:
         ctx.members, ctx.cut = members, cut
         parts = [own_positions(cut, group_rank, x, dim=2) for group_rank in range(members.count)]  # (B, H/n, T_j, K)
         received = _exchange(members, parts, [parts[members.group_rank].shape] * members.count)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from torch import Tensor
 
 from course_lib.base.checks import nearest_divisor, nearest_multiple
-from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.layouts.position_cut import PositionCut
 from course_lib.parallel.collectives.members import Members
 
 __all__ = ["check_heads", "check_parts", "check_ranks"]
 
 
-def check_ranks(members: Members, cut: SequenceCut) -> None:
+def check_ranks(members: Members, cut: PositionCut) -> None:
     """``ValueError`` where the cut is for another number of ranks than share the sequence."""
     if cut.num_ranks != members.count:
         raise ValueError(
@@ -20,7 +20,7 @@ def check_ranks(members: Members, cut: SequenceCut) -> None:
         )
 
 
-def check_parts(members: Members, cut: SequenceCut, q: Tensor, k: Tensor, v: Tensor) -> None:
+def check_parts(members: Members, cut: PositionCut, q: Tensor, k: Tensor, v: Tensor) -> None:
     """``ValueError`` where q (B, H, T_r, K), k and v (B, G, T_r, K) are not this rank's parts of one sequence."""
     check_ranks(members, cut)
     shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v))

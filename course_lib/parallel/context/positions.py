@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from course_lib.base.checked import Int64, checked
-from course_lib.layouts.sequence_cut import SequenceCut
+from course_lib.layouts.position_cut import PositionCut
 
 __all__ = ["join_positions", "own_positions"]
 
 
 @checked
-def own_positions(cut: SequenceCut, group_rank: int, full: Tensor, *, dim: Int64 = 1) -> Tensor:
+def own_positions(cut: PositionCut, group_rank: int, full: Tensor, *, dim: Int64 = 1) -> Tensor:
     """(..., T, ...) -> the positions of a group rank (..., T_r, ...), along ``dim``: a copy, so that the whole can go.
 
     ``ValueError`` where ``dim`` does not have the cut's number of positions, and for a place that is not there.
@@ -25,7 +25,7 @@ def own_positions(cut: SequenceCut, group_rank: int, full: Tensor, *, dim: Int64
 
 
 @checked
-def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: Int64 = 1) -> Tensor:
+def join_positions(cut: PositionCut, parts: Sequence[Tensor], *, dim: Int64 = 1) -> Tensor:
     """The parts of all group ranks (..., T_r, ...) -> the whole sequence (..., T, ...), positions in rising order.
 
     ``ValueError`` where the parts do not have the cut's numbers of positions.
@@ -43,7 +43,7 @@ def join_positions(cut: SequenceCut, parts: Sequence[Tensor], *, dim: Int64 = 1)
     return torch.cat([piece for _, piece in sorted(pieces, key=lambda pair: pair[0])], dim)
 
 
-def _check_length(cut: SequenceCut, full: Tensor, dim: int) -> None:
+def _check_length(cut: PositionCut, full: Tensor, dim: int) -> None:
     if not -full.dim() <= dim < full.dim() or full.size(dim) != cut.num_tokens:
         raise ValueError(
             f"a tensor of shape {tuple(full.shape)} does not have {cut.num_tokens} positions along dim {dim}, and the "

@@ -30,12 +30,12 @@ from torch.autograd.function import once_differentiable
 from course_lib.base.checked import checked
 from course_lib.base.checks import at_least
 from course_lib.cluster.base.rank import Rank
-from course_lib.layouts.sequence_cut import SequenceCut, TilePair
+from course_lib.layouts.position_cut import PositionCut, TilePair
 from course_lib.parallel.collectives.autocast import as_autocast
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.context.checks import check_parts
 from course_lib.parallel.context.online_softmax import RunningAttention, attend, attend_backward
-from course_lib.parallel.context.ring_exchange import SumsAround, blocks_around
+from course_lib.parallel.context.ring_exchange import Rows, SumsAround, blocks_around
 
 __all__ = ["TILE", "ring_attention"]
 
@@ -48,11 +48,13 @@ def ring_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    cut: SequenceCut,
+    cut: PositionCut,
     *,
     is_causal: bool = True,
     group: dist.ProcessGroup | None = None,
     tile: int = TILE,
+    skip_unseen: bool = False,
+    pair_counts: list[int] | None = None,
 ) -> Tensor:
     """Attention of this rank's queries to everybody's keys: (B, H, T_r, K) -> same.
 
@@ -63,13 +65,16 @@ def ring_attention(
 
     Sent by each rank: 2 (n - 1) / n of the keys' bytes of the whole sequence forward (keys and values), twice as many
     backward (these again, and their gradients). Kept for backward: q, k, v, the output, and a number a query and head.
+    With ``skip_unseen`` a key stays back where no rank further on looks at it, and a gradient sets out where the first
+    rank adds to it: fewer bytes, the same result. To ``pair_counts`` the forward pass appends how many pairs of query
+    and key it has computed in each step.
     A ``ValueError`` for shapes that do not belong to the cut, and for a cut among another number of ranks.
     """
     members = Members.of(me, group)
     q, k, v = (as_autocast(x) for x in (q, k, v))
     check_parts(members, cut, q, k, v)
     at_least(1, tile=tile)
-    return _RingAttention.apply(members, cut, is_causal, tile, q, k, v)
+    return _RingAttention.apply(members, cut, is_causal, tile, skip_unseen, pair_counts, q, k, v)
 
 
 class _RingAttention(Function):
@@ -77,19 +82,25 @@ class _RingAttention(Function):
     def forward(
         ctx: Any,
         members: Members,
-        cut: SequenceCut,
+        cut: PositionCut,
         is_causal: bool,
         tile: int,
+        skip_unseen: bool,
+        pair_counts: list[int] | None,
         q: Tensor,
         k: Tensor,
         v: Tensor,
     ) -> Tensor:
         ctx.members, ctx.cut, ctx.options = members, cut, {"tile": tile, "is_causal": is_causal}
+        ctx.rows = (_rows_ahead(cut, is_causal), _rows_behind(cut, is_causal)) if skip_unseen else (None, None)
         queries = _summable(q)
         running = RunningAttention(queries)
         with _no_autocast(q):
-            for owner, block in blocks_around(members, torch.stack([k, v]), cut.sizes):
-                _attend_to_block(running, queries, block, cut.tile_pairs(members.group_rank, owner, **ctx.options))
+            for owner, block in blocks_around(members, torch.stack([k, v]), cut.sizes, ctx.rows[0]):
+                pairs = list(cut.tile_pairs(members.group_rank, owner, **ctx.options))
+                _attend_to_block(running, queries, block, pairs)
+                if pair_counts is not None:
+                    pair_counts.append(sum(pair.num_pairs for pair in pairs))
                 del block  # the next one needs the room
         out = running.out.to(q.dtype)
         ctx.save_for_backward(q, k, v, out, running.lse)
@@ -102,14 +113,34 @@ class _RingAttention(Function):
         members, cut = ctx.members, ctx.cut
         queries, grad = _summable(q), _summable(grad_out)
         of_queries = queries, lse, grad, (grad * out).sum(-1)  # (B, H, T_r, K), (B, H, T_r), and so again
-        grad_q, sums = torch.zeros_like(queries), SumsAround(members, cut.sizes)
+        grad_q, sums = torch.zeros_like(queries), SumsAround(members, cut.sizes, ctx.rows[1])
         with _no_autocast(q):
-            for owner, block in blocks_around(members, torch.stack([k, v]), cut.sizes):
+            for owner, block in blocks_around(members, torch.stack([k, v]), cut.sizes, ctx.rows[0]):
                 pairs = cut.tile_pairs(members.group_rank, owner, **ctx.options)
                 sums.add(owner, _block_gradients(grad_q, of_queries, block, pairs))
                 del block
         grad_k, grad_v = sums.at_home().to(k.dtype)
-        return None, None, None, None, grad_q.to(q.dtype), grad_k, grad_v
+        return *[None] * 6, grad_q.to(q.dtype), grad_k, grad_v
+
+
+def _rows_ahead(cut: PositionCut, is_causal: bool) -> Rows:
+    """Of a block that is passed on after a step: the keys that one of the next ranks looks at."""
+    n = cut.num_ranks
+
+    def rows(owner: int, step: int) -> Sequence[slice]:
+        return cut.seen_by(owner, [(owner + hop) % n for hop in range(step + 1, n)], is_causal=is_causal)
+
+    return rows
+
+
+def _rows_behind(cut: PositionCut, is_causal: bool) -> Rows:
+    """Of a sum that is passed on after a step: the keys that some rank has looked at by then."""
+    n = cut.num_ranks
+
+    def rows(owner: int, step: int) -> Sequence[slice]:
+        return cut.seen_by(owner, [(owner + hop) % n for hop in range(1, step + 1)], is_causal=is_causal)
+
+    return rows
 
 
 def _attend_to_block(running: RunningAttention, q: Tensor, block: Tensor, pairs: Iterable[TilePair]) -> None:

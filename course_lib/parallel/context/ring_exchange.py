@@ -14,25 +14,34 @@ import torch
 from course_lib.cluster.base.point_to_point import recv, send, start
 from course_lib.parallel.collectives.members import Members
 
-__all__ = ["SumsAround", "blocks_around"]
+__all__ = ["Rows", "SumsAround", "blocks_around"]
 
 
-def blocks_around(members: Members, block: torch.Tensor, sizes: Sequence[int]) -> Iterator[tuple[int, torch.Tensor]]:
+Rows = Callable[[int, int], Sequence[slice]]
+"""``rows(owner, step)``: of the block of a place, the rows that are in the message after a step."""
+
+
+def blocks_around(
+    members: Members, block: torch.Tensor, sizes: Sequence[int], rows: Rows | None = None
+) -> Iterator[tuple[int, torch.Tensor]]:
     """Every rank's block in turn, with the group rank it comes from: first this rank's own, last the next rank's.
 
     block: (..., size, K), with ``sizes[group_rank]`` rows along the dim before the last. While the caller computes with
     a block, it is on its way to the next place, and the one before it arrives. Ask for the next when done with it, and
     let it go (``del``) before: then there are never more than two. Sent by each rank: n - 1 messages, all blocks but
-    that of the next place.
+    that of the next place. With ``rows`` only these rows are sent, and the others arrive as 0; a message without rows
+    is none.
     """
     for step in range(members.count - 1):
         owner = (members.group_rank - step) % members.count
-        incoming = _room(block, sizes[(owner - 1) % members.count])
-        wait = _pass_on(members, block, incoming)
+        before = (owner - 1) % members.count
+        give = block if rows is None else _taken(block, rows(owner, step))
+        incoming = _room(block, sizes[before] if rows is None else _count(rows(before, step)))
+        wait = _pass_on(members, give, incoming)
         yield owner, block
         wait()
-        block = incoming
-        del incoming, wait
+        block = incoming if rows is None else _put_back(incoming, sizes[before], rows(before, step))
+        del incoming, wait, give
     yield (members.group_rank + 1) % members.count, block
 
 
@@ -41,23 +50,27 @@ class SumsAround:
 
     ``add`` is called once for every place, in the order of ``blocks_around``; what others have added to a block arrives
     while this rank computes its own part. A rank's part for its own block stays at home, and is added last.
-    Sent by each rank: n - 1 messages, all sums but its own.
+    Sent by each rank: n - 1 messages, all sums but its own. With ``rows`` only these rows are sent: the others are 0.
     """
 
-    def __init__(self, members: Members, sizes: Sequence[int]) -> None:
-        self._members, self._sizes = members, sizes
+    def __init__(self, members: Members, sizes: Sequence[int], rows: Rows | None = None) -> None:
+        self._members, self._sizes, self._rows = members, sizes, rows
         self._wait: Callable[[], None] = lambda: None
         self._own: torch.Tensor
         self._incoming: torch.Tensor | None = None  # the sum that is arriving, for the block of the next ``add``
+        self._arriving: Sequence[slice] | None = None  # its rows, where it is not all of them
 
     def add(self, owner: int, part: torch.Tensor) -> None:
         """Add ``part`` (..., size, K), which becomes the sum, and send it on."""
-        if owner == self._members.group_rank:
+        members, rows = self._members, self._rows
+        if owner == members.group_rank:
             self._own = part
             return
         part = self._added(part)
-        self._incoming = _room(part, self._sizes[(owner - 1) % self._members.count])
-        self._wait = _pass_on(self._members, part, self._incoming)
+        before, step = (owner - 1) % members.count, (members.group_rank - owner) % members.count
+        self._arriving = None if rows is None else rows(before, step)
+        self._incoming = _room(part, self._sizes[before] if self._arriving is None else _count(self._arriving))
+        self._wait = _pass_on(members, part if rows is None else _taken(part, rows(owner, step)), self._incoming)
 
     def at_home(self) -> torch.Tensor:
         """The sum for this rank's own block, when all have been added to."""
@@ -66,7 +79,36 @@ class SumsAround:
     def _added(self, part: torch.Tensor) -> torch.Tensor:
         """``part`` with what has come from the rank before, if anything has."""
         self._wait()
-        return part if self._incoming is None else part.add_(self._incoming)
+        if self._incoming is None:
+            return part
+        if self._arriving is None:
+            return part.add_(self._incoming)
+        for where, piece in _pieces(self._incoming, self._arriving):
+            part[..., where, :] += piece
+        return part
+
+
+def _count(rows: Sequence[slice]) -> int:
+    return sum(where.stop - where.start for where in rows)
+
+
+def _taken(block: torch.Tensor, rows: Sequence[slice]) -> torch.Tensor:
+    """These rows of a block (..., size, K), one behind the other."""
+    return torch.cat([block[..., where, :] for where in rows or (slice(0, 0),)], dim=-2)
+
+
+def _put_back(taken: torch.Tensor, size: int, rows: Sequence[slice]) -> torch.Tensor:
+    """A block (..., size, K) with these rows, and 0 elsewhere."""
+    block = torch.zeros_like(_room(taken, size))
+    for where, piece in _pieces(taken, rows):
+        block[..., where, :] = piece
+    return block
+
+
+def _pieces(taken: torch.Tensor, rows: Sequence[slice]) -> Iterator[tuple[slice, torch.Tensor]]:
+    return (
+        zip(rows, taken.split([where.stop - where.start for where in rows], dim=-2), strict=True) if rows else iter(())
+    )
 
 
 def _room(like: torch.Tensor, size: int) -> torch.Tensor:
