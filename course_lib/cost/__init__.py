@@ -115,6 +115,7 @@ _HOME_OF = {
     "ring_attention_sent_bytes": "model_parallel.context",
     "ring_attention_time": "model_parallel.context",
     "ring_balance": "model_parallel.context",
+    "ring_lap_balance": "model_parallel.context",
     "ring_in_flight_bytes": "model_parallel.context_memory",
     "ring_pairs": "model_parallel.context",
     "ring_s": "mesh.layout_step",

@@ -429,6 +429,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "is_backward": False,
     },
     "cost.ring_balance": {"cut": CUT, "is_causal": True},
+    "cost.ring_lap_balance": {"cut": CUT, "is_causal": True},
     "cost.ring_in_flight_bytes": {"config": CONFIG, "cut": CUT, "batch_size": 2, "itemsize": 4},
     "cost.ring_pairs": {"cut": CUT, "is_causal": True},
     "parallel.context.document_mask": {"lengths": [5, 3], "is_causal": True, "device": None},

@@ -30,6 +30,7 @@ __all__ = [
     "ring_attention_sent_bytes",
     "ring_attention_time",
     "ring_balance",
+    "ring_lap_balance",
     "ring_pairs",
 ]
 
@@ -125,6 +126,27 @@ def ring_balance(cut: PositionCut, *, is_causal: bool = True) -> float:
     """
     steps = ring_pairs(cut, is_causal=is_causal)
     return sum(map(sum, steps)) / (cut.num_ranks * sum(map(max, steps)))
+
+
+@checked
+def ring_lap_balance(cut: PositionCut, *, is_causal: bool = True) -> float:
+    """The share of the ranks' time that has work in one lap, where a rank goes on as soon as it can: 1 is perfect.
+
+    A rank begins a step when it is done with the one before, and both its neighbours have begun that one: then what it
+    sent has been received, and what it needs is here. So a rank may be one step ahead of its neighbours, and steps need
+    not be even. Messages take no time. ``ring_balance`` is the least that this can be.
+
+    >>> from course_lib.layouts import DocumentCut
+    >>> cut = DocumentCut.by_order([40, 8, 8, 8], 4, "by_work")
+    >>> round(ring_balance(cut), 2), round(ring_lap_balance(cut), 2)
+    (0.55, 0.88)
+    """
+    steps, n = ring_pairs(cut, is_causal=is_causal), cut.num_ranks
+    begins, ends = [0] * n, list(steps[0])
+    for pairs in steps[1:]:
+        begins = [max(ends[place], begins[place - 1], begins[(place + 1) % n]) for place in range(n)]
+        ends = [begin + work for begin, work in zip(begins, pairs, strict=True)]
+    return sum(map(sum, steps)) / (n * max(ends))
 
 
 @dataclass(frozen=True)
