@@ -7,11 +7,13 @@ In the order to read:
   full
 - ``experts.py``: pictures of a layer of experts
 - ``explorer.py``: the picture above the context explorer
+- ``packed.py``: a picture of a packed sequence
 - ``ring.py``: pictures of a sequence that is cut among ranks, and of keys and values that go round
 - ``small.py``: the picture of a token that goes to a node once
 """
 
 from course_lib.authoring.pictures.lesson_10 import balance, busy, experts, ring, small
+from course_lib.authoring.pictures.lesson_10 import balance, busy, experts, packed, ring
 from course_lib.authoring.pictures.lesson_10.explorer import explorer
 from course_lib.authoring.pictures.sketch import Drawings
 
@@ -32,4 +34,5 @@ PICTURES: Drawings = {
     "levers": busy.levers,
     "room": busy.room,
     "once_a_node": small.once_a_node,
+    "packed": packed.mask,
 }

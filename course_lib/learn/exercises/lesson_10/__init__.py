@@ -3,6 +3,10 @@
 from course_lib.learn.exercises.lesson_10.choice import CHOICE
 from course_lib.learn.exercises.lesson_10.dispatch import DISPATCH
 from course_lib.learn.exercises.lesson_10.interleave import INTERLEAVE
+"""Lesson 10, long contexts and experts.
+Part a: the ring. Part b: balance. Part c: experts. Part d: their balance. Part g: packed documents.
+"""
+from course_lib.learn.exercises.lesson_10.documents import DOCUMENTS
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.once_a_node import ONCE_A_NODE
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
@@ -13,4 +17,4 @@ from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE, INTERLEAVE)
+EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE, INTERLEAVE, DOCUMENTS)

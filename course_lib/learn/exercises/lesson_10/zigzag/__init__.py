@@ -6,16 +6,20 @@ goes, each position has one owner, memory is even, and so is the work of every s
 
 from __future__ import annotations
 
-import operator
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Exercise
+from course_lib.learn.exercises.lesson_10.dealt_positions import (
+    DealtParts,
+    fault_in_owners,
+    not_positions,
+    plain_positions,
+)
 from course_lib.learn.exercises.lesson_10.zigzag import mistakes
-from course_lib.learn.exercises.lesson_10.zigzag.labels import FALLS, MISSING, SIZES
-from course_lib.learn.judging.compare import Difference, short
+from course_lib.learn.exercises.lesson_10.zigzag.labels import SIZES
 from course_lib.learn.judging.isolated_judge import by_cases_apart
 from course_lib.learn.judging.kept_references import Traces
 
@@ -37,40 +41,7 @@ def step_pairs(parts: Sequence[Sequence[int]], step: int) -> list[int]:
 
 def fault_in(parts: Sequence[Sequence[Any]], num_tokens: int) -> str:
     """What is wrong with the positions of all ranks, in words; empty where nothing is."""
-    for rank, own in enumerate(parts):
-        if said := _fault_of_one(rank, own, num_tokens):
-            return said
-    return _fault_in_owners(parts, num_tokens) or _fault_in_balance(parts)
-
-
-def _fault_of_one(rank: int, own: Sequence[Any], num_tokens: int) -> str:
-    for position in own:
-        if not _is_whole(position):
-            return f"rank {rank} has {short(position)} among its positions, which is no whole number"
-        if not 0 <= position < num_tokens:
-            there = f"positions are 0 to {num_tokens - 1}" if num_tokens else "there are none"
-            return f"rank {rank} has position {position}, and {there}"
-    for one, following in pairwise(own):
-        if one == following:
-            return f"rank {rank} has position {one} twice"
-        if one > following:
-            return Difference(f"rank {rank} has position {one} before {following}, and they are to rise", FALLS)
-    return ""
-
-
-def _fault_in_owners(parts: Sequence[Sequence[int]], num_tokens: int) -> str:
-    owner: dict[int, int] = {}
-    for rank, own in enumerate(parts):
-        for position in own:
-            if position in owner:
-                return f"position {position} is with rank {owner[position]} and with rank {rank}"
-            owner[position] = rank
-    missing = [position for position in range(num_tokens) if position not in owner]
-    if missing:
-        others = len(missing) - 1
-        more = f", and {others} more {'is' if others == 1 else 'are'} missing" if others else ""
-        return Difference(f"no rank has position {missing[0]}{more}", MISSING)
-    return ""
+    return fault_in_owners(parts, num_tokens) or _fault_in_balance(parts)
 
 
 def _fault_in_balance(parts: Sequence[Sequence[int]]) -> str:
@@ -99,25 +70,17 @@ def _fault_in_balance(parts: Sequence[Sequence[int]]) -> str:
 # -- the judge --------------------------------------------------------------------------------------------------
 
 
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _right(num_ranks: int, num_tokens: int) -> dict[str, int]:
     return {"ranks": num_ranks, "tokens": num_tokens}
-
-
-class DealtParts(list[Any]):
-    """What came for each rank; ``note`` is what the answer does besides, in words."""
-
-    note = ""
 
 
 def _call(answer: Any, num_ranks: int, num_tokens: int) -> DealtParts:
     """What the answer gives for each rank."""
     traces = Traces()
     try:
-        parts = DealtParts(_plain(answer(rank, num_ranks, num_tokens), num_tokens) for rank in range(num_ranks))
+        parts = DealtParts(
+            plain_positions(answer(rank, num_ranks, num_tokens), num_tokens) for rank in range(num_ranks)
+        )
     except ValueError:
         if num_tokens:
             raise
@@ -126,38 +89,10 @@ def _call(answer: Any, num_ranks: int, num_tokens: int) -> DealtParts:
     return parts
 
 
-def _plain(given: Any, num_tokens: int) -> Any:
-    """The positions as a list, whether they came as a tuple, an array, a range or a generator."""
-    if hasattr(given, "tolist"):
-        given = given.tolist()
-    if isinstance(given, Iterator):
-        given = [one for one, _ in zip(given, range(num_tokens + 1), strict=False)]  # it may never end
-    if isinstance(given, tuple | range):
-        given = list(given)
-    return [_index(one) for one in given] if isinstance(given, list) else given
-
-
-def _index(value: Any) -> Any:
-    """Whole numbers of other libraries as those of Python."""
-    if isinstance(value, bool | float):
-        return value
-    try:
-        return operator.index(value)
-    except TypeError:
-        return value
-
-
 def _compare(expected: Any, got: Any) -> str:
     if not isinstance(expected, dict):
         return "" if expected == got else "the positions differ"  # of two wrong answers
-    for rank, own in enumerate(got):
-        if own is ...:
-            return f"rank {rank} got `...` in place of positions"
-        if own is None:
-            return "nothing came back (`None`); a function gives its result with `return`"
-        if not isinstance(own, list):
-            return f"expected a list of positions such as [0, 1, 2] for rank {rank}, got {short(own)}"
-    return fault_in(got, expected["tokens"]) or getattr(got, "note", "")
+    return not_positions(got) or fault_in(got, expected["tokens"]) or getattr(got, "note", "")
 
 
 def _label(num_ranks: int, num_tokens: int) -> str:

@@ -1,10 +1,8 @@
-"""The sizes with which 10.zigzag is tried, ranks and positions; and kinds of differences."""
+"""The sizes with which 10.zigzag is tried, ranks and positions."""
 
 from __future__ import annotations
 
-__all__ = ["FALLS", "MANY_RANKS", "MISSING", "SIZES"]
-
-FALLS, MISSING = "falls", "missing"  # kinds of differences
+__all__ = ["MANY_RANKS", "SIZES"]
 
 MANY_RANKS = 24
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Evidence, Mistake
+from course_lib.learn.exercises.lesson_10.dealt_positions import FALLS, MISSING
 from course_lib.learn.exercises.lesson_10.zigzag import wrong_answers
-from course_lib.learn.exercises.lesson_10.zigzag.labels import FALLS, MANY_RANKS, MISSING, SIZES
+from course_lib.learn.exercises.lesson_10.zigzag.labels import MANY_RANKS, SIZES
 
 __all__ = ["MISTAKES"]
 
