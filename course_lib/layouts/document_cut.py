@@ -48,14 +48,14 @@ class DocumentCut(PositionCut):
         object.__setattr__(self, "_starts", tuple(accumulate(self.lengths, initial=0))[:-1])
         object.__setattr__(self, "_runs", tuple(self._runs_of(own) for own in self.owned))
 
-    @classmethod
-    def by_order(cls, lengths: Sequence[int], num_ranks: int, order: str) -> DocumentCut:
+    @staticmethod
+    def by_order(lengths: Sequence[int], num_ranks: int, order: str) -> DocumentCut:
         """The cut of an order in ``document_orders.ORDERS``."""
         check_lengths(lengths)
         at_least(1, num_ranks=num_ranks)
         at_most(MOST_RANKS, num_ranks=num_ranks)
         known("order", order, tuple(ORDERS))
-        return cls(lengths, ORDERS[order](lengths, num_ranks))
+        return DocumentCut(lengths, ORDERS[order](lengths, num_ranks))
 
     @property
     def num_tokens(self) -> int:  # type: ignore[override]
