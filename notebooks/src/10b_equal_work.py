@@ -223,8 +223,11 @@ positions_verdict = check("10.zigzag", positions_of)
 # %% [markdown]
 # <!-- word: zigzag order | also: head-tail order, zigzag -->
 # In a **zigzag order** each rank has an early run of positions and a late one, paired so that in every step of a causal
-# ring all ranks have equal work. The course's `SequenceCut` has it, and Llama 3 was trained so. The same lap again,
-# with your order (or the course's, until yours has passed):
+# ring all ranks have equal work. This holds for one causal mask over the whole sequence. Where several documents share
+# a sequence, and each attends to itself alone, it does not hold: [10g](10g_packed_documents.ipynb) has that.
+#
+# The course's `SequenceCut` has zigzag order, and Llama 3 was trained so. The same lap again, with your order (or the
+# course's, until yours has passed):
 
 # %%
 if positions_verdict.passed:

@@ -7,8 +7,10 @@ K numbers. Even parts; each rank sends, in numbers::
     ring            2 B G K T (n - 1)/n                      twice that
     all-to-all      B (2 H + 2 G) K T/n (n - 1)/n            the same
 
-so the all-to-all sends less where 3 G n > 2 H + 2 G, and the ring hides its messages behind arithmetic: each step's is
-4 B H K (T/n)^2 / 2, which for long parts outgrows its message. The ring goes at the pace of the busiest rank of each
+so the all-to-all sends less where 3 G n > 2 H + 2 G. That is with one number format throughout. With rows of 16 bits
+and sums of gradients in float32, the ring's backward sends three times its forward's bytes, and the rule is
+4 G n > 2 H + 2 G. The ring hides its messages behind arithmetic: each step's is 4 B H K (T/n)^2 / 2, which for long
+parts outgrows its message. The ring goes at the pace of the busiest rank of each
 step, which makes the order of the positions matter (``layouts/sequence_cut.py``).
 Sources: Liu et al., *Ring Attention* (2023), section 3; Jacobs et al., *DeepSpeed Ulysses* (2023), section 3.2.
 """

@@ -77,6 +77,9 @@ def test_the_formulas_of_even_parts():
     assert ring.backward == 2 * ring.forward
     assert exchange.forward == exchange.backward == 4 * B * (2 * H + 2 * G) * K * t / n * (n - 1) / n
     assert (exchange.total < ring.total) == (3 * G * n > 2 * H + 2 * G)
+    halves = [sent(CONFIG, SequenceCut(t, n), 1, batch_size=B, itemsize=2) for sent in SENT.values()]
+    assert halves[0].backward == 3 * halves[0].forward  # keys again in 16 bits, and sums in 32
+    assert (halves[1].total < halves[0].total) == (4 * G * n > 2 * H + 2 * G)
     alone = SequenceCut(t, 1)
     assert [sent(CONFIG, alone, 0, batch_size=B).total for sent in SENT.values()] == [0, 0]
 
