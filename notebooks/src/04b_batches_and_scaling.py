@@ -6,9 +6,9 @@
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 2 of 5 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [3: drift, checkpoints and the
+# Part 2 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [3: drift, checkpoints and the
 # real thing](04c_drift_and_production.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
-# A100](04e_read_a_trace.ipynb)
+# A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
 # At the end you can
 #

@@ -6,9 +6,9 @@
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 3 of 5 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
+# Part 3 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
 # faster](04b_batches_and_scaling.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
-# A100](04e_read_a_trace.ipynb)
+# A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
 # At the end you can
 #

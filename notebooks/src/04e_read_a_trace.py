@@ -6,9 +6,9 @@
 #
 # **55 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 5 of 5 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
+# Part 5 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
 # faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) ·
-# [4: build your own](04d_build_ddp.ipynb)
+# [4: build your own](04d_build_ddp.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
 # At the end you can
 #

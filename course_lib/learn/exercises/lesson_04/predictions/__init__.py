@@ -1,4 +1,4 @@
-"""What lesson 04 asks before a run, and tells after it; more in ``timed``, ``jobs`` and ``trace``."""
+"""What lesson 04 asks before a run, and tells after it; more in ``timed``, ``jobs``, ``trace`` and ``tokens``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from course_lib.layouts.link import Link
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_04.predictions.jobs import CRASH, FLAG, SCRIPT, UNUSED
 from course_lib.learn.exercises.lesson_04.predictions.timed import BREAK_EVEN, BUCKETS, CALLS, SPEEDUP
+from course_lib.learn.exercises.lesson_04.predictions.tokens import TOKENS
 from course_lib.learn.exercises.lesson_04.predictions.trace import TRACE
 
 __all__ = ["PREDICTIONS"]
@@ -197,4 +198,5 @@ PREDICTIONS = (
     CRASH,
     SCRIPT,
     *TRACE,
+    *TOKENS,
 )

@@ -1,0 +1,133 @@
+"""04.valid_tokens: how usual wrong answers are told, by what tokens weigh in the gradients and where ranks wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_04.valid_tokens.cases import NONE, RAGGED, Batch, Weigh, gradient, over
+from course_lib.learn.exercises.lesson_04.valid_tokens.trial import NO_NUMBER, TokenReport
+from course_lib.learn.judging.compare import close_to
+from course_lib.learn.judging.errors import hangs_in
+from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
+
+__all__ = [
+    "all_positions",
+    "by_micro_batches_too",
+    "count_of_each",
+    "divided_twice",
+    "keeps_the_first_count",
+    "mean_of_means",
+    "multiplied_twice",
+    "never_averages",
+    "never_divided",
+    "no_part",
+    "own_count",
+    "sends_each_time",
+    "shows_gradients",
+    "sum_of_means",
+    "too_large",
+    "weighs",
+]
+
+_close = close_to(1e-5, 1e-9)
+
+# -- what a token's loss is multiplied by, after the mean over ranks ------------------------------------------------
+
+
+def mean_of_means(batch: Batch, rank: int, index: int) -> float:
+    return over(len(batch.valid) * len(batch.valid[rank]) * batch.valid[rank][index])
+
+
+def sum_of_means(batch: Batch, rank: int, index: int) -> float:
+    return over(len(batch.valid) * batch.valid[rank][index])
+
+
+def own_count(batch: Batch, rank: int, index: int) -> float:
+    return over(len(batch.valid) * sum(batch.valid[rank]))
+
+
+def divided_twice(batch: Batch, rank: int, index: int) -> float:
+    return over(len(batch.valid) * batch.num_valid)
+
+
+def multiplied_twice(batch: Batch, rank: int, index: int) -> float:
+    return len(batch.valid) * over(batch.num_valid)
+
+
+def by_micro_batches_too(batch: Batch, rank: int, index: int) -> float:
+    return over(len(batch.valid[rank]) * batch.num_valid)
+
+
+def all_positions(batch: Batch, rank: int, index: int) -> float:
+    return over(sum(map(sum, batch.sizes)))
+
+
+def never_divided(batch: Batch, rank: int, index: int) -> float:
+    return over(len(batch.valid))
+
+
+def count_of_each(batch: Batch, rank: int, index: int) -> float:
+    """One count over all ranks for each micro-batch. Where ranks have not as many, they wait for each other."""
+    return over(len(batch.valid[rank]) * sum(own[index] for own in batch.valid if index < len(own)))
+
+
+def weighs(*ways: Weigh, may_hang: bool = False) -> Recogniser:
+    """Whether all gradients of the first step are those in which tokens weigh so, by one of these ways."""
+
+    def recognise(evidence: Evidence) -> bool:
+        if evidence.error is not None and not (may_hang and hangs_in(RAGGED)(evidence)):
+            return False
+        found = [one for one in reports(evidence, TokenReport) if one[0].kind != NONE]
+        return bool(found) and any(all(_weigh(*one, way) for one in found) for way in ways)
+
+    return recognise
+
+
+def _weigh(outcome: AnswerOutcome, report: TokenReport, way: Weigh) -> bool:
+    return not _close(gradient(outcome.kind, outcome.num_ranks, 0, way), report.gradients[0])
+
+
+# -- by other facts -------------------------------------------------------------------------------------------------
+
+
+def shows_gradients(outcome: AnswerOutcome) -> bool:
+    """Whether it shows gradients that differ, where the answer gives the right ones in other cases."""
+    return "gradients" in differing(outcome)
+
+
+def never_averages(evidence: Evidence) -> bool:
+    """Whether no gradients were sent, in any case."""
+    found = [report.sent for _, report in reports(evidence, TokenReport)]
+    return evidence.error is None and bool(found) and not any(found)
+
+
+def sends_each_time(evidence: Evidence) -> bool:
+    """Whether gradients are right and went out several times; ranks with more micro-batches then wait."""
+    found = [one for one in evidence.wrong if one.error is None]
+    return (
+        (evidence.error is None or hangs_in(RAGGED)(evidence))
+        and bool(found)
+        and all(differing(one) <= {"sent", "calls"} and "sent" in differing(one) for one in found)
+    )
+
+
+def keeps_the_first_count(evidence: Evidence) -> bool:
+    """Whether the first step is right in every case, and the second is not."""
+    return (
+        only_wrong("gradients", "parts")(evidence)
+        and any(map(shows_gradients, evidence.wrong))
+        and all(not _close(one.expected.gradients[0], one.got.gradients[0]) for one in evidence.wrong)
+    )
+
+
+def _parts_are(value: Callable[[AnswerOutcome], object]) -> Recogniser:
+    """Whether nothing is wrong but the parts of the loss, and the first one is this in every wrong case."""
+    return lambda evidence: (
+        only_wrong("parts")(evidence)
+        and all(one.got.parts[0] == value(one) or not _close(value(one), one.got.parts[0]) for one in evidence.wrong)
+    )
+
+
+no_part = _parts_are(lambda _: NO_NUMBER)
+too_large = _parts_are(lambda one: one.expected.parts[0] * one.num_ranks)
