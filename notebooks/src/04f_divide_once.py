@@ -325,13 +325,13 @@ reveal("04.token_nan", [weight for _, weight in by_mask], [weight for _, weight 
 def step_per_token(me, ddp, micro_batches):
     """Forward and backward of one step. Returns this rank's part of the loss per token, a tensor of one number."""
     ### BEGIN SOLUTION
-    count = sum((targets != IGNORED).sum() for _, targets in micro_batches)
+    count = sum((y != IGNORED).sum() for _, y in micro_batches)
     dist.all_reduce(count)
     count = count.clamp(min=1)
-    total = 0.0
-    for index, (tokens, targets) in enumerate(micro_batches):
-        with nullcontext() if index == len(micro_batches) - 1 else ddp.no_sync():
-            summed = F.cross_entropy(ddp(tokens).flatten(0, 1), targets.flatten(), reduction="sum")
+    total, last = 0.0, len(micro_batches) - 1
+    for place, (x, y) in enumerate(micro_batches):
+        with nullcontext() if place == last else ddp.no_sync():
+            summed = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten(), reduction="sum")
             (summed / count * me.world_size).backward()
         total = total + summed.detach()
     return total / count

@@ -5,12 +5,11 @@ three moves and their way back), ``copy_counter.py`` (bytes between devices), ``
 device holds), ``threads/thread_race.py`` (threads against processes).
 
 Lesson 04, a process for each device: ``naive_ddp.py``, ``buckets.py``, ``distributed_data_parallel.py``,
-``buffers.py``, ``hooks.py``, ``uneven_batches.py`` (their mean), ``loss_per_token.py`` (that of tokens),
-``ddp_errors.py`` (what goes wrong with a wrapper, and its sentences), ``distributed_sampler.py``,
-``sync_batch_norm.py``, ``checkpoint.py``, ``atomic_files.py`` (its writers), ``replica_divergence.py`` (replicas that
-diverge), ``replica_check.py`` (ranks that were given different models, for the strategies of other rooms) and
-``paced_layers.py`` (a model whose computing is emulated). Production code uses
-``torch.nn.parallel.DistributedDataParallel``.
+``buffers.py``, ``hooks.py``, ``uneven_batches.py`` (their mean, and that of tokens), ``ddp_errors.py`` (what goes wrong
+with a wrapper, and its sentences), ``distributed_sampler.py``, ``sync_batch_norm.py``, ``checkpoint.py``,
+``atomic_files.py`` (its writers), ``replica_divergence.py`` (replicas that diverge), ``replica_check.py`` (ranks that
+were given different models, for the strategies of other rooms) and ``paced_layers.py`` (a model whose computing is
+emulated). Production code uses ``torch.nn.parallel.DistributedDataParallel``.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _HOME_OF = {
     "Divergence": "replica_divergence",
     "DivergenceDetector": "replica_divergence",
     "GlobalBatches": "distributed_sampler",
-    "IGNORED": "loss_per_token",
+    "IGNORED": "uneven_batches",
     "PacedLayers": "paced_layers",
     "Race": "threads.thread_race",
     "SyncBatchNorm": "sync_batch_norm",
     "all_reduce_buckets": "buckets",
     "all_reduce_gradients": "naive_ddp",
     "assign_buckets": "buckets",
-    "backward_per_token": "loss_per_token",
+    "backward_per_token": "uneven_batches",
     "broadcast_parameters": "naive_ddp",
     "find_divergence": "replica_divergence",
     "fingerprints": "replica_divergence",

@@ -237,6 +237,12 @@ def leaves_the_flag(me, ddp, micro_batches):
     return part
 
 
+def by_the_library(me, ddp, micro_batches):
+    from course_lib.parallel.data import backward_per_token
+
+    return backward_per_token(me, ddp, micro_batches)
+
+
 def over_ranks(me, count, _):
     return me.world_size / count
 
@@ -322,4 +328,5 @@ ROWS = [
     Row(answer=changes_targets, verdict="not yet", words=("micro_batches",), why="the targets are the caller's"),
     Row(answer=step(over_ranks, divisor=counts_in_bytes), verdict="not yet", why="256 is 0 in a byte"),
     Row(answer=leaves_the_flag, verdict="not yet", words=("without synchronisation",), why="the next step is DDP's"),
+    Row(answer=by_the_library, verdict="forbidden", why="it is to be written"),
 ]

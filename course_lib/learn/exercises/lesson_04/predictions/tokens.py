@@ -71,8 +71,10 @@ def _nan(by_mask: Sequence[bool], by_index: Sequence[bool]) -> Explanation:
         "are NaN, and the all-reduce adds them to everybody's. One prompt without an answer has ended the job. "
         + (index if not any(by_index) else ""),
         misreadings={
-            _RANKS[1]: "The others had tokens, and good gradients. But every rank steps by the mean of all gradients, "
-            "and NaN is in this mean.",
+            _RANKS[
+                1
+            ]: "The others had tokens, and good gradients. But no rank steps by its own gradient alone, and NaN "
+            "is in the average.",
             _RANKS[0]: "That is so with `ignore_index`. A mask multiplies *after* the division's gradient has become "
             "infinite, and 0 times infinity is NaN.",
         },

@@ -102,7 +102,7 @@ VALID_TOKENS = Exercise(
         Mistake(
             "sends-each-time",
             "The gradients are right, and they were sent for several micro-batches. All but the last belong under "
-            "`with ddp.no_sync():`, forward and backward.",
+            "`no_sync`, forward and backward.",
             recognise=mistakes.sends_each_time,
         ),
         Mistake(
@@ -158,7 +158,7 @@ VALID_TOKENS = Exercise(
         "then `(part * me.world_size).backward()`, both under `ddp.no_sync()` but for the last micro-batch. Before it: "
         "`count.clamp_(min=1)`.",
     ),
-    forbidden=("course_lib.parallel.data.loss_per_token.backward_per_token",),
+    forbidden=("course_lib.parallel.data.uneven_batches.backward_per_token",),
     passed="The gradients of one process in six cases, on 4 ranks, on 2 and on one. Each step sent them once, with one "
     "small call beside them, and the ranks' parts add up to the loss.",
 )

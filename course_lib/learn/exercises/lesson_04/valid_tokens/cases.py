@@ -18,7 +18,7 @@ __all__ = [
     "RAGGED",
     "SILENT",
     "STEPS",
-    "Batch",
+    "TokenCounts",
     "Weigh",
     "gradient",
     "make_model",
@@ -81,7 +81,7 @@ def _summed(kind: str, rank: int, num_ranks: int, step: int) -> tuple[tuple[floa
 
 
 @dataclass(frozen=True)
-class Batch:
+class TokenCounts:
     """How many tokens each micro-batch has, and how many of them are valid: by rank, then by micro-batch."""
 
     valid: list[list[int]]
@@ -92,7 +92,7 @@ class Batch:
         return sum(map(sum, self.valid))
 
 
-Weigh = Callable[[Batch, int, int], float]  # (batch, rank, index of the micro-batch)
+Weigh = Callable[[TokenCounts, int, int], float]  # (batch, rank, index of the micro-batch)
 
 
 def over(number: float) -> float:
@@ -100,14 +100,14 @@ def over(number: float) -> float:
     return 1 / number if number else 0.0
 
 
-def _batch(kind: str, num_ranks: int, step: int) -> Batch:
+def _batch(kind: str, num_ranks: int, step: int) -> TokenCounts:
     targets = [[y for _, y in pairs_of(kind, rank, num_ranks, step)] for rank in range(num_ranks)]
-    return Batch(
+    return TokenCounts(
         [[int((y != -100).sum()) for y in own] for own in targets], [[y.numel() for y in own] for own in targets]
     )
 
 
-def _per_token(batch: Batch, rank: int, index: int) -> float:
+def _per_token(batch: TokenCounts, rank: int, index: int) -> float:
     return over(batch.num_valid)
 
 

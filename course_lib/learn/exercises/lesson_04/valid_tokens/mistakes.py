@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_04.valid_tokens.cases import NONE, RAGGED, Batch, Weigh, gradient, over
+from course_lib.learn.exercises.lesson_04.valid_tokens.cases import NONE, RAGGED, TokenCounts, Weigh, gradient, over
 from course_lib.learn.exercises.lesson_04.valid_tokens.trial import NO_NUMBER, TokenReport
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.errors import hangs_in
@@ -35,39 +35,39 @@ _close = close_to(1e-5, 1e-9)
 # -- what a token's loss is multiplied by, after the mean over ranks ------------------------------------------------
 
 
-def mean_of_means(batch: Batch, rank: int, index: int) -> float:
+def mean_of_means(batch: TokenCounts, rank: int, index: int) -> float:
     return over(len(batch.valid) * len(batch.valid[rank]) * batch.valid[rank][index])
 
 
-def sum_of_means(batch: Batch, rank: int, index: int) -> float:
+def sum_of_means(batch: TokenCounts, rank: int, index: int) -> float:
     return over(len(batch.valid) * batch.valid[rank][index])
 
 
-def own_count(batch: Batch, rank: int, index: int) -> float:
+def own_count(batch: TokenCounts, rank: int, index: int) -> float:
     return over(len(batch.valid) * sum(batch.valid[rank]))
 
 
-def divided_twice(batch: Batch, rank: int, index: int) -> float:
+def divided_twice(batch: TokenCounts, rank: int, index: int) -> float:
     return over(len(batch.valid) * batch.num_valid)
 
 
-def multiplied_twice(batch: Batch, rank: int, index: int) -> float:
+def multiplied_twice(batch: TokenCounts, rank: int, index: int) -> float:
     return len(batch.valid) * over(batch.num_valid)
 
 
-def by_micro_batches_too(batch: Batch, rank: int, index: int) -> float:
+def by_micro_batches_too(batch: TokenCounts, rank: int, index: int) -> float:
     return over(len(batch.valid[rank]) * batch.num_valid)
 
 
-def all_positions(batch: Batch, rank: int, index: int) -> float:
+def all_positions(batch: TokenCounts, rank: int, index: int) -> float:
     return over(sum(map(sum, batch.sizes)))
 
 
-def never_divided(batch: Batch, rank: int, index: int) -> float:
+def never_divided(batch: TokenCounts, rank: int, index: int) -> float:
     return over(len(batch.valid))
 
 
-def count_of_each(batch: Batch, rank: int, index: int) -> float:
+def count_of_each(batch: TokenCounts, rank: int, index: int) -> float:
     """One count over all ranks for each micro-batch. Where ranks have not as many, they wait for each other."""
     return over(len(batch.valid[rank]) * sum(own[index] for own in batch.valid if index < len(own)))
 
