@@ -6,8 +6,9 @@
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 5 of 5 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
-# experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb)
+# Part 6 of 7 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
+# experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [5: hide the
+# exchange](10e_hide_the_exchange.ipynb) · [7: packed documents](10g_packed_documents.ipynb)
 #
 # At the end you can
 #
@@ -132,8 +133,8 @@ for name, sizes in LAYERS.items():
     print(f"{name:<13}equal at {gradient_bytes / token_bytes:,.0f} tokens on a rank")
 
 # %% [markdown]
-# Hardly: there are 32 times the experts, each a seventh as large, and 4 times the choices. But to hold all 256 experts on each
-# rank is out of the question. So tokens travel, and the rest of this page is about fewer bytes for their journey.
+# Hardly: there are 32 times the experts, each a seventh as large, and 4 times the choices. But nobody can hold all 256
+# experts on each rank. So tokens travel, and the rest of this page is about fewer bytes for their journey.
 #
 # ### Who is busy?
 #
