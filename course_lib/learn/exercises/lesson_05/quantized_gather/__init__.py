@@ -25,7 +25,7 @@ QUANTIZED_GATHER = Exercise(
     name="05.quantized_gather",
     title="Shards, gathered in bytes",
     judge=by_trial(
-        (2, 3, 1), tuple(Case(kind, (kind,), right(kind)) for kind in KINDS), trial, compare=compare, timeout_s=6.0
+        (2, 3, 1), tuple(Case(kind, (kind,), right(kind)) for kind in KINDS), trial, compare=compare, timeout_s=10.0
     ),
     mistakes=(
         Mistake(
