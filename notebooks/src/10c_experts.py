@@ -382,6 +382,8 @@ dispatch_verdict = check("10.dispatch", experts_layer)
 # `all_to_all_single` takes them as lists of the host, so the host has to wait for the counts. (GShard avoids that: it
 # sends a fixed number of places for each expert, empty ones among them. That is part 4. Exchanges made for experts, such
 # as HybridEP or those on symmetric memory, leave the counts on the GPU.)
+# sends a fixed number of places for each expert, empty ones among them. That is part 4. Exchanges made for experts,
+# such as HybridEP or those on symmetric memory, leave the counts on the GPU.)
 #
 # Your function in the course's layer (the course's own stands in until yours has passed), beside one device with the
 # tokens of all four:
@@ -528,6 +530,10 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # a token's journey cannot be put off: the experts wait for it, and the next layer waits for them. (A second micro-batch
 # can compute meanwhile: [part 5](10e_hide_the_exchange.ipynb).) So expert parallelism wants fast links, those inside of
 # a machine where it can have them, as tensor parallelism does.
+# Bytes are not all of it. An all-reduce of gradients goes on while backward computes (lesson 04). Within one
+# micro-batch a token's journey cannot be put off: the experts wait for it, and the next layer waits for them. (A second
+# micro-batch can compute meanwhile: [part 5](10e_hide_the_exchange.ipynb).) So expert parallelism wants fast links,
+# those inside of a machine where it can have them, as tensor parallelism does.
 #
 # ## What you can do now
 #
