@@ -34,15 +34,31 @@ from collections.abc import Sequence
 from course_lib.base.foreign_text import one_line
 from course_lib.base.lazy import loads_when_used
 
-__all__ = ["CARRIED", "TraceFileError", "TraceReport", "main", "read_traces", "table_rows", "trace_report"]
+__all__ = [
+    "CARRIED",
+    "TraceFileError",
+    "TraceReport",
+    "common",
+    "length",
+    "main",
+    "minus",
+    "read_traces",
+    "table_rows",
+    "trace_report",
+    "union",
+]
 
 _HOME_OF = {
     "CARRIED": "read",
     "TraceFileError": "json_stream",
     "TraceReport": "report",
+    "common": "intervals",
+    "length": "intervals",
+    "minus": "intervals",
     "read_traces": "read",
     "table_rows": "read",
     "trace_report": "report",
+    "union": "intervals",
 }
 __getattr__, _names = loads_when_used(__name__, _HOME_OF)
 

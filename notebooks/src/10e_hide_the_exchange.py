@@ -27,8 +27,7 @@ from course_lib.parallel.experts import MixtureOfExperts, PacedStep, SteppedLaye
 from course_lib.parallel.experts import interleaved as the_courses
 from course_lib.plot import gantt
 from course_lib.rounding import agree
-from course_lib.traces import table_rows
-from course_lib.traces.intervals import common, length, minus, union
+from course_lib.traces import common, length, minus, table_rows, union
 
 from statistics import median
 
@@ -64,7 +63,7 @@ four = shared_cluster(4)
 # affiliates; `assets/traces/README.md` has the licence. The course carries it as a table, without the host's single
 # operators. It does not say how many bytes were sent.)
 
-# %%
+# %% tags=["computed-time"]
 rows = sorted(table_rows("recommender_rank3_of_8xa100"), key=lambda row: row.start_us)
 steps = [row for row in rows if row.name.startswith("ProfilerStep")]
 notes = [row for row in rows if row.lane == "annotation"]
@@ -92,7 +91,7 @@ print(f"both at once {length(common(computing, spans(sent))) / 1e3:.1f} ms")
 # The host's annotations say in which part of the program it asked for an exchange. One stream carries out what it is
 # asked for in that order, so the first call belongs to the first row of the GPU, and so on.
 
-# %%
+# %% tags=["computed-time"]
 PARTS = {  # annotations of the program, and what is sent there
     "## alltoall_fwd_single ##": "looked-up rows, forward",
     "## sparse_data_dist ##": "numbers of the next batch",
@@ -127,7 +126,7 @@ ask("10.trace_next").commit(100)  # "nobody waits for them"
 ### END SOLUTION
 
 
-# %%
+# %% tags=["computed-time"]
 def of_part(part, step):
     """The exchanges of one step that send this."""
     return [row for row, what in zip(sent, parts, strict=True) if what == part and in_step(row, step)]
@@ -159,7 +158,7 @@ ask("10.trace_why").commit("their stream is busy with other exchanges")
 # the second one, counted from the end of the first? And when the host has launched all of its forward pass, how much of
 # it has the GPU still before it?
 
-# %%
+# %% tags=["computed-time"]
 asked_us, left_us = [], []
 for step in steps:
     first, second, *_ = (number for number, row in enumerate(sent) if row in of_part(NEXT, step))
@@ -191,7 +190,7 @@ ask("10.trace_most").commit(19)  # "all that is exposed: 87 of 465"
 ### END SOLUTION
 
 
-# %%
+# %% tags=["computed-time"]
 def most_gained_us(exposed_us, room_us):
     """What is exposed goes under computing that does not wait for it, as far as there is room."""
     return min(exposed_us, room_us)
@@ -278,6 +277,7 @@ def one_then_the_other(layers, a, b):
     return outputs[0], outputs[1]
 
 
+# %%
 def recorded(me, order, count):
     """Spans of forward and of backward, of the shortest of three runs."""
     runs = []

@@ -70,7 +70,7 @@ between_layers = _when_needless(
 
 def _always_out(holds: Callable[[Tensor, Tensor, list[Any]], bool]) -> Recogniser:
     """Whether this holds of the two right outputs, and of what came in their place."""
-    return always(OrderReport, lambda at, report: holds(*at.expected.out, report.out))
+    return always(OrderReport, lambda at, report: holds(at.expected.out[0], at.expected.out[1], report.out))
 
 
 def _same(one: Any, other: Any) -> bool:
