@@ -380,8 +380,6 @@ dispatch_verdict = check("10.dispatch", experts_layer)
 # The two journeys of a token are called **dispatch and combine**: to the ranks of its experts, and their outputs back,
 # weighed and added. Their sizes are known only when the router has chosen, in every layer anew.
 # `all_to_all_single` takes them as lists of the host, so the host has to wait for the counts. (GShard avoids that: it
-# sends a fixed number of places for each expert, empty ones among them. That is part 4. Exchanges made for experts, such
-# as HybridEP or those on symmetric memory, leave the counts on the GPU.)
 # sends a fixed number of places for each expert, empty ones among them. That is part 4. Exchanges made for experts,
 # such as HybridEP or those on symmetric memory, leave the counts on the GPU.)
 #
@@ -526,10 +524,6 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
     print(f"{num_tokens:>16,}", *sizes)
 
 # %% [markdown]
-# Bytes are not all of it. An all-reduce of gradients goes on while backward computes (lesson 04). Within one micro-batch
-# a token's journey cannot be put off: the experts wait for it, and the next layer waits for them. (A second micro-batch
-# can compute meanwhile: [part 5](10e_hide_the_exchange.ipynb).) So expert parallelism wants fast links, those inside of
-# a machine where it can have them, as tensor parallelism does.
 # Bytes are not all of it. An all-reduce of gradients goes on while backward computes (lesson 04). Within one
 # micro-batch a token's journey cannot be put off: the experts wait for it, and the next layer waits for them. (A second
 # micro-batch can compute meanwhile: [part 5](10e_hide_the_exchange.ipynb).) So expert parallelism wants fast links,

@@ -310,7 +310,7 @@ def test_an_interrupt_while_nodes_are_made_is_a_sentence_and_leaves_nothing(monk
     monkeypatch.setattr(SupervisorClient, "__init__", lambda self: made.append(self) or plain(self))
     monkeypatch.setattr(nodes_module, "find_capabilities", lambda network: Capabilities(True, has_tbf=True))
     monkeypatch.setattr(f"{nodes_module.__name__}.{place}", interrupt)
-    with pytest.raises(RankInterrupted, match="Interrupted while the nodes were made. None of them is left"):
+    with pytest.raises(RankInterrupted, match=r"Interrupted while the nodes were made\. None of them is left"):
         Nodes(2)
     assert [one.is_closed for one in made] == [True] * (place != "find_capabilities")
 

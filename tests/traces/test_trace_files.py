@@ -135,6 +135,7 @@ def test_a_file_is_called_by_its_name_where_that_tells_it_from_the_others(tmp_pa
         trace(tmp_path / folder / name, rank)
         for rank, (folder, name) in enumerate((("a", "r0.json"), ("a", "r1.json"), ("b", "r0.json")))
     )
-    assert "(r0.json): " in repr(trace_report(first)) and str(tmp_path) not in repr(trace_report(first, second))
+    assert "(r0.json): " in repr(trace_report(first))
+    assert str(tmp_path) not in repr(trace_report(first, second))
     assert all(f"({path}): " in repr(trace_report(first, same)) for path in (first, same))
     assert trace_report(first).to_dict()["devices"][0]["source"] == str(first)  # JSON keeps the way to it

@@ -36,7 +36,8 @@ class MeasuredFact:
 
 
 def _all_reduce_ms(machine: str, size_bytes: float) -> float:
-    return 1e3 * collective_cost("all_reduce", size_bytes, MACHINES[machine].intra, num_ranks=8, algorithm="ring").time_s
+    link = MACHINES[machine].intra
+    return 1e3 * collective_cost("all_reduce", size_bytes, link, num_ranks=8, algorithm="ring").time_s
 
 
 def _bus_gb_s(num_nodes: int) -> float:

@@ -29,7 +29,8 @@ def with_outputs(text: str, page: str) -> str:
     """``text`` with each box as its command prints it now, or as published runs and numbers are told.
 
     Raises:
-        ValueError: A page without a box, a box of another command than ``course plan``, or a run or number that there is not.
+        ValueError: A page without a box, a box of another command than ``course plan``, or a run or number that there
+            is not.
     """
     if not _BOX.search(text):
         raise ValueError(f"{page} holds no box of a command: <!-- prints: course plan ... --> and <!-- printed -->")

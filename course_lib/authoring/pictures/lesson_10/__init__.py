@@ -12,8 +12,7 @@ In the order to read:
 - ``small.py``: the picture of a token that goes to a node once
 """
 
-from course_lib.authoring.pictures.lesson_10 import balance, busy, experts, ring, small
-from course_lib.authoring.pictures.lesson_10 import balance, busy, experts, packed, ring
+from course_lib.authoring.pictures.lesson_10 import balance, busy, experts, packed, ring, small
 from course_lib.authoring.pictures.lesson_10.explorer import explorer
 from course_lib.authoring.pictures.sketch import Drawings
 

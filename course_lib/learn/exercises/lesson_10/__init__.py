@@ -1,12 +1,13 @@
-"""Lesson 10, long contexts and experts. a: the ring, b: balance, c: experts, d: their balance, f: many small ones."""
+"""Lesson 10, long contexts and experts.
+
+Part a: the ring. Part b: balance. Part c: experts. Part d: their balance. Part e: exchanges that hide. Part f: many
+small experts. Part g: packed documents.
+"""
 
 from course_lib.learn.exercises.lesson_10.choice import CHOICE
 from course_lib.learn.exercises.lesson_10.dispatch import DISPATCH
-from course_lib.learn.exercises.lesson_10.interleave import INTERLEAVE
-"""Lesson 10, long contexts and experts.
-Part a: the ring. Part b: balance. Part c: experts. Part d: their balance. Part g: packed documents.
-"""
 from course_lib.learn.exercises.lesson_10.documents import DOCUMENTS
+from course_lib.learn.exercises.lesson_10.interleave import INTERLEAVE
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.once_a_node import ONCE_A_NODE
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
