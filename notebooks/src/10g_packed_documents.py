@@ -12,7 +12,7 @@
 #
 # At the end you can
 #
-# - count the work of each rank for any packing, in pairs of a query and a key;
+# - count the work of each rank for any packing, in pairs;
 # - say which bytes of a ring are sent in vain, and leave them out;
 # - deal out the positions of any documents, so that tokens and pairs are even;
 # - say how far a rank of a ring can run ahead of its neighbours;
@@ -339,9 +339,9 @@ for name, lengths in PACKINGS.items():
 # %% [markdown]
 # ## All of them, side by side
 #
-# For each packing and cut: the fewest and the most tokens of a rank, the busiest rank's pairs over the mean, the share
-# of a lap in which ranks compute, and what share of the bytes is needed. Pairs and bytes are from runs. The share of a
-# lap is computed by the rule that you have just met, `cost.ring_lap_balance`.
+# For each packing and cut: the fewest and the most tokens of a rank, the busiest rank's pairs over the mean, how much
+# of a lap is computing, and what share of the bytes is needed. Pairs and bytes are from runs. How much of a lap is
+# computing comes from the rule that you have just met, `cost.ring_lap_balance`.
 
 
 # %%
