@@ -35,7 +35,7 @@ def _parts(start: int, length: int, num_parts: int) -> list[range]:
 
 
 def _body(rank: int, num_ranks: int, lengths: Lengths, partner: Callable[[int], int] | None = None) -> list[int]:
-    """Zigzag in each document, without what is left over at its front."""
+    """Zigzag in each document, without the remainder at its front."""
     own: list[int] = []
     for start, length in _documents(lengths):
         size, over = divmod(length, 2 * num_ranks)
@@ -45,7 +45,7 @@ def _body(rank: int, num_ranks: int, lengths: Lengths, partner: Callable[[int], 
 
 
 def _rest(num_ranks: int, lengths: Lengths) -> list[tuple[int, int]]:
-    """What is left over: where it stands in its document, and in the sequence."""
+    """Each remainder's tokens: where they stand in their document, and in the sequence."""
     return [(i, start + i) for start, length in _documents(lengths) for i in range(length % (2 * num_ranks))]
 
 
