@@ -237,12 +237,6 @@ def leaves_the_flag(me, ddp, micro_batches):
     return part
 
 
-def by_the_library(me, ddp, micro_batches):
-    from course_lib.parallel.data import backward_per_token
-
-    return backward_per_token(me, ddp, micro_batches)
-
-
 def over_ranks(me, count, _):
     return me.world_size / count
 
@@ -322,11 +316,12 @@ ROWS = [
     ),
     Row(answer=gives_a_graph, verdict="not yet", mistake="still-has-a-graph", why="a log would keep it"),
     Row(answer=all_forwards_first, verdict="not yet", mistake="keeps-every-graph", why="activations of all"),
-    Row(answer=sums_the_loss_too, verdict="not yet", why="the part is to come, and a call less"),
+    Row(
+        answer=sums_the_loss_too, verdict="not yet", mistake="calls-besides", why="the part is to come, and a call less"
+    ),
     Row(answer=begins_and_leaves, verdict="not yet", mistake="not-waited-for", why="nobody waits for the count"),
     Row(answer=steps_too, verdict="not yet", words=("changed what was to stay",), why="the caller steps"),
     Row(answer=changes_targets, verdict="not yet", words=("micro_batches",), why="the targets are the caller's"),
     Row(answer=step(over_ranks, divisor=counts_in_bytes), verdict="not yet", why="256 is 0 in a byte"),
     Row(answer=leaves_the_flag, verdict="not yet", words=("without synchronisation",), why="the next step is DDP's"),
-    Row(answer=by_the_library, verdict="forbidden", why="it is to be written"),
 ]

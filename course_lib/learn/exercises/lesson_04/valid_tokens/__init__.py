@@ -146,7 +146,7 @@ VALID_TOKENS = Exercise(
             "calls-besides",
             "The gradients are right, and your step makes more calls than it needs. One small all-reduce tells all "
             "ranks the count. Of the loss each rank returns its own part, and nothing is sent for it.",
-            recognise=only_wrong("calls"),
+            recognise=mistakes.makes_more_calls,
         ),
     ),
     hints=(

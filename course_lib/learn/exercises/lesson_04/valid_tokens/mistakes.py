@@ -17,6 +17,7 @@ __all__ = [
     "count_of_each",
     "divided_twice",
     "keeps_the_first_count",
+    "makes_more_calls",
     "mean_of_means",
     "multiplied_twice",
     "never_averages",
@@ -110,6 +111,11 @@ def sends_each_time(evidence: Evidence) -> bool:
         and bool(found)
         and all(differing(one) <= {"sent", "calls"} and "sent" in differing(one) for one in found)
     )
+
+
+def makes_more_calls(evidence: Evidence) -> bool:
+    """Whether gradients are right and calls are too many; what they are for may stand in the part of the loss."""
+    return only_wrong("calls", "parts")(evidence) and any("calls" in differing(one) for one in evidence.wrong)
 
 
 def keeps_the_first_count(evidence: Evidence) -> bool:
