@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -79,7 +78,6 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         gradients.append(gradients_by_name(ddp.module))
         if sum(call.size_bytes for call in recorder.calls) < size_bytes:
             break  # the others may wait for these gradients; the next count is not to meet them
-        _let_go(graphs)
     begun, flag = never_waited_here(), "" if ddp.require_backward_grad_sync else "DDP is left without synchronisation"
     return TokenReport(
         unwaited=begun[0] if begun else NOTHING,
@@ -92,13 +90,6 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         graph=any(isinstance(part, Tensor) and part.requires_grad for part in parts),
         kept=found or kept.changes() or flag or NOTHING,
     )
-
-
-def _let_go(graphs: Graphs, limit_s: float = 1.0) -> None:
-    """Wait for gloo's thread, which may free the last graph a moment after the gradients are there."""
-    end_s = time.monotonic() + limit_s
-    while graphs.num_alive and time.monotonic() < end_s:
-        time.sleep(0.002)
 
 
 def _of(me: Rank) -> tuple[int, int]:
