@@ -144,8 +144,7 @@ for step, one, under_us in zip(steps, exchanges, hidden_us, strict=True):
 reveal("10.trace_next", sum(hidden_us), sum(map(length, exchanges)))
 
 # %% [markdown]
-# The same program, the same exchanges, and such different steps. **Why do the exchanges of the next batch stand exposed
-# at all?**
+# The same program, the same exchanges, and such different steps. **Why do the five stand exposed at all?**
 
 # %%
 ### BEGIN SOLUTION

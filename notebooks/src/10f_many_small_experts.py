@@ -26,8 +26,13 @@ from course_lib import ask, check, cost, hint, reveal, shared_cluster
 from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text, metered
 from course_lib.models.transformer import Attention, TransformerConfig
-from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts, SigmoidRouter
-from course_lib.parallel.experts.once_parallel import DeduplicatedExperts, NodeGroups
+from course_lib.parallel.experts import (
+    DeduplicatedExperts,
+    ExpertParallel,
+    MixtureOfExperts,
+    NodeGroups,
+    SigmoidRouter,
+)
 from course_lib.parallel.mesh import MeshGroups
 from course_lib.parallel.tensor.attention import HeadParallelAttention
 from course_lib.rounding import agree, rounded

@@ -3,10 +3,9 @@
 Read ``router.py`` (which experts a token goes to), ``capacity.py`` (and which it misses when they are full),
 ``balance.py`` (how they are kept equally busy), ``feed_forward.py`` (the experts), ``layer.py`` (all of it on one
 device); then ``exchange.py`` (rows that travel), ``dispatch.py`` (there and back) and ``expert_parallel.py``, which
-puts them together. ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs. For many small
-experts: ``sigmoid_router.py``, ``node_limited.py`` (experts on few nodes), ``deduplicated.py`` (a row once to each
-member) and ``once_parallel.py`` (once to each node). Last ``in_flight.py`` and ``two_micro_batches.py``: exchanges that
-hide behind another micro-batch; ``paced_step.py`` gives what they hide behind.
+puts them together. ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs, ``in_flight.py``
+starts an exchange and waits later. Then two rooms: ``once/`` sends a row once to each rank or node, for many small experts, and ``overlap/`` lets exchanges hide behind
+another micro-batch.
 
 Production code uses Megatron-LM, torchtitan or DeepEP; PyTorch itself has the grouped matrix product and
 ``all_to_all_single``, and no such layer.
@@ -17,30 +16,30 @@ from __future__ import annotations
 from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
-    "DeduplicatedExperts": "once_parallel",
+    "DeduplicatedExperts": "once.once_parallel",
     "Dispatch": "dispatch",
     "ExpertParallel": "expert_parallel",
     "Experts": "feed_forward",
     "MixtureOfExperts": "layer",
-    "NodeGroups": "once_parallel",
+    "NodeGroups": "once.once_parallel",
     "PacedExperts": "paced",
-    "PacedStep": "paced_step",
+    "PacedStep": "overlap.paced_step",
     "PendingExchange": "in_flight",
     "Routing": "router",
-    "SigmoidRouter": "sigmoid_router",
-    "SteppedLayer": "two_micro_batches",
+    "SigmoidRouter": "once.sigmoid_router",
+    "SteppedLayer": "overlap.two_micro_batches",
     "TopKRouter": "router",
     "average_gradients": "gradients",
     "count_choices": "balance",
     "exchange_rows": "exchange",
     "expert_capacity": "capacity",
-    "hop": "deduplicated",
-    "interleaved": "two_micro_batches",
+    "hop": "once.deduplicated",
+    "interleaved": "overlap.two_micro_batches",
     "load_balancing_loss": "balance",
-    "node_limited_choice": "node_limited",
+    "node_limited_choice": "once.node_limited",
     "num_behind_computing": "in_flight",
-    "once_for_each": "deduplicated",
-    "one_after_the_other": "two_micro_batches",
+    "once_for_each": "once.deduplicated",
+    "one_after_the_other": "overlap.two_micro_batches",
     "run_experts": "paced",
     "start_exchange": "in_flight",
     "update_selection_bias": "balance",

@@ -86,7 +86,10 @@ class Dispatch:
 
     def start_dispatch(self, tokens: Tensor, timeline: Timeline | None = None) -> PendingExchange[Tensor]:
         """``dispatch``, started: (N, D) -> in flight, (R, D). ``timeline``: see ``start_exchange``."""
-        from course_lib.parallel.experts.in_flight import PendingExchange, start_exchange  # one micro-batch needs none
+        from course_lib.parallel.experts.in_flight import (
+            PendingExchange,
+            start_exchange,
+        )  # one micro-batch needs none
 
         rows = tokens[self.order // self.routing.experts.size(1)]  # (S, D)
         going = start_exchange(self.members, rows, self.send_rows, self.recv_rows, timeline=timeline)

@@ -16,9 +16,9 @@ from course_lib.base.checks import divides
 from course_lib.cluster.base.rank import Rank
 from course_lib.layouts.mesh import Mesh
 from course_lib.parallel.collectives.members import Members
-from course_lib.parallel.experts.deduplicated import Plan, hop, serve_own
 from course_lib.parallel.experts.expert_parallel import ExpertParallel
 from course_lib.parallel.experts.layer import MixtureOfExperts
+from course_lib.parallel.experts.once.deduplicated import Plan, hop, serve_own
 from course_lib.parallel.mesh.groups import MeshGroups
 
 __all__ = ["DeduplicatedExperts", "NodeGroups"]

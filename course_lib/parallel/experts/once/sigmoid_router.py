@@ -15,7 +15,7 @@ from torch import Tensor
 
 from course_lib.base.checked import Int64, checked
 from course_lib.base.checks import at_least
-from course_lib.parallel.experts.node_limited import node_limited_choice
+from course_lib.parallel.experts.once.node_limited import node_limited_choice
 from course_lib.parallel.experts.router import Routing, TopKRouter, without_autocast
 
 __all__ = ["SigmoidRouter"]
