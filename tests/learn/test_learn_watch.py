@@ -55,6 +55,24 @@ def test_a_call_is_seen_while_it_runs(function, name):
     assert called_by(function) == {name}
 
 
+class Shelf:
+    """Such as a library class with a constructor of another name."""
+
+    @classmethod
+    def filled(cls):
+        return cls()
+
+
+def test_a_class_method_is_seen_as_a_function_is(monkeypatch):
+    monkeypatch.setattr(torch, "Shelf", Shelf, raising=False)
+    with watch(("torch.Shelf.filled",)) as called:
+        pass
+    assert called == set()
+    with watch(("torch.Shelf.filled",)) as called:
+        Shelf.filled()
+    assert called == {"torch.Shelf.filled"}
+
+
 def in_a_thread(function):
     thread = threading.Thread(target=function)
     thread.start()

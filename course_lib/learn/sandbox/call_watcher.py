@@ -109,12 +109,13 @@ class _Profile:
 
 
 def _codes(target: Any) -> list[CodeType]:
-    """The code of a Python function from its outermost decorator to itself; of a class, of its
+    """The code of a Python function or class method from its outermost decorator to itself; of a class, of its
     ``__init__``.
     """
     function = target.__init__ if inspect.isclass(target) else target
     codes = []
     while function is not None:
+        function = getattr(function, "__func__", function)  # of a class method
         if isinstance(function, FunctionType):
             codes.append(function.__code__)
         function = getattr(function, "__wrapped__", None)
