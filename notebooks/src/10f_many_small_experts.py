@@ -24,7 +24,7 @@
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
 from course_lib.layouts import Mesh
-from course_lib.meter import bytes_text, metered
+from course_lib.meter import metered
 from course_lib.models.transformer import Attention, TransformerConfig
 from course_lib.parallel.experts import (
     DeduplicatedExperts,
@@ -64,7 +64,8 @@ for name, sizes in LAYERS.items():
 # %% [markdown]
 # <!-- word: fine-grained experts | also: small experts -->
 # Experts that are many, and much smaller than the MLP of a dense model, are called **fine-grained experts**. The model
-# has far more ways to combine eight of 256 than two of eight. ([DeepSeekMoE](https://arxiv.org/abs/2401.06066), 2024.)
+# has far more ways to combine them: there are 28 sets of two of eight, and 410 million million sets of eight of 256.
+# ([DeepSeekMoE](https://arxiv.org/abs/2401.06066), 2024.)
 #
 # <!-- word: shared expert -->
 # Beside them stands a **shared expert**, an expert through which every token goes. What all tokens need does not have
@@ -73,12 +74,13 @@ for name, sizes in LAYERS.items():
 #
 # <!-- word: sigmoid scores | also: sigmoid gating -->
 # And the router has **sigmoid scores**: each expert's score is the sigmoid of its product with the token. A softmax
-# shares one whole out among all 256. A sigmoid looks at one expert alone. The weights are the scores of the chosen
-# eight, divided by their sum. Expert 5 may be chosen for its score and its bias (part 4); its weight has no bias in it.
+# shares one whole out among all 256. A sigmoid looks at one expert alone. An expert is chosen by its score plus its
+# bias (part 4). Its weight is made of the score alone: the scores of the chosen eight, divided by their sum.
+# (DeepSeek-V3 then multiplies these weights by 2.5, `route_scale` of its configuration.)
 #
 # Eight ranks share out each of these layers, and every choice sends one row there and gets one back, as in part 3.
-# Tokens are spread evenly. **For each byte that a rank sends in the forward pass, how many times Mixtral's arithmetic
-# do DeepSeek-V3's routed experts do?**
+# Tokens are spread evenly. Take the operations of a rank's routed experts for each byte that the rank sends, both in the
+# forward pass. **DeepSeek-V3's are how many times Mixtral's?**
 
 # %%
 ### BEGIN SOLUTION
@@ -120,8 +122,9 @@ for name, operations in per_byte.items():
 
 # %% [markdown]
 # So for small experts the links decide. (These are the best rates of both. Real arithmetic is slower, which is kinder
-# to the links. Of the whole model, attention included, the report says that cross-node experts bring computing and
-# communicating to about 1 to 1, section 3.2.1.)
+# to the links. And all is counted with a row for each choice, as if each rank were a node. Of the whole model,
+# attention included, the report says that cross-node experts bring computing and communicating to about 1 to 1, section
+# 3.2.1.)
 #
 # ### Tokens or gradients, again
 #
@@ -135,17 +138,18 @@ for name, sizes in LAYERS.items():
         shared_numel=expert_numel, own_numel=0, num_replicas=8, ranks_of_replica=1, itemsize=2
     )
     token_bytes = 2 * forward_of(sizes)[1] / 1024  # forward, and as much backward
-    print(f"{name:<13}equal at {gradient_bytes / token_bytes:,.0f} tokens on a rank")
+    print(f"{name:<13}equal at {gradient_bytes / token_bytes / 1000:.1f} thousand tokens on a rank")
 
 # %% [markdown]
-# Hardly: there are 32 times the experts, each a seventh as large, and 4 times the choices. But nobody can hold all 256
-# experts on each rank. So tokens travel, and the rest of this page is about fewer bytes for their journey.
+# Hardly: there are 32 times the experts, each with a seventh of the hidden width, and 4 times the choices: 32 / 7 / 4
+# is 1.14. (The width of the model cancels: an expert's parameters and a token's row both grow with it.) But nobody can
+# hold all 256 experts on each rank. So tokens travel, and the rest of this page is about fewer bytes for their journey.
 #
 # ### Who is busy?
 #
-# A die in place of the router, for 8,192 tokens: 2 of 8 experts, or 8 of 256. Eight ranks hold 1 expert each, or 32.
-# How many times the mean has the busiest expert, and how many times the mean has the busiest rank? **What is more even
-# with many small experts, in place of few large ones?**
+# A die in place of the router, for 8,192 tokens: 2 of 8 experts, or 8 of 256 (all different for one token). Eight ranks
+# hold 1 expert each, or 32. How uneven they are is told by the busiest one: how many times the mean does it have?
+# **With many small experts in place of few large ones: are the experts more even, or less? And the ranks?**
 
 # %%
 ### BEGIN SOLUTION
@@ -206,10 +210,10 @@ reveal("10.nodes", mean, cost.distinct_groups(num_experts=256, top_k=8, num_grou
 #
 # Write the rule. You get the table of chosen experts of one rank's tokens. You give two things for one all-to-all: the
 # tokens that are sent, node after node, and how many go to each node. The own node is a node like the others: what is
-# for it stays at home.
+# for it stays at home, so the function need not know which it is.
 #
-# Say 8 experts lie on 2 nodes, and two tokens chose `[[0, 5], [4, 7]]`. Token 0 goes to both nodes, token 1 to node 1
-# alone. So the tokens are `[0, 0, 1]`, and the sizes `[1, 2]`.
+# Say 8 experts lie on 2 nodes, and three tokens chose `[[0, 5], [4, 7], [6, 1]]`. Tokens 0 and 2 go to both nodes,
+# token 1 to node 1 alone. So the tokens are `[0, 2, 0, 1, 2]`, and the sizes `[2, 3]`.
 
 
 # %%
@@ -219,7 +223,7 @@ def once_a_node(chosen, num_experts, num_nodes):
     chosen: (N, k) int64, the experts of each token, none twice for a token. N may be 0.
     Node m has a block of experts: m E/nodes to (m + 1) E/nodes - 1; num_nodes divides num_experts.
     tokens: (S,) whole numbers, a tensor or a list: those for node 0, rising, then those for node 1, ...
-    sizes: a list with a whole number for each node: how many tokens are for it.
+    sizes: a list or a tensor, with a whole number for each node: how many tokens are for it.
     A token goes once to each node that has one of its experts, however many of them lie there.
     """
     ### BEGIN SOLUTION
@@ -250,7 +254,8 @@ node_verdict = check("10.once_a_node", once_a_node)
 # a token. The rank that passed the row on adds up its node's sums, and one row goes home.
 
 # %%
-WIDTH, EXPERTS, TOP_K, NODES = 128, 32, 8, 4
+WIDTH, EXPERTS, TOP_K = 128, 32, 8
+NODES, RANKS_PER_NODE = 4, 2
 
 
 def mixture(max_nodes=None):
@@ -271,7 +276,7 @@ def plan(chosen):
 
 # %%
 def forward(me, way, max_nodes=None):
-    nodes = NodeGroups(me, ranks_per_node=me.world_size // NODES)
+    nodes = NodeGroups(me, ranks_per_node=RANKS_PER_NODE)
     if way == "a choice":
         layer = ExpertParallel(me, mixture(max_nodes))
     elif way == "a rank":
@@ -284,15 +289,6 @@ def forward(me, way, max_nodes=None):
     return out
 
 
-def by_link(communication):
-    """Bytes between nodes, and bytes inside of them."""
-    totals = [0, 0]
-    for sender, row in enumerate(communication.matrix()):
-        for receiver, size_bytes in enumerate(row):
-            totals[sender // 2 == receiver // 2] += size_bytes
-    return totals
-
-
 # %% [markdown]
 # Three ways, each beside one process with the tokens of all eight ranks:
 
@@ -300,11 +296,28 @@ def by_link(communication):
 EVERY = torch.cat([own_tokens(rank) for rank in range(8)])
 
 
+def by_link(communication):
+    """Bytes between nodes, and bytes inside of them."""
+    between = inside = 0
+    for sender, row in enumerate(communication.matrix()):
+        for receiver, size_bytes in enumerate(row):
+            if sender // RANKS_PER_NODE == receiver // RANKS_PER_NODE:
+                inside += size_bytes
+            else:
+                between += size_bytes
+    return between, inside
+
+
+# %%
+def mib(size_bytes):
+    return f"{size_bytes / 2**20:.2f} MiB"
+
+
 def compare(way, max_nodes=None):
     run = metered(eight, forward, way, max_nodes)
     is_same = agree(torch.cat(list(run)), mixture(max_nodes)(EVERY), within=1e-10)
     between, inside = by_link(run.communication)
-    sizes = f"between nodes {bytes_text(between):>8}, inside {bytes_text(inside):>8}"
+    sizes = f"between nodes {mib(between)}, inside {mib(inside)}"
     print(f"a row for each {way[2:]:<6} {sizes}; as one process: {is_same}")
     return between
 
@@ -324,21 +337,22 @@ rows_of = {"a choice": (8, 0), "a rank": (on_ranks, beside_bytes), "a node": (on
 for way, (rows, extra_bytes) in rows_of.items():
     away = rows * 3 / 4  # to other nodes
     by_formula = 512 * away * (2 * row_bytes + extra_bytes)
-    sizes = f"{bytes_text(by_formula):>8}, counted {bytes_text(between[way]):>8}"
+    sizes = f"{mib(by_formula)}, counted {mib(between[way])}"
     print(f"a row for each {way[2:]:<6} {away:.2f} rows to other nodes, {sizes}")
 
 # %% [markdown]
-# A little is missing in the formula (counts travel first), and this router is no die. What the slow links do not carry
-# any more, the fast ones carry: look at the bytes inside of nodes. That is the bargain, and it pays where the links
-# inside are several times as fast. (DeepSeek-V3 counts with 160 GB/s of NVLink beside 50 GB/s of InfiniBand.)
+# A little is missing in the formula (counts travel first), and this router is no die. And the fast links carry more:
+# from a row for each rank to a row for each node, 2.2 MiB more go inside of nodes, for 1.5 MiB less between them. That
+# is the bargain. If one link waits for the other, it pays where the links inside are more than one and a half times as
+# fast. (DeepSeek-V3 counts with 160 GB/s of NVLink beside 50 GB/s of InfiniBand.)
 #
 # ## A limit on nodes
 #
 # <!-- word: node-limited routing | also: device-limited routing, group-limited routing -->
 # In **node-limited routing** a token's experts have to lie on a few nodes. First the router chooses the nodes. A node
-# counts as much as its best few experts together. Then it chooses the k best experts on these nodes. DeepSeek-V3 allows
-# 4 of 8 nodes, and each counts by its best two experts (section 2.1.2). Equal scores: the lower number goes first, so
-# that all ranks and runs choose alike.
+# counts as much as its best few experts together, by score plus bias: as many as k divided by the limit. Then it
+# chooses the k best experts on these nodes. DeepSeek-V3 allows 4 of 8 nodes, and each counts by its best two experts
+# (section 2.1.2). Equal scores: the lower number goes first, so that all ranks and runs choose alike.
 #
 # In the small layer above allow 2 of 4 nodes. **How many bytes go between nodes now, in per cent of those of a row for
 # each choice?**
@@ -406,8 +420,14 @@ def attention_layer():
     return Attention(SHAPE).double()
 
 
+def gradients(experts):
+    """Of both matrices: (experts, numbers)."""
+    return torch.cat([one.grad.flatten(1).cpu() for one in (experts.w_up, experts.w_down)], dim=1)
+
+
+# %%
 def folded(me, sequence_parallel):
-    """Attention on groups of four, experts on all eight: outputs, an expert's gradients, rows."""
+    """Attention on groups of four, experts on all eight: outputs, the experts' gradients, rows."""
     groups = MeshGroups(me, Mesh.of(dp_replicate=2, tp=4))
     options = {"group": groups.group("tp"), "sequence_parallel": sequence_parallel}
     attention = HeadParallelAttention(me, attention_layer(), **options)
@@ -417,7 +437,7 @@ def folded(me, sequence_parallel):
     y = experts(x + attention(x))
     y.square().mean().backward()
     groups.close()
-    return y.detach().cpu(), experts.experts.w_up.grad.cpu(), int(experts.routing.loads.sum())
+    return y.detach().cpu(), gradients(experts.experts), int(experts.routing.loads.sum())
 
 
 # %%
@@ -427,11 +447,11 @@ right.square().mean().backward()
 
 
 def beside_one_process(sequence_parallel):
-    outs, ups, rows = zip(*eight.run(folded, sequence_parallel), strict=True)
+    outs, grads, rows = zip(*eight.run(folded, sequence_parallel), strict=True)
     groups = (outs[:4], outs[4:])
     out = torch.cat([torch.cat(group, dim=1) if sequence_parallel else group[0] for group in groups])
     same_out = agree(out, right, within=1e-9)
-    same_gradient = agree(torch.cat(ups) / 8, alone.experts.w_up.grad, within=1e-9)
+    same_gradient = agree(torch.cat(grads) / 8, gradients(alone.experts), within=1e-9)
     print(f"outputs as of one process: {same_out}; gradients of experts, divided by 8: {same_gradient}")
     return sum(rows), 4 * 32 * TOP_K, same_out, same_gradient
 

@@ -21,6 +21,17 @@ ONCE_A_NODE = Exercise(
             wrong_answers.one_a_choice,
         ),
         Mistake(
+            "neighbours-only",
+            "Where two experts of a token lie on one node and stand side by side, its row goes there once. They need "
+            "not stand side by side in `chosen`: then you send the row again.",
+            wrong_answers.neighbours_only,
+        ),
+        Mistake(
+            "not-the-first-node",
+            "You leave out node 0. No node is left out, the own one neither: what is for it stays at home.",
+            wrong_answers.not_the_first_node,
+        ),
+        Mistake(
             "dealt-round",
             "You deal experts to nodes like cards, by `%`. Here each node has a block of experts: node 0 the first E / "
             "nodes of them, node 1 the next.",

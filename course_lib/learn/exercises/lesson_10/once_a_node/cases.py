@@ -23,6 +23,7 @@ CASES: dict[str, tuple[Tensor, int, int]] = {  # chosen, experts, nodes
     "4 tokens, 2 choices": (torch.tensor([[0, 5], [4, 7], [3, 0], [6, 1]]), 8, 2),
     "experts of one token on one node": (torch.tensor([[8, 11, 9], [2, 8, 6]]), 12, 3),
     "all choices on one node": (torch.tensor([[5, 4], [7, 6], [4, 5]]), 8, 2),
+    "all choices on the first node": (torch.tensor([[1, 0], [3, 2], [0, 1]]), 8, 2),
     "a node in the middle that nobody chose": (torch.tensor([[0, 11], [10, 1], [9, 3]]), 12, 3),
     "one choice": (torch.tensor([[7], [0], [3], [0], [5]]), 8, 4),
     "one token": (torch.tensor([[6, 1, 0]]), 8, 4),
@@ -32,6 +33,8 @@ CASES: dict[str, tuple[Tensor, int, int]] = {  # chosen, experts, nodes
     "no tokens": (torch.zeros(0, 3, dtype=torch.int64), 8, 4),
     "9 tokens, 8 of 32 experts": (_random(9, 32, 8), 32, 4),
     "40 tokens, 3 of 24 experts": (_random(40, 24, 3, seed=1), 24, 3),
+    "512 experts": (torch.tensor([[511, 255, 319], [256, 63, 383]]), 512, 8),
+    "300 tokens, 6 of 160 experts": (_random(300, 160, 6, seed=2), 160, 8),
 }
 
 

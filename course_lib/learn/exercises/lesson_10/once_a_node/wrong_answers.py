@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import groupby
 from typing import Any
 
 from torch import Tensor
@@ -17,6 +18,8 @@ __all__ = [
     "falling",
     "first_choice",
     "full_nodes_only",
+    "neighbours_only",
+    "not_the_first_node",
     "not_without_tokens",
     "one_a_choice",
     "one_node_a_token",
@@ -44,6 +47,18 @@ def one_a_choice(chosen: Tensor, num_experts: int, num_nodes: int) -> Pair:
     """A row for each choice."""
     nodes = _nodes_of(chosen, num_experts, num_nodes)
     return _flat([t for t, own in enumerate(nodes) for one in own if one == node] for node in range(num_nodes))
+
+
+def neighbours_only(chosen: Tensor, num_experts: int, num_nodes: int) -> Pair:
+    """Of a token's choices on one node those left out that stand beside another of them."""
+    nodes = [[key for key, _ in groupby(own)] for own in _nodes_of(chosen, num_experts, num_nodes)]
+    return _flat([t for t, own in enumerate(nodes) for one in own if one == node] for node in range(num_nodes))
+
+
+def not_the_first_node(chosen: Tensor, num_experts: int, num_nodes: int) -> Pair:
+    """Nothing for node 0, as if it were the own one."""
+    tokens, sizes = right(chosen, num_experts, num_nodes)
+    return tokens[sizes[0] :], [0, *sizes[1:]]
 
 
 def dealt_round(chosen: Tensor, num_experts: int, num_nodes: int) -> Pair:

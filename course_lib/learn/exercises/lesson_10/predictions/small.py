@@ -109,9 +109,9 @@ def _folded(num_rows: int, num_needed: int, outputs_agree: bool, gradients_agree
     return Explanation(
         measured=measured,
         because=f"{num_rows:,} rows were computed, and {num_needed:,} are needed. A copy of a token has the same "
-        "output, and each rank uses the one that comes back to it. The gradient of an expert is the sum of four "
-        "copies, of a mean that is taken on eight ranks and should be taken on two: the two factors cancel. No number "
-        "is wrong, so no test of values finds it. A meter does, or a clock.",
+        "output, and each rank uses the one that comes back to it. An expert gets four equal copies of a "
+        "gradient, and is divided by eight ranks in place of two replicas: four times too much, and a quarter of it. "
+        "The outputs and the gradients of experts are right, so no test of these finds it. A meter does, or a clock.",
         misreadings={
             _FOLDED[0]: "An expert computes each row for itself: a copy gets what the original gets.",
             _FOLDED[1]: "Four copies bring four gradients, that is so. Now divide by all eight ranks, as page 10c "
