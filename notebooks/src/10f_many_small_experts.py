@@ -79,8 +79,8 @@ for name, sizes in LAYERS.items():
 # (DeepSeek-V3 then multiplies these weights by 2.5, `route_scale` of its configuration.)
 #
 # Eight ranks share out each of these layers, and every choice sends one row there and gets one back, as in part 3.
-# Tokens are spread evenly. Take the operations of a rank's routed experts for each byte that the rank sends, both in the
-# forward pass. **DeepSeek-V3's are how many times Mixtral's?**
+# Tokens are spread evenly. Take the operations of a rank's routed experts for each byte that the rank sends, both in
+# the forward pass. **DeepSeek-V3's are how many times Mixtral's?**
 
 # %%
 ### BEGIN SOLUTION
@@ -342,8 +342,8 @@ for way, (rows, extra_bytes) in rows_of.items():
 
 # %% [markdown]
 # A little is missing in the formula (counts travel first), and this router is no die. And the fast links carry more:
-# from a row for each rank to a row for each node, 2.2 MiB more go inside of nodes, for 1.5 MiB less between them. That
-# is the bargain. If one link waits for the other, it pays where the links inside are more than one and a half times as
+# from a row for each rank to a row for each node, some 2.2 MiB more go inside of nodes, for 1.5 MiB less between them.
+# That is the bargain. If one link waits for the other, it pays where the links inside are more than 1.5 times as
 # fast. (DeepSeek-V3 counts with 160 GB/s of NVLink beside 50 GB/s of InfiniBand.)
 #
 # ## A limit on nodes
