@@ -45,7 +45,7 @@ two, four = (shared_cluster(number) for number in (2, 4))
 # <!-- word: silent data corruption | also: SDC -->
 # **Silent data corruption** is a wrong result that no part of the hardware reports: a circuit gives another number than
 # it should, and the program goes on. Memory and links have codes that find most flipped bits. The units that multiply
-# mostly have none.
+# have none, as a rule.
 #
 # The makers of Llama 3 405B count six such cases among the 419 unexpected interruptions of 54 days (their table 5). In
 # those six somebody noticed.
@@ -70,7 +70,7 @@ def with_bit(value, bit):
 flips = {bit: with_bit(0.02, bit) for bit in range(32)}
 for bit, part in {0: "fraction, last", 10: "fraction", 22: "fraction, first", 23: "exponent, last"}.items():
     print(f"bit {bit:>2} ({part}): {flips[bit]:.9f}")
-reveal("12.flips", 0.02, flips)
+reveal("12.flips", torch.tensor(0.02).item(), flips)  # the float32 next to 0.02
 
 # %% [markdown]
 # A run that stops at a NaN, or at a jump of the loss, is lucky: it knows.
@@ -107,8 +107,8 @@ def train(me, plant=None, after_step=None, steps=60):
 
 
 # %% [markdown]
-# The fault: on rank 2 the last layer's product goes wrong from its 20th call on. The first of its 320 numbers has the
-# first bit of its fraction flipped, so it is off by a half at most.
+# The fault: on rank 2 the last layer's product goes wrong after its first 20 calls. It has 320 numbers, for 32 images
+# and 10 classes. The first of them has the first bit of its fraction flipped, so it is off by at most half of itself.
 #
 # 60 steps. Then the ranks compare a hash of their weights. **Which ranks hold other weights than the others?**
 
@@ -120,7 +120,7 @@ ask("12.spoilt").commit("rank 2")  # "the fault is there"
 
 
 # %%
-def from_call_20(call):
+def after_20_calls(call):
     return call >= 20
 
 
@@ -134,17 +134,18 @@ def mean_losses(run):
 
 # %%
 healthy = four.run(train)
-sick = four.run(train, partial(wrong_product, from_call_20))
+sick = four.run(train, partial(wrong_product, after_20_calls))
 print("step  healthy  sick")
-for step in (1, 20, 40, 60):
+for step in (1, 25, 40, 60):
     each = [rounded(mean_losses(run)[step - 1], 1) for run in (healthy, sick)]
     print(f"{step:>4}  {each[0]:>7}  {each[1]:>4}")
 print("losses within 0.05 of each other:", agree(mean_losses(sick), mean_losses(healthy), within=0.05))
 
 # %%
-weights, spoilt = healthy[0][1], sick[0][1]
+_, weights, *_ = healthy[0]  # what rank 0's `train` returned
+_, spoilt, _, found = sick[0]
 differ = sum((a != b).sum().item() for a, b in zip(weights, spoilt, strict=True))
-reveal("12.spoilt", sick[0][3], differ / sum(p.numel() for p in weights))
+reveal("12.spoilt", found, differ / sum(p.numel() for p in weights))
 
 # %% [markdown]
 # ## Two places
@@ -153,8 +154,8 @@ reveal("12.spoilt", sick[0][3], differ / sum(p.numel() for p in weights))
 # rank's weights. A cross stands at the gradient of rank 2, marked before; another at the weights of rank 2, marked
 # after](../assets/12_wrong.png)
 #
-# So what matters is where the fault is. *Before* the all-reduce it spoils what everybody adds up. *After* it, in the
-# optimizer or in memory, it spoils what one rank keeps.
+# (The picture has three of the four ranks.) So what matters is where the fault is. *Before* the all-reduce it spoils
+# what everybody adds up. *After* it, in the optimizer or in memory, it spoils what one rank keeps.
 #
 # ## After the all-reduce
 #
@@ -164,6 +165,8 @@ reveal("12.spoilt", sick[0][3], differ / sum(p.numel() for p in weights))
 # what more than half of the ranks hold is right. `tensors` may be weights, buffers or gradients.
 #
 # As before, bits are compared and not numbers: a NaN agrees with the same NaN, and -0.0 differs from 0.0.
+#
+# Write it with Python's and torch's own means: the course's `hash_of_bits` comes only later on this page.
 
 
 # %%
@@ -172,7 +175,7 @@ def odd_ranks(me, tensors):
 
     tensors: a list, which may be empty, on every rank with the same shapes and dtypes: float32, bfloat16, int64, ...
     Returns a list of ranks in order, [] where all agree, None where no more than half of the ranks agree.
-    A rank sends each other one at most 200 bytes, however many tensors there are.
+    A rank sends each other one at most 200 bytes, however many tensors there are. If it is a hash: 32 bits or more.
     """
     ### BEGIN SOLUTION
     import hashlib
@@ -228,11 +231,12 @@ def flip_and_vote(me, model, step):
 
 
 # %%
-before = four.run(train, None, keep)[0][2]  # without the fault
+before = four.run(train, None, keep)[0][2]  # without the fault; by step, what rank 0 saw
 flipped = four.run(train, None, flip_and_vote, 30)[0][2]
 for step in (10, 20, 30):
     print(f"step {step}: the vote names {flipped[step][1]}")
 unspoilt = {step: flipped[step][0] == before[step] for step in range(5, 31, 5)}
+print("checkpoints as without the fault:", unspoilt)
 reveal("12.trusted", unspoilt)
 
 # %% [markdown]
@@ -269,7 +273,8 @@ print("bytes of weights that it reads:", sum(p.nbytes for p in SmallCNN().parame
 # *before* it is added up; but there every rank has a gradient of its own images, and all of them differ anyway.
 #
 # An idea: let the rank compute the same images twice, and compare the bits. Two faults are at hand. One is in every
-# product. The other comes and goes: it is in every seventh. **Which of them does this find?**
+# product. The other comes and goes: it is in every seventh, and the first of the two is such a one. **Which of them
+# does this find?**
 
 # %%
 ### BEGIN SOLUTION
@@ -303,7 +308,7 @@ reveal("12.again", {name: not of_ranks[2] for name, of_ranks in same.items()})
 # %% [markdown]
 # So the second time has to be on *another* rank. Your function can do that as it is. Every so often all ranks compute
 # the gradient of the *same* images, with the same weights, and vote over these gradients. Here it is in the run of the
-# beginning, whose loss looked so well:
+# beginning, whose loss looked so well (a probe is a call as well, so here step 20 is the first wrong one):
 
 
 # %%
@@ -314,33 +319,47 @@ def probe(me, model, step):
         return vote(me, gradients(model, images, labels))
 
 
-probed = four.run(train, partial(wrong_product, from_call_20), probe, 40)[0][2]
+probed = four.run(train, partial(wrong_product, after_20_calls), probe, 40)[0][2]
 for step in (10, 20, 30, 40):
     print(f"step {step}: the vote over gradients names {probed[step]}")
 
 # %% [markdown]
-# It finds a fault that is there at that moment. One that comes and goes may stay away just then.
+# It finds a fault that is there at that moment. One that comes and goes may stay away just then. For such faults the
+# date that counts with a checkpoint is that of the last good probe: the weights agreed at every step, and were spoilt.
 #
 # It also counts on something: equal inputs give equal *bits*, on every GPU of the group. That holds for GPUs of one
 # kind, with the same kernels and no kernel that adds in an order of chance (`torch.use_deterministic_algorithms`).
-# Without it, each check is a false alarm.
+# Where equal inputs do not give equal bits, each vote may be a false alarm.
 #
-# The price is a micro-batch. With 8 micro-batches a step, as a share of all computing:
+# The price is a micro-batch. With 8 micro-batches a step, as a share of the training's computing:
 
 # %%
 for every in (1, 10, 100, 1000):
-    print(f"a probe every {every:>4} steps: {1 / (8 * every):.4%}")
+    print(f"a probe every {every:>4} steps: {100 / (8 * every):g}%")
 
 # %% [markdown]
 # | check | it finds a fault before the all-reduce | it finds a fault after it |
 # |---|---|---|
 # | loss, NaN, norm of the gradient | where the wrong number is huge | where the wrong number is huge |
 # | vote over weights | never | at the next vote |
-# | the same images twice, one rank | where it comes and goes | never: both times the same wrong weight |
-# | vote over gradients of the same images | where it is there at that moment | at the next vote |
+# | the same images twice, one rank | where it comes in one of the two | never: both times the same wrong weight |
+# | vote over gradients of the same images | if it is there just then | at the next vote, if the images use the weight |
 #
-# Run the last row for yourself: `flip_and_vote` flips the weight; have `probe` vote in its place.
-#
+# The last cell of the table, in a run: a weight on rank 2 flips after step 23, and `probe` votes.
+
+
+# %%
+def flip_and_probe(me, model, step):
+    if me.rank == 2 and step == 23:
+        bit_flips.flip_bit(model.head[2].weight, bit=22)
+    return probe(me, model, step)
+
+
+probed = four.run(train, None, flip_and_probe, 30)[0][2]
+for step in (10, 20, 30):
+    print(f"step {step}: the vote over gradients names {probed[step]}")
+
+# %% [markdown]
 # ## In production
 #
 # - *Megatron-LM* has `--check-weight-hash-across-dp-replicas-interval N`: a hash of weights over data-parallel replicas
@@ -377,8 +396,9 @@ for every in (1, 10, 100, 1000):
 # axis that talks much, of tensors or of experts, may now cross nodes, as long as its group stays inside *one rack*.
 #
 # Sixteen ranks of an expert axis stand on four nodes. In an all-to-all each rank has 1 GB, a sixteenth of it for each
-# rank. NVLink takes 900 GB/s, the network 50 GB/s a GPU (data sheets); both work at the same time. Now two of the four
-# nodes stand in another rack. **How many times as long does the all-to-all take?**
+# rank, itself included. Each GPU sends 900 GB/s over NVLink and 50 GB/s over the network (data sheets). Both work at
+# the same time, so the slower one sets the time. Now two of the four nodes stand in another rack. **How many times as
+# long does the all-to-all take?**
 
 # %%
 ### BEGIN SOLUTION
@@ -412,7 +432,8 @@ reveal("12.racks", times_s[16], times_s[8])
 #
 # The job's 16 nodes come in segments of four, and no segment is torn over two blocks. Two segments may stand in
 # different racks: between them go the axes that talk little. The segment is the largest group that talks much, divided
-# by four GPUs a node. A larger one waits longer in the queue: `--segment=16` needs 16 free nodes in one rack.
+# by four GPUs a node. A larger one waits longer in the queue: `--segment=16` needs 16 free nodes in one rack. And of 18
+# nodes four segments of four leave two over.
 #
 # Two more things can be missing, and then the messages take the network, or the job fails. Consecutive ranks must
 # stand on the nodes of one segment, in order. And *IMEX* must run: NVIDIA's service that lets a process map memory of a
@@ -422,7 +443,7 @@ reveal("12.racks", times_s[16], times_s[8])
 # ## What you can do now
 #
 # You can say for each check which faults it cannot see, and what it costs. You name a wrong rank by a vote, you know
-# when a vote has no answer, and you go back to a checkpoint that was written before the last agreement.
+# when a vote has no answer, and you go back to a checkpoint that was written no later than the last agreement.
 #
 # **The limit.** The faults here were planted, and known to the bit. Real ones come with certain inputs, heat or age,
 # and a fault between two votes that goes away leaves no trace but wrong weights.

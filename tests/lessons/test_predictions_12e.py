@@ -26,11 +26,12 @@ def flips_of(value: float) -> dict[int, float]:
 
 
 DRIFT = Divergence({"head.2.weight": ((0, 1, 3), (2,))})
+NEXT_TO_002 = torch.tensor(0.02).item()
 UNSPOILT = {5: True, 10: True, 15: True, 20: True, 25: False, 30: False}
 SOUND = dict.fromkeys(UNSPOILT, True)
 
 RUNS = [  # name, what ran, what is measured, what the model says
-    ("12.flips", (0.02, flips_of(0.02)), 1, None),
+    ("12.flips", (NEXT_TO_002, flips_of(0.02)), 1, None),
     ("12.flips", (1.5, flips_of(1.5)), 1, None),
     ("12.spoilt", (None, 0.98), "none: all four hold the same", None),
     ("12.spoilt", (DRIFT, 0.98), "rank 2", None),
@@ -51,7 +52,7 @@ class TestToldRuns(ToldRuns):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("12.flips", ["Bit 30", "23 of the 32"]),
+        ("12.flips", ["Bit 30", "24 of the 32", "make it 4 or 16 times as large, far smaller, or negative"]),
         ("12.spoilt", ["more than nine in ten"]),
         ("12.trusted", ["From step 25 on"]),
         ("12.racks", ["10.01 ms in place of 1.05"]),

@@ -7,6 +7,7 @@ import io
 import zlib
 from collections import Counter
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from answer_table import Row
@@ -92,6 +93,12 @@ def a_sum_with_places(me, tensors):
             place = place * 6364136223846793005 % 2**61
             total = (total + (byte + 1) * place) % (2**61 - 1)
     return voted(of_all(me, total))
+
+
+def ranks_of_numpy(me, tensors):
+    votes = np.array(of_all(me, crc(tensors)))
+    found, counts = np.unique(votes, return_counts=True)
+    return list(np.flatnonzero(votes != found[counts.argmax()])) if 2 * counts.max() > len(votes) else None
 
 
 # -- wrong ----------------------------------------------------------------------------------------------------------
@@ -266,6 +273,42 @@ def keeps_the_first_hash(me, tensors):
     return voted(of_all(me, seen[key]))
 
 
+seen_by_identity: dict = {}
+
+
+def keeps_by_identity(me, tensors):
+    key = tuple(map(id, tensors))
+    seen_by_identity.setdefault(key, crc(tensors))
+    return voted(of_all(me, seen_by_identity[key]))
+
+
+def three_are_most(me, tensors):
+    votes = of_all(me, crc(tensors))
+    most, count = Counter(votes).most_common(1)[0]
+    if count == len(votes):
+        return []
+    return [rank for rank, vote in enumerate(votes) if vote != most] if count >= 3 else None
+
+
+def the_first_4096_bytes(me, tensors):
+    return voted(of_all(me, zlib.crc32(b"".join(bytes_of(tensor)[:4096] for tensor in tensors))))
+
+
+def the_last_left_out(me, tensors):
+    return voted(of_all(me, crc([tensor.detach().flatten()[:-1] for tensor in tensors])))
+
+
+def sums_with_weights(me, tensors):
+    draw = torch.Generator().manual_seed(0)
+    return voted(of_all(me, sum((tensor.detach().double().flatten() @ torch.rand(
+        tensor.numel(), dtype=torch.float64, generator=draw)).item() for tensor in tensors) + 0.0))  # fmt: skip
+
+
+def sets_the_seed(me, tensors):
+    torch.manual_seed(0)
+    return voted(of_all(me, crc(tensors)))
+
+
 ROWS = [
     Row(answer=crc_in_an_all_gather, verdict="passed", why="a running crc32"),
     Row(answer=md5_as_text, verdict="passed", why="a hash as text, pickled: a few bytes more"),
@@ -275,6 +318,7 @@ ROWS = [
     Row(answer=half_floats_by_float32, verdict="passed", why="a bfloat16 is a float32 with zeros behind it"),
     Row(answer=a_sum_with_places, verdict="passed", why="a hash of one's own, in which each byte has its place"),
     Row(answer=by_pickle, verdict="passed", why="what is saved is the bits; how they lay in memory is gone"),
+    Row(answer=ranks_of_numpy, verdict="passed", why="NumPy's whole numbers are whole numbers"),
     Row(answer=differs_from_rank_0, verdict="not yet", mistake="rank-0-is-right", why="rank 0 may be the wrong one"),
     Row(answer=most_common, verdict="not yet", mistake="largest-group", why="two against two is no majority"),
     Row(answer=half_is_enough, verdict="not yet", words=("two halves",), why="half is no more than half"),
@@ -299,12 +343,20 @@ ROWS = [
     Row(answer=only_rank_0_knows, verdict="not yet", mistake="ranks-disagree", why="all ranks are to know"),
     Row(answer=asks_a_neighbour, verdict="not yet", mistake="ranks-disagree", why="its neighbour may be the wrong one"),
     Row(answer=nobody_waits, verdict="not yet", mistake="not-waited-for", why="what stands there is chance"),
-    Row(answer=first_tensor_alone, verdict="not yet", why="others are not looked at"),
-    Row(answer=parameters_alone, verdict="not yet", why="buffers are given too"),
-    Row(answer=floats_alone, verdict="not yet", why="so are counters"),
+    Row(answer=first_tensor_alone, verdict="not yet", mistake="first-tensor-alone", why="others are not looked at"),
+    Row(answer=parameters_alone, verdict="not yet", mistake="first-tensor-alone", why="buffers are given too"),
+    Row(answer=floats_alone, verdict="not yet", mistake="rounds", why="so are counters"),
     Row(answer=a_dictionary, verdict="not yet", words=("a dict",), why="a list was promised"),
     Row(answer=a_set, verdict="not yet", words=("a set",), why="a list was promised"),
     Row(answer=rounds_in_place, verdict="not yet", words=("changed what it was given",), why="the tensors are spoilt"),
     Row(answer=by_the_library, verdict="forbidden", why="the course's own"),
     Row(answer=keeps_the_first_hash, verdict="not yet", mistake="keeps-a-hash", why="a second call has other numbers"),
+    Row(
+        answer=keeps_by_identity, verdict="not yet", mistake="keeps-a-hash", why="a model's tensors stay the same ones"
+    ),
+    Row(answer=three_are_most, verdict="not yet", words=("of 3: expected",), why="of three, two are more than half"),
+    Row(answer=the_first_4096_bytes, verdict="not yet", mistake="rounds", why="a long tensor has more"),
+    Row(answer=the_last_left_out, verdict="not yet", mistake="rounds", why="not all bytes are read"),
+    Row(answer=sums_with_weights, verdict="not yet", mistake="adds-numbers", why="2**60 swallows the others"),
+    Row(answer=sets_the_seed, verdict="not yet", words=("random numbers",), why="a training run draws others then"),
 ]

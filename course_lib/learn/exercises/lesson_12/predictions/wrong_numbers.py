@@ -14,16 +14,18 @@ _HUGE = 1000
 
 
 def _flips(value: float, flips: Mapping[int, float]) -> Explanation:
-    """From the number, and what it becomes with each of its bits flipped."""
+    """From the number, as float32 holds it, and what it becomes with each of its bits flipped."""
     huge = [bit for bit, wrong in flips.items() if not isfinite(wrong) or abs(wrong) >= _HUGE * abs(value)]
     near = [bit for bit, wrong in flips.items() if abs(wrong - value) <= abs(value) / 2]
+    grown = [f"{wrong / value:.0f}" for wrong in flips.values() if 1.5 < wrong / value < _HUGE]
+    larger = f"{' or '.join(grown)} times as large, " if grown else ""
     top = max(flips, key=lambda bit: abs(flips[bit]))
     return Explanation(
         measured=len(huge),
         label="counted",
         because=f"Bit {top}, the exponent's first, makes it {flips[top]:.0e}. {len(near)} of the 32 change it by a "
-        "half or less: they look like the noise of a batch. The others make it a few times larger, smaller or "
-        "negative. So a look for NaN or for a jump catches few of them.",
+        f"half or less: they look like the noise of a batch. The others make it {larger}far smaller, or negative. "
+        "So a look for NaN or for a jump catches few of them.",
         misreadings={
             8: "Those bits change the exponent, and most of them make the number *smaller*, or a few times as large. "
             "Numbers below 2 have a 0 in the exponent's first bit, and this bit alone is worth 128 doublings.",
@@ -69,7 +71,7 @@ def _trusted(unspoilt: Mapping[int, bool]) -> Explanation:
         else f"From step {first_bad} on, rank 0's checkpoints have other bits than without the fault. "
         "With a wrong weight rank 2 computes wrong gradients, and the all-reduce takes them to rank 0. So a bit that "
         "flips after one all-reduce is a fault before the next. What you know for certain is the last vote at which "
-        "all agreed: take a checkpoint that is no younger.",
+        "all agreed: take a checkpoint that was written no later.",
         misreadings={
             _CHECKPOINTS[1]: "It lies before the vote that named rank 2, and after the flip. Rank 0 has averaged with "
             "rank 2 twice by then.",

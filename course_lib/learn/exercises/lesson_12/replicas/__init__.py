@@ -41,11 +41,18 @@ def _misjudged(*kinds: str, unseen: bool = False) -> Callable[[Evidence], bool]:
     return recognise
 
 
+def _first_alone(evidence: Evidence) -> bool:
+    """Whether differences in the first tensor were seen, and those in later ones never."""
+    later = (t.ZERO, t.COUNTER, t.SHORT, t.FEW)
+    wrong = {one.kind for one in evidence.wrong}
+    return wrong.issuperset(later) and _misjudged(*later, t.MANY, t.LONG, unseen=True)(evidence)
+
+
 def _adds_numbers(evidence: Evidence) -> bool:
     """Whether two exchanged numbers were never seen, and something else was."""
     found = [(one.kind, got.odd) for one, got in reports(evidence, t.ReplicasReport) if one.num_ranks > 1]
     swaps = [odd for kind, odd in found if kind == t.SWAP]
-    return evidence.error is None and bool(swaps) and not any(swaps) and any(odd for _, odd in found)
+    return evidence.error is None and bool(swaps) and all(odd == [] for odd in swaps) and any(odd for _, odd in found)
 
 
 def _silent(evidence: Evidence) -> bool:
@@ -82,7 +89,7 @@ REPLICAS = Exercise(
     name="12.replicas",
     title="Which ranks are wrong?",
     judge=by_trial(
-        (4, 2, 5, 1), tuple(Case(kind, (kind,), t.right(kind)) for kind in t.KINDS), t.trial, compare=compare
+        (4, 2, 3, 5, 1), tuple(Case(kind, (kind,), t.right(kind)) for kind in t.KINDS), t.trial, compare=compare
     ),
     mistakes=(
         Mistake(
@@ -133,15 +140,21 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "adds-numbers",
-            "Two numbers changed places on one rank, and you did not see it: a sum, a mean or a norm does not know in "
-            "which order its numbers stood. Hash the bytes: there each has its place.",
+            "Two numbers changed places on one rank, and you did not see it: a sum, a mean or a norm does not know the "
+            "order of its numbers, and a large number swallows a small one. Hash the bytes: there each has its place.",
             recognise=_adds_numbers,
         ),
         Mistake(
             "adds-hashes",
-            "Two tensors changed places on one rank, and you did not see it: each has its hash, and the hashes were "
-            "put together in a way that has no order. Hash the hashes, or all bytes one after the other.",
+            "Two tensors changed places on one rank, and you did not see it: what you put together from the tensors "
+            "has no order. Put all bytes into one hash, one after the other, or hash the list of hashes.",
             recognise=_misjudged(t.EXCHANGE, unseen=True),
+        ),
+        Mistake(
+            "first-tensor-alone",
+            "Differences in the first tensor, a parameter, are seen, and those in later ones, buffers among them, are "
+            "not. All bytes of all tensors go into the hash.",
+            recognise=_first_alone,
         ),
         Mistake(
             "numbers-not-bits",
@@ -151,16 +164,16 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "keeps-a-hash",
-            "The second of two calls with tensors of the same shapes gave the answer of the first: something is kept "
-            "from call to call. Weights change in each step, so hash what you are given.",
+            "The second of two calls with the same tensors, whose numbers had changed, gave the answer of the first: "
+            "something is kept from call to call. Weights change in each step, so hash what you are given.",
             recognise=_misjudged(t.LAST, unseen=True),
         ),
         Mistake(
             "rounds",
-            "A difference in the last bit was not seen: on the way to your hash numbers were rounded. What float32 or "
-            "float64 cannot hold is lost there, and so is what `print` leaves out. Take the bytes as they are.",
+            "A difference in the last bit of one number was not seen. Either numbers were rounded on the way to your "
+            "hash (float32 and float64 cannot hold all, and `print` leaves digits out), or not all bytes went into it.",
             recognise=_misjudged(
-                *(t.LAST, t.FIRST, t.COUNTER, t.SHORT, t.HALVES, t.TWO_ODD, t.SPREAD, t.FEW), unseen=True
+                *(t.LAST, t.FIRST, t.COUNTER, t.SHORT, t.HALVES, t.TWO_ODD, t.SPREAD, t.FEW, t.LONG), unseen=True
             ),
         ),
         Mistake(
@@ -198,6 +211,6 @@ REPLICAS = Exercise(
         "course_lib.parallel.data.find_divergence",
         "course_lib.parallel.data.fingerprints",
     ),
-    passed="Every rank gives the same answer, bit for bit, on 4 ranks, 2, 5 and one; nobody is named where no more "
+    passed="Every rank gives the same answer, bit for bit, on 5 ranks, 4, 3, 2 and one; nobody is named where no more "
     "than half agree; and a rank sends each other one a few bytes, for 7 tensors and for 300.",
 )

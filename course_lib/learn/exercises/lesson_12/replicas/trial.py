@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,11 +22,11 @@ __all__ = ["KINDS", "ReplicasReport", "labels_of", "odd_of", "right", "tensors_o
 SAME, NAN, LAYOUT, NONE = "all agree", "all agree, on a NaN", "all agree, one stores by column", "no tensors"
 LAST, FIRST, SHORT = "last bit, after a call where all agreed", "rank 0 alone", "last bit of a bfloat16"
 SWAP, EXCHANGE, ZERO, COUNTER = "two numbers exchanged", "two tensors exchanged", "0.0 and -0.0", "a counter off by one"
-FEW, MANY = "few bits of a hash", "300 tensors"
+FEW, MANY, LONG = "few bits of a hash", "300 tensors", "the last of 5,000 numbers"
 HALVES, TWO_ODD, SPREAD = "two halves", "two ranks alike in error", "two alike, no others"
 KINDS = (
-    *(SAME, NAN, LAYOUT, LAST, FIRST, SWAP, EXCHANGE, ZERO, COUNTER, SHORT, FEW),
-    *(HALVES, TWO_ODD, SPREAD, MANY, NONE),
+    *(SAME, SWAP, NAN, LAYOUT, LAST, FIRST, EXCHANGE, ZERO, COUNTER, SHORT, FEW),
+    *(HALVES, TWO_ODD, SPREAD, MANY, LONG, NONE),
 )
 _ONE_BIT_OF_CRC32 = 0xB66B1FA6  # an exclusive or with the last float64 that changes zlib.crc32 in its lowest bit alone
 _ENOUGH, _MOST_BYTES = "no more than needed", 200  # a hash as text, and what pickling adds
@@ -64,6 +65,10 @@ def tensors_of(kind: str, label: int, rank: int) -> list[Tensor]:
         found = [torch.randn(3, generator=draw) for _ in range(300)]
         found[137] += label
         return found
+    if kind == LONG:
+        long = torch.randn(5000, generator=draw)
+        long[-1] = _after(long[-1], label)
+        return [long]
     a, b = (torch.randn(6, 5, generator=draw) for _ in range(2))
     half, wide = torch.randn(7, generator=draw).bfloat16(), torch.randn(4, generator=draw, dtype=torch.float64)
     counter, mask = torch.tensor(2**60 + 1), torch.tensor([True, False, True])
@@ -114,6 +119,9 @@ class ReplicasReport(RankReport):
 
     asked_for = "a list of ranks, or None"
     odd: Any = fact(_of_the_ranks, by=_exactly)
+    drawn: str = fact(
+        "the ranks are right, and your code {got}, so a training run would go on otherwise", right=NOTHING
+    )
     kept: str = fact("the ranks are right, and your code changed what it was given: {got}", right=NOTHING)
     sent: str = fact("the ranks are right, and this rank sent each other one {got}; a hash takes 8", right=_ENOUGH)
     sent_bytes: float = 0.0
@@ -124,10 +132,12 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
-    given = [one.to(me.device) for one in tensors_of(kind, labels_of(kind, me.world_size)[me.rank], me.rank)]
-    if kind == LAST:
-        answer(me, [one.to(me.device) for one in tensors_of(SAME, 0, me.rank)])
-    kept = Kept(tensors=given)
+    held = tensors_of(kind, labels_of(kind, me.world_size)[me.rank], me.rank)
+    given = [one.to(me.device) for one in (tensors_of(SAME, 0, me.rank) if kind == LAST else held)]
+    if kind == LAST:  # the same tensors twice, as a model's, and in between their numbers change
+        answer(me, given)
+        _set(given, held)
+    kept, random = Kept(tensors=given), torch.get_rng_state()
     with Recorder(me.rank) as recorder, salted_hash(me.rank) as salted:
         odd = answer(me, given)
     if odd is ...:
@@ -137,6 +147,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     return ReplicasReport(
         unwaited=begun[0] if begun else NOTHING,
         odd=_plain(odd),
+        drawn=NOTHING if torch.equal(random, torch.get_rng_state()) else "set or drew torch's global random numbers",
         kept=kept.changes() or NOTHING,
         sent=_ENOUGH if total <= _MOST_BYTES else f"{round(total)} bytes",
         sent_bytes=total,
@@ -144,12 +155,26 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     )
 
 
+@torch.no_grad()
+def _set(tensors: list[Tensor], values: list[Tensor]) -> None:
+    for tensor, value in zip(tensors, values, strict=True):
+        tensor.copy_(value)
+
+
 def _plain(odd: Any) -> Any:
     if odd is None or isinstance(odd, str):
         return odd if odd is None else f"a text, {short(odd)}"
-    if not isinstance(odd, Sequence) or not all(isinstance(one, int) and not isinstance(one, bool) for one in odd):
+    if not isinstance(odd, Sequence) or not all(_is_whole(one) for one in odd):
         return f"a {type(odd).__name__}, {short(odd)}"
-    return [int(rank) for rank in odd]
+    return [operator.index(rank) for rank in odd]
+
+
+def _is_whole(one: Any) -> bool:
+    """Python's whole numbers, and others that stand for one, as NumPy's."""
+    try:
+        return not isinstance(one, bool) and operator.index(one) is not None
+    except TypeError:
+        return False
 
 
 def right(kind: str) -> Callable[[int, int], ReplicasReport]:
