@@ -13,7 +13,7 @@
 # At the end you can
 #
 # - say of each exchange in a trace what waits for it, and what could hide it;
-# - compute from a trace what another order would give at most;
+# - compute from a trace what another order would give, by a model;
 # - let two micro-batches hide each other's exchanges, forward and backward;
 # - say what that costs in memory.
 #
@@ -69,6 +69,7 @@ steps = [row for row in rows if row.name.startswith("ProfilerStep")]
 notes = [row for row in rows if row.lane == "annotation"]
 calls = [row for row in notes if row.name.startswith("nccl:")]  # the host asks for an exchange
 sent = [row for row in rows if row.collective]  # and the GPU carries it out, on stream 21
+# stream 7 computes, 20 makes counts and copies them to the host, 21 sends, 22 copies from the host
 kernels = [
     row for row in rows if row.lane in ("7", "20") and "HtoD" not in row.name and "DtoH" not in row.name
 ]
@@ -115,9 +116,9 @@ for number in range(10, 20):  # the second step
     )
 
 # %% [markdown]
-# Every step has these ten. Five of them bring the numbers of the *next* batch. The program asks for them when its own
-# forward pass is over, and before its backward pass. Nothing in this step needs them. **What share of the time of these
-# exchanges lies under computing, over all six steps?**
+# Every step has these ten. Five of them bring the numbers of the *next* batch; the first of the five brings counts: how
+# many numbers will come. Nothing in this step needs what they bring. **What share of the time of these five lies under
+# computing, over all six steps?**
 
 # %%
 ### BEGIN SOLUTION
@@ -134,6 +135,10 @@ def of_part(part, step):
 
 def in_step(row, step):
     return step.start_us <= row.start_us < step.end_us
+
+
+def note_of(name, step):
+    return next(note for note in notes if note.name == name and in_step(note, step))
 
 
 NEXT = "numbers of the next batch"
@@ -153,24 +158,22 @@ ask("10.trace_why").commit("their stream is busy with other exchanges")
 ### END SOLUTION
 
 # %% [markdown]
-# Two pieces of evidence for each step. The first exchange says how many numbers will come: when does the host ask for
-# the second one, counted from the end of the first? And when the host has launched all of its forward pass, how much of
-# it has the GPU still before it?
+# Three pieces of evidence for each step. When does the host ask for the second of the five, counted from the end of the
+# first, the counts? When the host has launched all of its forward pass, how much of it has the GPU still before it? And
+# how long did the GPU stand in an exchange of that forward pass, the one of rows?
 
 # %% tags=["computed-time"]
-asked_us, left_us = [], []
-for step in steps:
+ROWS = "looked-up rows, forward"
+asked_us, left_us, rows_us = [], [], [of_part(ROWS, step)[0].duration_us for step in steps]
+for step, stood_us in zip(steps, rows_us, strict=True):
     first, second, *_ = (number for number, row in enumerate(sent) if row in of_part(NEXT, step))
     asked_us.append(calls[second].start_us - sent[first].end_us)
-    forward, backward = (
-        next(note for note in notes if note.name == name and in_step(note, step))
-        for name in ("## forward ##", "## backward ##")
-    )
+    forward, backward = (note_of(name, step) for name in ("## forward ##", "## backward ##"))
     last_us = max(row.end_us for row in kernels if row.start_us < backward.start_us and row.lane == "7")
     left_us.append(max(0.0, last_us - forward.end_us))
     print(f"{step.name[8:]}: asked {asked_us[-1] / 1e3:.1f} ms after the first; ", end="")
-    print(f"of forward {left_us[-1] / 1e3:.1f} ms left")
-reveal("10.trace_why", asked_us, left_us, hidden_us)
+    print(f"of forward {left_us[-1] / 1e3:.1f} ms left; {stood_us / 1e3:.1f} ms in rows")
+reveal("10.trace_why", asked_us, left_us, hidden_us, rows_us)
 
 # %% [markdown]
 # [Part 3](10c_experts.ipynb) has said it of experts: where a host has to know sizes, it waits for the counts.
@@ -178,9 +181,10 @@ reveal("10.trace_why", asked_us, left_us, hidden_us)
 # ### What another order would give
 #
 # Suppose that the program asked for these exchanges from another thread, while its backward pass is launched. The
-# backward pass computes for a while before it exchanges anything itself. This is a *model*: exchanges and computing
-# take as long as in the trace, and nothing else changes. **By how much does a step become shorter at most?** (All
-# exposed communication is what the first cell printed, less what runs at once with computing.)
+# backward pass computes for a while before it exchanges anything itself, and its own exchanges should not have to wait:
+# there is room up to the first of them. This is a *model*: exchanges and computing take as long as in the trace, and
+# nothing else changes. **By how many per cent does a step become shorter, by this model?** (The first cell's numbers
+# give all exposed communication, of every part.)
 
 # %%
 ### BEGIN SOLUTION
@@ -190,34 +194,38 @@ ask("10.trace_most").commit(19)  # "all that is exposed: 87 of 465"
 
 
 # %% tags=["computed-time"]
-def most_gained_us(exposed_us, room_us):
+def gained_by_model_us(exposed_us, room_us):
     """What is exposed goes under computing that does not wait for it, as far as there is room."""
     return min(exposed_us, room_us)
 
 
 gained_us = []
 for step, one, under_us in zip(steps, exchanges, hidden_us, strict=True):
-    backward = next(note for note in notes if note.name == "## backward ##" and in_step(note, step))
+    backward = note_of("## backward ##", step)
     first = of_part("their gradients, backward", step)[0]
     alone = minus(common(computing, union([(backward.start_us, first.start_us)])), spans(sent))
-    gained_us.append(most_gained_us(length(one) - under_us, length(alone)))
+    gained_us.append(gained_by_model_us(length(one) - under_us, length(alone)))
     print(f"{step.name[8:]}: {(length(one) - under_us) / 1e3:4.1f} ms exposed, ", end="")
-    print(f"room for {length(alone) / 1e3:.1f} ms, gained at most {gained_us[-1] / 1e3:.1f} ms")
+    print(f"room for {length(alone) / 1e3:.1f} ms, gained {gained_us[-1] / 1e3:.1f} ms by the model")
 exposed_us = length(minus(spans(sent), computing))
 reveal("10.trace_most", gained_us, exposed_us, sum(step.duration_us for step in steps))
 
 # %% [markdown]
-# This is a bound from a model. Nobody has measured it. It has two weak points, and both are in the trace.
+# This is a model, and no bound. Nobody has measured it. It has two weak points, and both are in the trace.
 #
 # - A GPU that comes early waits *inside* its exchange for the other ranks, and the table counts that as communication.
-#   One rank's trace cannot tell it from sending. Below is one exchange, the rows in forward, step by step. A wait that
-#   is hidden in one exchange may come up again in the next.
+#   One rank's trace cannot tell it from sending. You saw it above in the exchange of rows: from step to step it takes
+#   very unlike times. A wait that is hidden in one exchange may come up again in the next.
 # - While the host waits, it launches nothing. To take that wait away may save idle time, too, which the model leaves
-#   out.
+#   out. How much is it, between the first of the five and the backward pass?
 
 # %%
-ROWS = "looked-up rows, forward"
-print("rows in forward, ms:", [round(of_part(ROWS, step)[0].duration_us / 1e3, 1) for step in steps])
+between = spans([])
+for step in steps:
+    begins, backward = of_part(NEXT, step)[0].start_us, note_of("## backward ##", step)
+    between = union([*between, (begins, backward.start_us)])
+idle = minus(minus(between, computing), spans(sent))
+print(f"the GPU neither computes nor sends there for {length(idle) / 1e3:.1f} ms, in six steps")
 print(f"{'exchange':<28}{'ms':>7}{'hidden':>9}{'exposed':>9}")
 for part in dict.fromkeys(parts):
     one = spans(row for row, what in zip(sent, parts, strict=True) if what == part)
@@ -226,10 +234,13 @@ for part in dict.fromkeys(parts):
 
 # %% [markdown]
 # So most of what is exposed are rows and their gradients. Beside the rows the program already computes those dense
-# layers that need none. The next layers need all of them, and the GPU waits. Within one batch no other order helps.
+# layers that need none. The next layers need all of them, and the GPU waits. As long as a batch stays in one
+# piece, no other order helps.
 #
-# TorchRec, PyTorch's library for such models, has this step as `TrainPipelineSparseDist`: it brings the next batch on a
-# stream of its own while this one computes.
+# TorchRec is PyTorch's library for such models. The annotations, and their order, are those of its
+# `TrainPipelineSparseDist` in an older version, which asked for all five in one place. Later versions ask in two
+# halves: they start the exchange of counts early, and read the counts later. (The trace does not say which program it
+# is of.)
 #
 # ## Your own ranks
 #
@@ -295,10 +306,19 @@ def took_ms(spans):
     return 1e3 * (max(span.end_s for span in spans) - spans[0].start_s)
 
 
+def waited_ms(spans):
+    return sum(1e3 * (span.end_s - span.start_s) for span in spans if span.kind == "wait")
+
+
+# %% [markdown]
+# Each token has two experts, and three of four of them are on another rank. So in an exchange a rank sends about 98 KB,
+# which takes about 26 ms on the link below.
+
 # %% tags=["nbval-ignore-output"]
 link = Link(latency_s=1e-3, bandwidth_bytes_per_s=4e6)
 with four.shaped(links=Links(link)):
     apart, apart_back = four.run(recorded, one_then_the_other, 1)[0]
+print(f"{took_ms(apart):.0f} ms, of which rank 0 waits {waited_ms(apart):.0f} ms")
 gantt(apart, names={0: "rank 0"}, title="Forward, one micro-batch after the other")
 
 # %% [markdown]
@@ -321,8 +341,9 @@ ask("10.two_hidden").commit(2)  # "those of one behind the other"
 # %% [markdown]
 # ### Build: take turns
 #
-# Write the order, for any number of layers. If every step and every exchange takes 1, the rank may stand and wait for 1
-# in all. The layers are those of above. At the end nothing is in flight.
+# Write the order, for any number of layers. Count each step as 1 and each exchange as 1, on a link that carries one at
+# a time. Then the rank waits for 1 in all, however many layers there are. The layers are those of above. At the end
+# nothing is in flight.
 
 
 # %%
@@ -331,7 +352,8 @@ def interleaved(layers, a, b):
 
     layers: one or more; each has dense(x) -> x, dispatch(x) -> in flight, experts(arrived) -> made and
     combine(made) -> in flight. wait() of what is in flight gives what has come: after dispatch what
-    experts wants, after combine the layer's output, (N, D). N may differ, and be 0.
+    experts wants, after combine the layer's output, (N, D). N may differ, and be 0; a rank without
+    tokens takes part, too.
     """
     ### BEGIN SOLUTION
     back_a = back_b = None
@@ -361,15 +383,16 @@ order_verdict = check("10.interleave", interleaved)
 by_turns = interleaved if order_verdict.passed else the_courses
 with four.shaped(links=Links(link)):
     turns, turns_back = four.run(recorded, by_turns, 1)[0]
-print(f"one after the other {took_ms(apart):.0f} ms, by turns {took_ms(turns):.0f} ms")
+for name, one in (("one after the other", apart), ("by turns", turns)):
+    print(f"{name:<20}{took_ms(one):4.0f} ms, of which rank 0 waits {waited_ms(one):4.0f} ms")
 gantt(turns, names={0: "rank 0"}, title="Forward, two micro-batches by turns")
 
 # %%
 reveal("10.two_hidden", num_behind_computing(turns), 4)
 
 # %% [markdown]
-# In your picture the four steps are dense of A, dense of B, experts of A, experts of B, and the thin bars are
-# exchanges. In the small gaps between steps the ranks exchange their counts. With more layers the turns go on from
+# In your picture the four steps are dense of A, dense of B, experts of A, experts of B (or B first), and the thin bars
+# are exchanges. In the small gaps between steps the ranks exchange their counts. With more layers the turns go on from
 # layer to layer, and one exchange of all is exposed. You have written no line for backward. Autograd goes through your
 # order from its end to its beginning: where forward waited for rows, backward starts the exchange of their gradients,
 # and where forward started, backward waits. So what you put between the two lies between them again.
@@ -407,8 +430,7 @@ print("the same outputs and gradients:", same)
 # ## What it costs
 #
 # No byte more is sent, and no step more is computed. A job with gradient accumulation does forward and backward of A,
-# and then of B. By turns both go forward, and both come back. **How many times as many bytes of activations does a rank
-# hold, at most?**
+# and then of B. **By turns, how many times as many bytes of activations does a rank hold, at most?**
 
 # %%
 ### BEGIN SOLUTION
@@ -445,19 +467,18 @@ reveal("10.two_memory", turns_bytes, apart_bytes)
 #
 # | here | elsewhere |
 # |---|---|
-# | both forward, then both backward | forward of one beside backward of another: DeepSeek-V3's DualPipe |
-# | `interleaved` | Megatron-Core's `--overlap-moe-expert-parallel-comm` |
+# | both forward, then both backward | forward of one beside backward of another: see below |
 # | `dispatch(x)`, compute, `wait()` | a stream for the exchange, and events in the place of `wait()` |
 # | (not here) | an expert that all tokens use computes meanwhile: `--moe-shared-expert-overlap` |
 #
-# (Megatron takes either the first flag or the second.)
-#
-# DualPipe pairs the forward of one micro-batch with the backward of another. A pipeline has several micro-batches in
-# flight anyhow (lesson 07), so it pays less for the second one. The course's ranks have not run that.
+# DeepSeek-V3's DualPipe and Megatron-Core's `--overlap-moe-expert-parallel-comm` pair the forward of one micro-batch
+# with the backward of another. A pipeline has several micro-batches in flight anyhow (lesson 07), so it pays less for
+# the second one. The course's ranks have not run that. (Megatron-Core takes either this flag or the one for shared
+# experts.)
 #
 # On a GPU one more thing is shared. An exchange by kernels takes some of the GPU's own units, and what computes beside
-# it gets fewer. DeepSeek-V3 sets 20 of its streaming multiprocessors aside for it. A paced step does not feel that, and
-# gloo's threads use the host's cores.
+# it gets fewer. DeepSeek-V3's training sets 20 of a GPU's 132 streaming multiprocessors aside for it. A paced step does
+# not feel that, and gloo's threads use the host's cores.
 #
 # ## What you can do now
 #

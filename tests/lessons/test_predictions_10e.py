@@ -13,12 +13,13 @@ ASKED = {asked.name: asked for asked in EXCHANGE}
 ASKED_US = [1692.0, 517.0, 814.0, 617.0, 1438.0, 996.0]
 LEFT_US = [0.0, 172.0, 8591.0, 7576.0, 6793.0, 8179.0]
 HIDDEN_US = [0.0, 0.0, 5129.0, 3464.0, 3064.0, 4170.0]
+ROWS_US = [3088.0, 4745.0, 12_527.0, 11_374.0, 12_621.0, 12_600.0]
 
 RUNS = [  # name, what ran, what is measured, what the model says
     ("10.trace_next", (15_827.0, 38_710.0), 41, None),
     (
         "10.trace_why",
-        (ASKED_US, LEFT_US, HIDDEN_US),
+        (ASKED_US, LEFT_US, HIDDEN_US, ROWS_US),
         "the host waits for counts, and launches no backward meanwhile",
         None,
     ),
@@ -38,7 +39,15 @@ class TestToldRuns(ToldRuns):
     ("name", "said"),
     [
         ("10.trace_next", ["22.9 of 38.7 ms"]),
-        ("10.trace_why", ["In 6 of 6 steps", "Where that was 0.0 ms, 0.0 ms were hidden", "8.6 ms, up to 5.1 ms"]),
+        (
+            "10.trace_why",
+            [
+                "In 6 of 6 steps",
+                "Where that was 0.0 ms, 0.0 ms were hidden",
+                "8.6 ms, up to 5.1 ms",
+                "for 11.4 ms or more",
+            ],
+        ),
         ("10.trace_most", ["22.9 of 465 ms", "is 19 % of the time"]),
     ],
 )
@@ -48,7 +57,10 @@ def test_what_is_told_has_the_numbers_of_the_run(name, said):
 
 
 def test_a_host_that_does_not_wait_is_not_blamed():
-    assert ASKED["10.trace_why"].tell([-1.0] * 6, LEFT_US, HIDDEN_US).measured == "the device waits for what they bring"
+    assert (
+        ASKED["10.trace_why"].tell([-1.0] * 6, LEFT_US, HIDDEN_US, ROWS_US).measured
+        == "the device waits for what they bring"
+    )
 
 
 ROWS = sorted(table_rows("recommender_rank3_of_8xa100"), key=lambda row: row.start_us)

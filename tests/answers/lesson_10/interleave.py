@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import torch
-from answer_table import Row
+from answer_table import Row, pieces
+
+MORE = pieces("lesson_10/pieces/interleave.py")
+Ready, with_a_class = MORE.Ready, MORE.with_a_class
 
 # -- right ------------------------------------------------------------------------------------------------------------
 
@@ -63,24 +66,6 @@ def by_generators(layers, a, b):
             if next(one, "over") == "over":
                 turns.remove(one)
     return tuple(outputs)
-
-
-class Ready:
-    def __init__(self, x):
-        self.x = x
-
-    def wait(self):
-        return self.x
-
-
-def with_a_class(layers, a, b):
-    back_a, back_b = Ready(a), Ready(b)
-    for layer in layers:
-        to_a = layer.dispatch(layer.dense(back_a.wait()))
-        to_b = layer.dispatch(layer.dense(back_b.wait()))
-        back_a = layer.combine(layer.experts(to_a.wait()))
-        back_b = layer.combine(layer.experts(to_b.wait()))
-    return back_a.wait(), back_b.wait()
 
 
 def b_first(layers, a, b):
@@ -265,7 +250,9 @@ ROWS = [
     Row(answer=swapped, verdict="not yet", mistake="swapped", why="b in the place of a"),
     Row(answer=a_twice, verdict="not yet", mistake="one-twice", why="b is nowhere"),
     Row(answer=detached, verdict="not yet", mistake="cut-off", why="no gradient reaches a"),
-    Row(answer=without_gradients, verdict="not yet", mistake="cut-off", why="no gradient at all"),
+    Row(
+        answer=without_gradients, verdict="not yet", mistake="cut-off", words=("nothing leads back",), why="none at all"
+    ),
     Row(answer=dense_again, verdict="not yet", mistake="computes-twice", why="a step for nothing"),
     Row(answer=an_exchange_too_many, verdict="not yet", mistake="", words=("nobody waited for",), why="left pending"),
     Row(answer=in_float32, verdict="not yet", mistake="", words=("outputs",), why="digits are lost"),
@@ -275,4 +262,24 @@ ROWS = [
     Row(answer=one_output, verdict="not yet", mistake="", words=("two outputs",), why="one tensor"),
     Row(answer=nothing, verdict="not yet", mistake="", why="no return"),
     Row(answer=kept_by_layers, verdict="not yet", mistake=None, why="another call's outputs"),
+    Row(
+        answer=MORE.kept_by_sizes, verdict="not yet", mistake="", words=("other values",), why="another call's outputs"
+    ),
+    Row(answer=MORE.of_the_course, verdict="forbidden", why="by another's hand"),
+    Row(answer=MORE.meets_at_a_barrier, verdict="not yet", mistake="", words=("dist.barrier",), why="all wait for all"),
+    Row(
+        answer=MORE.counts_first, verdict="not yet", mistake="", words=("dist.all_reduce",), why="one more to wait for"
+    ),
+    Row(
+        answer=MORE.rests_without_tokens, verdict="not yet", mistake="leaves-steps-out", why="others wait for this rank"
+    ),
+    Row(answer=MORE.rests_with_an_empty_one, verdict="not yet", mistake="leaves-steps-out", why="so they do for one"),
+    Row(answer=MORE.waits_for_both_rows, verdict="not yet", mistake="waits-too-early", why="A's experts could begin"),
+    Row(answer=MORE.waits_for_a_before_experts_of_b, verdict="not yet", mistake=None, why="B's experts could compute"),
+    Row(answer=MORE.experts_of_b_first, verdict="not yet", mistake="waits-too-early", why="A's rows came before B's"),
+    Row(answer=MORE.both_in_one, verdict="not yet", mistake="", words=("steps were computed",), why="nothing to turn"),
+    Row(
+        answer=MORE.whole_layers, verdict="raised", words=("dense, dispatch, experts and combine",), why="no such call"
+    ),
+    Row(answer=MORE.inner_dense, verdict="raised", words=("no `before`",), why="no such step"),
 ]

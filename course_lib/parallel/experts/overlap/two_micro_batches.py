@@ -11,8 +11,8 @@ does not depend on it::
 An exchange of one hides under what the other computes meanwhile. The price is memory: both have their
 activations at once.
 
-Sources: DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.1 (DualPipe: forward of one beside backward of
-another); Megatron-LM's ``--overlap-moe-expert-parallel-comm``.
+Source: DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.1. Its DualPipe goes further: forward of one
+beside backward of another. So does Megatron-Core's ``--overlap-moe-expert-parallel-comm``.
 """
 
 from __future__ import annotations

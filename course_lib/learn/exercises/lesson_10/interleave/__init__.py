@@ -17,6 +17,8 @@ _CASES = {
     "four layers": (4, 2, 2),
     "micro-batches of unlike size": (3, 5, 2),
     "a micro-batch without tokens": (2, 3, 0),
+    "no tokens at all": (2, 0, 0),
+    "other values of the same sizes": (2, 3, 3, 1),
 }
 
 INTERLEAVE = Exercise(
@@ -56,7 +58,13 @@ INTERLEAVE = Exercise(
             "computes-twice",
             "The outputs are right, and steps were computed more often than once for each layer and micro-batch. Keep "
             "what a step gives.",
-            recognise=only_wrong("steps"),
+            recognise=mistakes.computes_twice,
+        ),
+        Mistake(
+            "leaves-steps-out",
+            "Steps were left out. A rank without tokens takes part, too: others wait for its part of each exchange. "
+            "Let a micro-batch of 0 tokens go through all steps.",
+            recognise=mistakes.leaves_steps_out,
         ),
         Mistake(
             "waits-at-once",
@@ -88,6 +96,13 @@ INTERLEAVE = Exercise(
             "nothing beside it. While the second comes back, the first can begin with the next layer.",
             recognise=mistakes.between_layers,
         ),
+        Mistake(
+            "waits-too-early",
+            "Somewhere you wait although a step could be computed first, or start an exchange later than you could. Go "
+            "through your `wait()`s: which step behind each of them could be computed before what it brings is there? "
+            "Put it before.",
+            recognise=only_wrong("waited"),
+        ),
     ),
     hints=(
         "Write the steps of one layer for A and for B by hand: dense, start, wait, experts, start, wait. Which steps "
@@ -98,6 +113,10 @@ INTERLEAVE = Exercise(
         "`back_a = layer.combine(layer.experts(to_a.wait()))`, the same for b. At the top of every layer but the "
         "first, `a = back_a.wait()` right before A's dense, and `b = back_b.wait()` right before B's.",
     ),
+    forbidden=(
+        "course_lib.parallel.experts.interleaved",
+        "course_lib.parallel.experts.one_after_the_other",
+    ),
     passed="Each exchange has a step of the other micro-batch beside it, but for the very last, and nothing is left in "
-    "flight.",
+    "flight. (Tried in one process, with layers that note their calls.)",
 )

@@ -14,9 +14,11 @@ from course_lib.learn.judging.report import Recogniser, always, differing, only_
 __all__ = [
     "between_layers",
     "computes_first",
+    "computes_twice",
     "has_one_twice",
     "is_swapped",
     "leaves_in_flight",
+    "leaves_steps_out",
     "waits_at_once",
     "waits_for_combine",
     "waits_for_dispatch",
@@ -47,6 +49,25 @@ def _two_in_a_row(report: OrderReport) -> bool:
     """Whether anywhere two steps are computed, and no exchange is started between them."""
     kinds = [kind for kind, _ in report.calls if kind != "wait"]
     return any(one == other == "compute" for one, other in pairwise(kinds))
+
+
+def _when_steps(hold: Callable[[int, int], bool]) -> Recogniser:
+    """Where nothing but the number of steps is wrong: whether this holds of what it is to be, and of what it is."""
+
+    def recognise(evidence: Evidence) -> bool:
+        odd = [(at.expected.steps, one.steps) for at, one in reports(evidence, OrderReport) if "steps" in differing(at)]
+        return bool(odd) and only_wrong("steps", "waited")(evidence) and all(hold(*pair) for pair in odd)
+
+    return recognise
+
+
+computes_twice = _when_steps(lambda needed, made: made > needed)
+_makes_fewer = _when_steps(lambda needed, made: made < needed)
+_WITHOUT_TOKENS = ("a micro-batch without tokens", "no tokens at all")
+
+
+def leaves_steps_out(evidence: Evidence) -> bool:
+    return _makes_fewer(evidence) and all(one.case in _WITHOUT_TOKENS for one in evidence.wrong)
 
 
 waits_at_once = _when_needless(lambda report: not any(_behind_computing(report)))

@@ -20,7 +20,7 @@ from course_lib.parallel.experts import PendingExchange
 
 __all__ = ["Log", "OrderReport", "right", "trial"]
 
-_Case = tuple[int, int, int]  # layers, rows of a, rows of b
+_STEPS = "a layer of this exercise has dense, dispatch, experts and combine, and nothing else"
 
 
 class Log:
@@ -86,6 +86,12 @@ class _Layer:
         given = _rows(made, self.number, True)
         return self.log.start(f"exchange back in layer {self.number}", lambda: given.tokens + given.rows)
 
+    def __call__(self, *_: Any, **__: Any) -> Tensor:
+        raise TypeError(f"{_STEPS}: it cannot be called as a whole")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{_STEPS}: no `{name}`")
+
 
 def _tensor(x: Any) -> Tensor:
     if isinstance(x, Tensor):
@@ -116,15 +122,23 @@ def _differs(want: Any, have: Any) -> str:
     return difference(want, have, relative=1e-9, absolute=1e-12)
 
 
+def _tell_gradients(want: Any, have: Any, how: str) -> str:
+    return f"the outputs are right, and not the gradients of a and b: {have if isinstance(have, str) else how}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class OrderReport(Report):
     """What an answer gave, and how it went about it. ``calls`` is for recognisers."""
 
     asked_for = "two outputs, of a and of b"
     out: Any = fact("the outputs: {difference}", by=_differs)
-    gradients: Any = fact("the outputs are right, and not the gradients of a and b: {difference}", by=_differs)
+    gradients: Any = fact(_tell_gradients, by=_differs)
     steps: int = fact("the outputs are right, and {got} steps were computed, where {expected} are needed")
     pending: str = fact("the outputs are right, and nobody waited for {got}", right=NOTHING)
+    own_calls: str = fact(
+        "the outputs are right, and your function itself called `dist.{got}`. The layers send all that is to be sent",
+        right=NOTHING,
+    )
     kept: str = fact("the outputs are right, and your code changed what was to stay: {got}", right=NOTHING)
     waited: float = fact(
         "the outputs are right. If each step and each exchange takes 1, the rank stands and waits for {got}, where "
@@ -135,16 +149,19 @@ class OrderReport(Report):
     calls: tuple[tuple[str, Any], ...] = ()
 
 
-def _tokens(rows_a: int, rows_b: int) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(10 * rows_a + rows_b)
+def _tokens(rows_a: int, rows_b: int, seed: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(100 * seed + 10 * rows_a + rows_b)
     a, b = (torch.randn(rows, 3, dtype=torch.float64, generator=generator) for rows in (rows_a, rows_b))
     return a.requires_grad_(), b.requires_grad_()
 
 
-def trial(answer: Callable[..., Any], num_layers: int, rows_a: int, rows_b: int) -> Any:
-    log, (a, b) = Log(), _tokens(rows_a, rows_b)
+def trial(answer: Callable[..., Any], num_layers: int, rows_a: int, rows_b: int, seed: int = 0) -> Any:
+    from course_lib.meter.communication.recorder import Recorder
+
+    log, (a, b) = Log(), _tokens(rows_a, rows_b, seed)
     kept = Kept(a=a, b=b)
-    out = answer([_Layer(number, log) for number in range(num_layers)], a, b)
+    with Recorder(0) as recorder:
+        out = answer([_Layer(number, log) for number in range(num_layers)], a, b)
     if out is ... or out is None:
         return out
     if not isinstance(out, tuple | list) or len(out) != 2:
@@ -156,6 +173,7 @@ def trial(answer: Callable[..., Any], num_layers: int, rows_a: int, rows_b: int)
         gradients=_gradients(out, a, b),
         steps=sum(kind == "compute" for kind, _ in calls),
         pending=min(log.pending) if log.pending else NOTHING,
+        own_calls=recorder.calls[0].operation if recorder.calls else NOTHING,
         kept=changed,
         waited=waited,
         calls=calls,
@@ -168,14 +186,14 @@ def _gradients(out: Any, a: Tensor, b: Tensor) -> Any:
         return None
     loss = out[0].sum() + 2 * out[1].sum()
     if not loss.requires_grad:
-        return "none: the outputs have no history"
+        return "the outputs have no history, so nothing leads back to a and b"
     grads = torch.autograd.grad(loss, (a, b), allow_unused=True)
     return [torch.zeros_like(x) if grad is None else grad for x, grad in zip((a, b), grads, strict=True)]
 
 
-def right(num_layers: int, rows_a: int, rows_b: int) -> OrderReport:
+def right(num_layers: int, rows_a: int, rows_b: int, seed: int = 0) -> OrderReport:
     """By the formula, one micro-batch after the other."""
-    a, b = _tokens(rows_a, rows_b)
+    a, b = _tokens(rows_a, rows_b, seed)
     out = []
     for x in (a, b):
         for number in range(num_layers):

@@ -34,11 +34,14 @@ _CAUSES = (
 )
 
 
-def _why(asked_us: Sequence[float], left_us: Sequence[float], hidden_us: Sequence[float]) -> Explanation:
+def _why(
+    asked_us: Sequence[float], left_us: Sequence[float], hidden_us: Sequence[float], rows_us: Sequence[float]
+) -> Explanation:
     """By step: when the host asks for the second exchange after the end of the first, how much of forward the GPU has
-    left when the host has launched it, and what of the exchanges was hidden."""
+    left when the host has launched it, what of the exchanges was hidden, and how long that of rows took before."""
     waits = sum(one > 0 for one in asked_us)
     most, least = max(left_us) / 1e3, min(left_us) / 1e3
+    behind_us = min(rows for rows, left in zip(rows_us, left_us, strict=True) if left >= max(left_us) / 2)
     return Explanation(
         measured=_CAUSES[1] if waits == len(asked_us) else _CAUSES[0],
         label="the evidence says",
@@ -46,7 +49,9 @@ def _why(asked_us: Sequence[float], left_us: Sequence[float], hidden_us: Sequenc
         "it reads the counts, to know how many numbers will come. Backward stands behind that in the program. So the "
         "GPU has no more to compute than what is left of forward. Where that was "
         f"{least:.1f} ms, {min(hidden_us) / 1e3:.1f} ms were hidden; where it was {most:.1f} ms, up to "
-        f"{max(hidden_us) / 1e3:.1f} ms. Luck decides, and not the program.",
+        f"{max(hidden_us) / 1e3:.1f} ms. Where much was left, the GPU had stood in the exchange of rows for "
+        f"{behind_us / 1e3:.1f} ms or more, and was behind its host: these five were hidden since another exchange was "
+        "not.",
         misreadings={
             _CAUSES[0]: "What they bring is looked up in the next step. No kernel of this step reads it.",
             _CAUSES[2]: "Look at the second step above: the exchange of rows was over long before, and the next one "
@@ -66,8 +71,9 @@ def _most(gained_us: Sequence[float], exposed_us: float, steps_us: float) -> Exp
         f"exposed communication is {100 * exposed_us / steps_us:.0f} % of the time, and most of it is of other "
         "exchanges, which this order leaves where they are.",
         misreadings={
-            (lambda percent: percent > 1.5 * 100 * gained / steps_us): "That takes in more than the exchanges of the "
-            "next batch. The others have to wait for rows or for gradients.",
+            (
+                lambda percent: percent > 1.5 * 100 * gained / steps_us
+            ): "That takes in more than these five. The others have to wait for rows or for gradients.",
             (lambda percent: percent < 0.5 * 100 * gained / steps_us): "Add up what the steps have exposed; in the "
             "first two steps it is nearly all.",
         },
@@ -120,7 +126,7 @@ EXCHANGE: tuple[Asked, ...] = (
     Asked(name="10.trace_why", question="Why do they stand exposed?", choices=_CAUSES, tell=_why),
     Asked(
         name="10.trace_most",
-        question="By how much does a step become shorter, at most?",
+        question="By how many per cent does a step become shorter, by this model?",
         unit="%",
         high=100,
         tell=_most,
