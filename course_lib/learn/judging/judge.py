@@ -269,7 +269,8 @@ class RankJudge:
 
 def _with_note(found: str, seen: SeenOnRank) -> str:
     """What differs, and what was begun and never waited for, which is where it may come from."""
-    return f"{found}; and {seen.note}" if found and seen.unwaited else found or seen.note
+    told = seen.note.split(" ", 2)[-1]  # without "rank 0": a trial may have said so of "this rank"
+    return f"{found}; and {seen.note}" if found and seen.unwaited and told not in found else found or seen.note
 
 
 def _args_of(case: Case, world_size: int) -> list[tuple[Any, ...]]:
