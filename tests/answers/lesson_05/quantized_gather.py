@@ -32,10 +32,13 @@ def back(codes, scales, block, dtype):
     return (codes.float() * scales.repeat_interleave(block)[: len(codes)]).to(dtype)
 
 
-def usual(me, shard, block, **how):
-    codes, scales = in_codes(shard, block, **how)
+def sent(me, codes, scales, block, dtype):
     pairs = zip(gathered(codes, me.world_size), gathered(scales, me.world_size), strict=True)
-    return torch.cat([back(*pair, block, shard.dtype) for pair in pairs])
+    return torch.cat([back(codes, scales.float(), block, dtype) for codes, scales in pairs])
+
+
+def usual(me, shard, block, **how):
+    return sent(me, *in_codes(shard, block, **how), block, shard.dtype)
 
 
 def by_padding(me, shard, block):
@@ -52,13 +55,8 @@ def block_by_block(me, shard, block):
             codes[start : start + block] = torch.round(part / scale)
     pairs = zip(gathered(codes, me.world_size), gathered(torch.tensor(scales), me.world_size), strict=True)
     out = []
-    for of_rank, of_blocks in pairs:
-        parts = (
-            [part.float() * scale for part, scale in zip(of_rank.split(block), of_blocks, strict=True)]
-            if len(codes)
-            else []
-        )
-        out += parts
+    for of_rank, of_blocks in pairs if len(codes) else ():
+        out += [part.float() * scale for part, scale in zip(of_rank.split(block), of_blocks, strict=True)]
     return torch.cat(out).to(shard.dtype) if out else shard.clone()
 
 
@@ -98,8 +96,7 @@ def nan_to_zero(me, shard, block):
     blocks = filled(shard, block)
     scales = scales_of(blocks)
     codes = torch.nan_to_num(blocks / scales[:, None]).round().to(torch.int8).flatten()[: len(shard)]
-    pairs = zip(gathered(codes, me.world_size), gathered(scales, me.world_size), strict=True)
-    return torch.cat([back(*pair, block, shard.dtype) for pair in pairs])
+    return sent(me, codes, scales, block, shard.dtype)
 
 
 def zero_by_zero_times_zero(me, shard, block):
@@ -127,13 +124,9 @@ def own_scales(me, shard, block):
 
 
 def zero_by_zero(me, shard, block):
-    codes, scales = in_codes(shard, block, of=lambda quotients: quotients, least=0.0)
-    blocks = filled(shard, block)
-    quotients = (blocks / scales_of(blocks)[:, None]).round().flatten()[: len(shard)]
-    codes = quotients.nan_to_num(nan=1.0).to(torch.int8)
+    codes, scales = in_codes(shard, block, of=lambda quotients: quotients.round().nan_to_num(nan=1.0), least=0.0)
     scales = torch.where(scales > 0, scales, torch.nan)
-    pairs = zip(gathered(codes, me.world_size), gathered(scales, me.world_size), strict=True)
-    return torch.cat([back(*pair, block, shard.dtype) for pair in pairs])
+    return sent(me, codes, scales, block, shard.dtype)
 
 
 def least_scale(me, shard, block):
@@ -149,14 +142,11 @@ def in_its_own_dtype(me, shard, block):
     scales = blocks.abs().amax(-1) / 127
     safe = torch.where(scales > 0, scales, torch.ones_like(scales))
     codes = (blocks / safe[:, None]).round().to(torch.int8).flatten()[: len(shard)]
-    pairs = zip(gathered(codes, me.world_size), gathered(scales.float(), me.world_size), strict=True)
-    return torch.cat([back(*pair, block, shard.dtype) for pair in pairs])
+    return sent(me, codes, scales.float(), block, shard.dtype)
 
 
 def always_float32(me, shard, block):
-    codes, scales = in_codes(shard, block)
-    pairs = zip(gathered(codes, me.world_size), gathered(scales, me.world_size), strict=True)
-    return torch.cat([back(*pair, block, torch.float32) for pair in pairs])
+    return sent(me, *in_codes(shard, block), block, torch.float32)
 
 
 def own_part_exact(me, shard, block):
@@ -174,8 +164,7 @@ def with_its_padding(me, shard, block):
 
 def in_float32(me, shard, block):
     codes, scales = in_codes(shard, block)
-    pairs = zip(gathered(codes.float(), me.world_size), gathered(scales, me.world_size), strict=True)
-    return torch.cat([back(*pair, block, shard.dtype) for pair in pairs])
+    return sent(me, codes.float(), scales, block, shard.dtype)
 
 
 def rounds_what_came(me, shard, block):
@@ -187,13 +176,9 @@ def rounds_what_came(me, shard, block):
 
 
 def a_call_a_block(me, shard, block):
-    out = [[] for _ in range(me.world_size)]
-    for part in shard.split(block) if len(shard) else ():
-        codes, scales = in_codes(part, block)
-        pairs = zip(gathered(codes, me.world_size), gathered(scales, me.world_size), strict=True)
-        for rank, pair in enumerate(pairs):
-            out[rank].append(back(*pair, block, shard.dtype))
-    return torch.cat([part for parts in out for part in parts]) if len(shard) else shard.clone()
+    blocks = shard.split(block) if len(shard) else ()
+    out = [usual(me, part, block).chunk(me.world_size) for part in blocks]
+    return torch.cat([part for parts in zip(*out, strict=True) for part in parts]) if out else shard.clone()
 
 
 def does_not_divide(me, shard, block):
@@ -232,7 +217,43 @@ def scales_the_shard(me, shard, block):
     return usual(me, shard, block)
 
 
-KEPT = {}
+def signed_largest_cut(me, shard, block):
+    return usual(me, shard, block, scale=lambda blocks: blocks.amax(-1) / 127, of=lambda x: x.round().clamp(-127, 127))
+
+
+def of_blocks_of_32(me, shard, block):
+    return usual(me, shard, min(block, 32))
+
+
+def scales_in_float64(me, shard, block):
+    codes, scales = in_codes(shard, block)
+    return sent(me, codes, scales.double(), block, shard.dtype)
+
+
+def as_objects(me, shard, block):
+    every = [None] * me.world_size
+    dist.all_gather_object(every, in_codes(shard, block))
+    return torch.cat([back(*pair, block, shard.dtype) for pair in every])
+
+
+def last_rank_first(me, shard, block):
+    return torch.cat(usual(me, shard, block).chunk(me.world_size)[::-1]) if len(shard) else shard.clone()
+
+
+def own_part_first(me, shard, block):
+    return usual(me, shard, block).view(me.world_size, -1).roll(-me.rank, 0).flatten()
+
+
+def zeros_alone_stay_at_home(me, shard, block):
+    return usual(me, shard, block) if shard.any() or not len(shard) else torch.zeros(me.world_size * len(shard))
+
+
+BUFFERS, KEPT = {}, {}
+
+
+def into_one_buffer(me, shard, block):
+    out = usual(me, shard, block)
+    return BUFFERS.setdefault((len(out), out.dtype), torch.empty_like(out)).copy_(out)
 
 
 def scales_of_the_first_step(me, shard, block):
@@ -247,11 +268,7 @@ ROWS = [
     Row(answer=as_unsigned, verdict="passed", why="codes from 1 to 255"),
     Row(answer=into_one_tensor, verdict="passed", why="two calls in flight, an index in place of a repeat"),
     Row(answer=nan_to_zero, verdict="passed", why="0 / 0 is mended afterwards"),
-    Row(
-        answer=zero_by_zero_times_zero,
-        verdict="passed",
-        why="0 / 0 becomes some whole number, and times a scale of 0 it is 0",
-    ),
+    Row(answer=zero_by_zero_times_zero, verdict="passed", why="0 / 0 in int8 is some number, and times 0 it is 0"),
     Row(answer=one_scale, verdict="not yet", mistake="one-scale-a-shard", why="one scale for all blocks"),
     Row(answer=cut_off, verdict="not yet", mistake="cut-off", why="a conversion that does not round"),
     Row(answer=by_128, verdict="not yet", mistake="wraps-around", why="int8 has no 128"),
@@ -266,10 +283,18 @@ ROWS = [
     Row(answer=in_float32, verdict="not yet", mistake="sends-wide-numbers", why="whole numbers of four bytes"),
     Row(answer=rounds_what_came, verdict="not yet", mistake="sends-wide-numbers", why="rounded after the journey"),
     Row(answer=a_call_a_block, verdict="not yet", mistake="a-call-a-block", why="eight calls for four blocks"),
-    Row(answer=does_not_divide, verdict="raised", mistake="does-not-divide", why="a view of no whole blocks"),
+    Row(answer=does_not_divide, verdict="not yet", mistake="does-not-divide", why="a view of no whole blocks"),
     Row(answer=own_alone, verdict="not yet", mistake="own-part-alone", why="nothing was gathered"),
-    Row(answer=nobody_waits, verdict="not yet", mistake="not-waited-for", why="read before it came"),
-    Row(answer=signed_largest, verdict="not yet", mistake="", why="negative numbers may be larger than the scale says"),
+    Row(answer=nobody_waits, verdict="not yet", mistake="not-waited-for", unsaid=("; and rank",), why="read too early"),
+    Row(answer=signed_largest, verdict="not yet", mistake="without-abs", why="the largest may be a negative number"),
+    Row(answer=signed_largest_cut, verdict="not yet", mistake="without-abs", why="and its code is cut off at -127"),
+    Row(answer=last_rank_first, verdict="not yet", mistake="order", why="all ranks have the last one's shard first"),
+    Row(answer=own_part_first, verdict="not yet", mistake="order", why="each rank has its own shard first"),
+    Row(answer=of_blocks_of_32, verdict="not yet", mistake="sends-more", why="eight times as many scales"),
+    Row(answer=scales_in_float64, verdict="not yet", mistake="sends-more", why="eight bytes a scale"),
+    Row(answer=as_objects, verdict="not yet", mistake="sends-more", unsaid=("wide",), why="pickled"),
+    Row(answer=zeros_alone_stay_at_home, verdict="raised", mistake=None, why="a rank of zeros takes no part"),
+    Row(answer=into_one_buffer, verdict="not yet", mistake="one-buffer", why="two calls give one tensor"),
     Row(answer=float_eight, verdict="not yet", mistake="", words=("half a step",), why="coarser than int8"),
     Row(answer=scales_of_the_first_step, verdict="not yet", mistake=None, why="scales of an earlier step"),
 ]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
+from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_05.quantized_gather.signs import (
     both,
+    either,
     gives,
+    in_another_order,
     is_off_as,
     is_own_alone,
     own_is_exact,
     part_of,
+    sends_wide,
     with_own_scales,
 )
 from course_lib.learn.exercises.lesson_05.quantized_gather.trial import KINDS, GatherKind, right, trial
@@ -20,6 +26,12 @@ from course_lib.learn.judging.judge import by_trial
 from course_lib.learn.judging.report import compare, is_not_waited_for, only_in, only_wrong
 
 __all__ = ["QUANTIZED_GATHER"]
+
+
+def _by_the_largest(least: float | None, shard: Tensor, block: int) -> Tensor:
+    """A slip: the largest number and not the largest absolute value; codes may be cut off at a least one."""
+    return part_of(shard, block, lambda codes: codes.round().clamp(least, 127), largest=torch.amax)
+
 
 QUANTIZED_GATHER = Exercise(
     name="05.quantized_gather",
@@ -54,8 +66,20 @@ QUANTIZED_GATHER = Exercise(
         Mistake(
             "wraps-around",
             "The largest number of a block became 128, which int8 does not have: it goes from -128 to 127. So 128 "
-            "came back as -128. Divide the largest amount by 127.",
+            "came back as -128. Divide the largest absolute value by 127.",
             recognise=gives(lambda shard, block: part_of(shard, block, by=128.0)),
+        ),
+        Mistake(
+            "without-abs",
+            "The scale came from the largest number of a block. The number with the largest absolute value may be "
+            "negative, and then its code is below -127. Take `abs()` first.",
+            recognise=either(*(gives(partial(_by_the_largest, least)) for least in (None, -127, -128))),
+        ),
+        Mistake(
+            "order",
+            "The parts are right, and on some rank they stand in another order. Rank 0's shard is first, then rank "
+            "1's, on every rank.",
+            recognise=in_another_order,
         ),
         Mistake(
             "own-scales",
@@ -65,8 +89,8 @@ QUANTIZED_GATHER = Exercise(
         ),
         Mistake(
             "nan-from-zeros",
-            "A block of zeros has come back as nan: its largest amount is 0, and 0 / 0 is nan. Such a block needs a "
-            "scale that is not 0 to divide by.",
+            "A block of zeros has come back as nan: its largest absolute value is 0, and 0 / 0 is nan. Such a "
+            "block needs a scale that is not 0 to divide by.",
             recognise=both(only_in(GatherKind.ZEROS), is_off_as("nan")),
         ),
         Mistake(
@@ -102,6 +126,12 @@ QUANTIZED_GATHER = Exercise(
             "sends-wide-numbers",
             "The numbers are right, and they left in more than one byte each. What is to travel are whole numbers, "
             "made by `.to(torch.int8)` before they are sent: one in a float32 tensor still has four bytes.",
+            recognise=sends_wide,
+        ),
+        Mistake(
+            "sends-more",
+            "The numbers are right, and more left than a byte a number and four a block. How many scales did you "
+            "send, and in which dtype? What else was in the message?",
             recognise=only_wrong("sent"),
         ),
         Mistake(
@@ -109,6 +139,12 @@ QUANTIZED_GATHER = Exercise(
             "The numbers are right, and there were more than two calls. Each call costs a latency: send all codes in "
             "one, and all scales in another.",
             recognise=only_wrong("calls", "sent"),
+        ),
+        Mistake(
+            "one-buffer",
+            "Each call was right, and a later one changed what an earlier one had given: both lie in one tensor. Two "
+            "layers may be whole at a time. Give a new tensor in each call.",
+            recognise=only_wrong("stays"),
         ),
         Mistake(
             "does-not-divide",
@@ -122,7 +158,7 @@ QUANTIZED_GATHER = Exercise(
         "back? Then: what must another rank know to read them?",
         "Fill the shard up with zeros, `.view(-1, block)`, and take `.abs().amax(1)` of it. Whole numbers are "
         "`(blocks / scale).round()`. Gather them as int8 without the zeros that you added; gather the scales as they "
-        "are; multiply on the other side, the own part too. What of a block whose largest amount is 0?",
+        "are; multiply on the other side, the own part too. What of a block of zeros?",
         "`scales = blocks.abs().amax(1) / 127`; `codes = (blocks / scales.clamp_min(1e-38)[:, None]).round()"
         ".to(torch.int8).flatten()[: len(shard)]`; two `dist.all_gather`; of each rank "
         "`codes.float() * scales.repeat_interleave(block)[: len(codes)]`, then `torch.cat` and `.to(shard.dtype)`.",

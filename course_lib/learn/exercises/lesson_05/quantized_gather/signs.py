@@ -17,13 +17,30 @@ from course_lib.learn.exercises.lesson_05.quantized_gather.trial import (
 )
 from course_lib.learn.judging.report import Recogniser, always, differing, only_wrong, reports
 
-__all__ = ["both", "gives", "is_off_as", "is_own_alone", "own_is_exact", "part_of", "with_own_scales"]
+__all__ = [
+    "both",
+    "either",
+    "gives",
+    "in_another_order",
+    "is_off_as",
+    "is_own_alone",
+    "own_is_exact",
+    "part_of",
+    "sends_wide",
+    "with_own_scales",
+]
 
 
-def part_of(shard: Tensor, block: int, of: Callable[[Tensor], Tensor] = torch.round, by: float = 127.0) -> Tensor:
-    """A shard as a slip gives it: ``of`` makes whole numbers, ``by`` is what the largest one becomes."""
+def part_of(
+    shard: Tensor,
+    block: int,
+    of: Callable[[Tensor], Tensor] = torch.round,
+    by: float = 127.0,
+    largest: Callable[[Tensor], Tensor] = lambda part: part.abs().amax(),
+) -> Tensor:
+    """A shard as a slip gives it: ``of`` makes whole numbers, ``by`` is what the ``largest`` number becomes."""
     parts = shard.float().split(block) if len(shard) else ()
-    made = [of(part / (scale := part.abs().amax() / by)).to(torch.int8).float() * scale for part in parts]
+    made = [of(part / (scale := largest(part) / by)).to(torch.int8).float() * scale for part in parts]
     return torch.cat(made).to(shard.dtype) if made else shard
 
 
@@ -64,6 +81,31 @@ def with_own_scales(evidence: Evidence) -> bool:
     return bool(seen) and all(seen) and evidence.error is None
 
 
+def in_another_order(evidence: Evidence) -> bool:
+    """Whether every rank has each shard once, and somewhere not rank 0's first."""
+    orders = []
+    for at, report in reports(evidence, GatherReport):
+        out, full = report.full[1], at.expected.full[1]
+        if at.num_ranks == 1 or at.kind != GatherKind.EVEN or not isinstance(out, Tensor) or out.shape != full.shape:
+            continue
+        shards = [(rank, (at.kind, shard_of(at.kind, rank))) for rank in range(at.num_ranks)]
+        parts = out.chunk(at.num_ranks)
+        orders.append([next((rank for rank, shard in shards if not apart(shard, part)), -1) for part in parts])
+    whole = all(sorted(order) == [*range(len(order))] for order in orders)
+    return evidence.error is None and whole and any(order != sorted(order) for order in orders)
+
+
+def sends_wide(evidence: Evidence) -> bool:
+    """Whether, wherever too much was sent, it was about a byte more for each number, or more than that."""
+
+    def is_wide(at: AnswerOutcome, report: GatherReport) -> bool:
+        num, block = len(shard_of(at.kind, at.rank)), blocks_of(at.kind)
+        return report.more_bytes >= num - 4 * -(-num // block)  # two bytes for each, and no scales
+
+    wrong = [(at, report) for at, report in reports(evidence, GatherReport) if not at.right]
+    return only_wrong("sent")(evidence) and all(is_wide(*one) for one in wrong)
+
+
 def own_is_exact(evidence: Evidence) -> bool:
     """Whether ranks differ, and each holds its own shard as it was."""
 
@@ -82,6 +124,10 @@ def is_own_alone(evidence: Evidence) -> bool:
             or (isinstance(report.full[1], Tensor) and report.full[1].shape == shard_of(at.kind, at.rank).shape)
         ),
     )(evidence) and any("full" in differing(one) for one in evidence.wrong)
+
+
+def either(*recognisers: Recogniser) -> Recogniser:
+    return lambda evidence: any(one(evidence) for one in recognisers)
 
 
 def both(*recognisers: Recogniser) -> Recogniser:

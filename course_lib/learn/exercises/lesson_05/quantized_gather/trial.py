@@ -19,7 +19,7 @@ from course_lib.learn.judging.report import NOTHING, RankReport, fact
 __all__ = ["KINDS", "GatherKind", "GatherReport", "apart", "blocks_of", "right", "shard_of", "trial"]
 
 ENOUGH, ALIKE, TWO = "no more than needed", "all ranks have the same", "two at most"
-_BESIDE_BYTES = 64  # for each other rank
+_BESIDE_BYTES = 16  # for each other rank; less than 8 scales would have more in float64
 
 
 class GatherKind:
@@ -62,6 +62,8 @@ def shard_of(kind: str, rank: int) -> Tensor:
         shard[block + 5] = 40.0
     if kind in (K.ZEROS, K.SMALL):
         shard[block : 2 * block] *= 0.0 if kind == K.ZEROS else 1e-7
+    if kind == K.ZEROS and rank == 1:
+        shard *= 0.0  # and it has to take part all the same
     return shard.to(dtype)
 
 
@@ -113,6 +115,8 @@ class GatherReport(RankReport):
     sent: str = fact(
         "the numbers are right, and this rank sent {got} than one byte a number and four a block", right=ENOUGH
     )
+    more_bytes: float = 0.0  # that it sent each other rank
+    stays: str = fact("the numbers are right, and {got}", right=NOTHING)
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
@@ -126,17 +130,27 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     if out is ...:
         return ...
     begun = never_waited_here()
-    out = out.detach().cpu().clone() if isinstance(out, Tensor) else out
+    given, out = out, out.detach().cpu().clone() if isinstance(out, Tensor) else out
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls)
-    limit = (me.world_size - 1) * (len(shard) + 4 * -(-len(shard) // block) + _BESIDE_BYTES)
+    more = sent - (me.world_size - 1) * (len(shard) + 4 * -(-len(shard) // block))
+    each = more / max(1, me.world_size - 1)
     return GatherReport(
         unwaited=begun[0] if begun else NOTHING,
         full=(kind, out),
         kept=kept.changes() or NOTHING,
         alike=_alike(me, out),
         calls=TWO if len(recorder.calls) <= 2 else f"{len(recorder.calls)} calls",
-        sent=ENOUGH if sent <= limit else f"{round(sent - limit) + (me.world_size - 1) * _BESIDE_BYTES} bytes more",
+        sent=ENOUGH if each <= _BESIDE_BYTES else f"{round(more)} bytes more",
+        more_bytes=each,
+        stays=_after_another(answer, me, kind, given, out) if kind == K.ANEW else NOTHING,
     )
+
+
+def _after_another(answer: Callable[..., Any], me: Rank, kind: str, given: Any, was: Any) -> str:
+    """Whether what an answer gave is still so after one more call, with other numbers."""
+    answer(me, 2 * shard_of(kind, me.rank).to(me.device) + 1, blocks_of(kind))
+    same = not isinstance(given, Tensor) or torch.equal(given.detach().cpu(), was)
+    return NOTHING if same else "a later call has changed what an earlier one gave"
 
 
 def _alike(me: Rank, out: Any) -> str:
