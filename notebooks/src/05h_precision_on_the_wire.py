@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05h · Sharded data parallelism: precision on the wire
 #
-# Weights and gradients travel in a number format, and you choose it, or PyTorch does. You look at what it chooses, find
-# where that goes wrong, and send weights in a quarter of their bytes without losing what training has learnt.
+# Weights and gradients travel in a number format, and you choose it, or PyTorch does. You look at what it chooses
+# and what follows from it, and send weights in a quarter of their bytes without losing what training has learnt.
 #
 # **50 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -14,7 +14,7 @@
 # At the end you can
 #
 # - say which formats `fully_shard` sends in, from the calls of a run;
-# - set `MixedPrecisionPolicy` so that gradients are summed in float32;
+# - choose a `MixedPrecisionPolicy` by what it does to the sum of the gradients;
 # - write an all-gather that sends one byte a number and one scale a block;
 # - say where a rounded message does harm that stays, and where it does not.
 #
@@ -80,7 +80,6 @@ def one_step(me, policy):
 
 # %% [markdown]
 # Here is a step with each policy, as rank 0 sees it: its calls, with their format and the bytes that were handed in.
-# (The all-gather in float32 is the last line of the function. It makes the gradient whole, so that we see all of it.)
 
 # %%
 formats, sums = {}, {}
@@ -88,7 +87,7 @@ for name, policy in POLICIES.items():
     run = metered(four, one_step, policy)
     calls = [
         call for call in run.communication.of(0).calls if call.operation in ("all_gather", "reduce_scatter")
-    ]
+    ][:-1]  # without the last, which makes the gradient whole for us
     print(
         f"{name:<12}", *(f"{call.operation} {call.dtype} {call.size_bytes:g} B" for call in calls), sep="  "
     )
@@ -141,13 +140,13 @@ reveal("05.wire_pieces", *ends.values())
 # %% [markdown]
 # ## One byte a weight
 #
-# Now the other direction: fewer bytes. Weights are gathered twice in a step. In bfloat16 each has two bytes. Can it be
-# one?
+# Now the other direction: fewer bytes. Weights are gathered once or twice in a step. (Above it was once. PyTorch
+# keeps a unit whole until backward where no other unit is around it.) In bfloat16 each has two bytes. Can it be one?
 #
 # <!-- word: quantization | also: quantize, dequantize -->
 # **Quantization** stores numbers as small whole numbers, times a scale that many of them share. With int8 the whole
-# numbers go from -127 to 127. The scale is the largest amount divided by 127, so the largest number becomes 127. We
-# call the whole numbers *codes*.
+# numbers go from -127 to 127. The scale is the largest absolute value divided by 127, so the number that has it becomes
+# 127 or -127. We call the whole numbers *codes*.
 
 # %%
 weights = torch.tensor([0.31, -0.02, 0.127, 0.0, -0.254])
@@ -166,8 +165,9 @@ print(rounded(scale / 2, 4, apart=1e-5))
 # %% [markdown]
 # A number is off by half a scale at most. So the scale decides, and the largest number decides the scale.
 #
-# Here are 65,536 weights, as a layer may have them: random, with a standard deviation of 0.02. Exactly one of them is
-# large, 6. They share one scale. **How many per cent of the weights come back as exactly 0?**
+# Here are 65,536 weights, as a layer may have them: normally distributed, with a standard deviation of
+# 0.02. Exactly one of them is large, 6. They share one scale. **How many per cent of the weights come back as exactly
+# 0?**
 
 # %%
 ### BEGIN SOLUTION
@@ -196,12 +196,16 @@ reveal("05.wire_outlier", zeros.item(), one_large.max().item() / 127)
 # the steps of one block coarse, and no other block knows of it. The price is the scales, which travel too.
 
 # %%
-print("block    weights that are 0    bytes a weight")
+print("block    weights that are 0    without the large one    bytes a weight")
 for block in (65_536, 4096, 256, 32):
-    zeros_of = 100 * (come_back(one_large, block) == 0).double().mean()
-    print(f"{block:>6} {rounded(zeros_of, 1):>16}% {1 + 4 / block:>16.4f}")
+    are_zero, also = (
+        rounded(100 * (come_back(numbers, block) == 0).double().mean(), 1) for numbers in (one_large, normal)
+    )
+    print(f"{block:>6} {are_zero:>16}% {also:>21}% {1 + 4 / block:>20.4f}")
 
 # %% [markdown]
+# In small blocks most of those that are 0 would be so without the large weight too: they are near 0 anyhow.
+#
 # ### Build: an all-gather in bytes
 #
 # Now write it: each rank has a shard, and gets the shards of all ranks, rounded. What travels are codes, one byte each,
@@ -216,7 +220,7 @@ def gather_in_bytes(me, shard, block):
     """The shards of all ranks behind each other, rounded to int8 and back: (n * K,), in the dtype of ``shard``.
 
     shard: (K,), finite numbers, as many on every rank; it stays as it is. A block is ``block`` numbers, and the last
-    may be shorter. Its scale is its largest amount divided by 127, in float32.
+    may be shorter. Its scale is its largest absolute value divided by 127, in float32.
     A rank sends K bytes and 4 for each block, in two calls at most. All ranks get exactly the same.
     """
     ### BEGIN SOLUTION
@@ -241,6 +245,9 @@ gather_verdict = check("05.quantized_gather", gather_in_bytes)
 # hint("05.quantized_gather")
 
 # %% [markdown]
+# Did you keep 0 / 0 away? It is nan, and what nan becomes in int8 is not defined. Times a scale of 0, whatever it
+# becomes is 0, so the check lets you pass without. In a format that has nan, as float8 below, it stays nan.
+#
 # What does it send? Below, each rank has 100,000 weights. (Until your function has passed, the course's is used, here
 # and further down.)
 
@@ -275,8 +282,9 @@ for name, (function, option) in runs.items():
 #
 # <!-- word: float8 | also: FP8, e4m3, `torch.float8_e4m3fn` -->
 # There is another format of one byte. **float8** (e4m3) has a sign, four bits of exponent and three of mantissa. As
-# every floating-point format it has fine steps for small numbers and coarse ones for large numbers. Its largest number
-# is 448, so a block's scale is its largest amount divided by 448. int8 has equal steps everywhere.
+# every floating-point format it has fine steps for small numbers and coarse ones for large numbers. float8's largest
+# number is 448, so the scale of a block is the block's largest absolute value divided by 448. int8 has equal steps
+# everywhere.
 #
 # The `normal` weights of above have no outlier, and blocks of 256. **Which of the two formats brings them back
 # nearer, and how much nearer?**
@@ -313,8 +321,9 @@ for name, dtype in EIGHT.items():
     print(f"{name:<7} off by {rounded(off_percent(outliers, 256, dtype, others), 1, apart=1e-3)}%")
 
 # %% [markdown]
-# So int8 wants small blocks, and float8 forgives large ones. What people use float8 for is another thing: a GPU's
-# tensor cores multiply float8 as it is, so weights that were gathered in it need not be made wide again.
+# So int8 wants small blocks, and float8 forgives large ones. People use float8 for more than messages: training recipes
+# multiply in it, and weights that were gathered in it need not be made wide again. (A GPU's tensor cores multiply int8
+# as it is too, but activations and gradients have outliers.)
 #
 # ## Does the error grow?
 #
@@ -390,8 +399,8 @@ def store_what_was_sent(me, model):
 
 
 # %% [markdown]
-# The weights are off already in the first step. **By what factor are they further off in step 60?** (1 means: no
-# further.)
+# The weights are off already in the first step. **By what factor are they further off in step 60?** (2 would mean:
+# twice as far.)
 
 # %%
 ### BEGIN SOLUTION
@@ -414,24 +423,31 @@ reveal("05.wire_steps", off_percents[60] / off_percents[1], losses[60], exact_lo
 # ### Break it
 #
 # One line more, and it is another algorithm: after each step the shard itself becomes what was sent. Nothing else
-# changes, messages and bytes are the same. Between two steps these weights need no rounding at all. What do you expect
-# of the loss?
+# changes. (The code asks for the gather once more, to get at the rounded shard. Its own codes would do.) The next
+# gather then rounds nothing: each weight is already a code times its scale. **What do you expect of the loss?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("05.wire_stored")
+ask("05.wire_stored").commit("it falls as before")  # "a message rounds these weights anyhow"
+### END SOLUTION
 
 # %% tags=["nbval-ignore-output"]
 stored_losses, _ = four.run(train, True, stores=True)[0]
 for step in WATCHED:
     print(f"step {step:>2}: loss {stored_losses[step]:.4f}; with shards in float32 {losses[step]:.4f}")
+reveal("05.wire_stored", losses[1], losses[60], stored_losses[60])
 
 # %% [markdown]
-# It hardly learns. A step of the optimizer moves a weight by about 3e-4. Codes of these weights are about 1e-3 apart.
+# A step of the optimizer moves a weight by about 3e-4. Codes of these weights are about 1e-3 apart.
 # So most steps end nearer to the old code than to the next one. Rounding takes them back, and the next step begins
 # where this one began. In float32 the shard keeps each small step, until some of them together reach the next code.
 #
 # That is what *master weights* are for. A message may be rounded, if nobody stores it. (Is there no memory for master
 # weights? Then people round at random, up or down, with the chance that makes the mean right: stochastic rounding.)
 #
-# And the gradients? They are the exact gradients of a model whose weights are a little off. How far off are they, in
-# the first step?
+# And the gradients? They are the exact gradients of a model whose weights are a little off. How far off are they?
+# (Here with a simpler loss, before the first step.)
 
 
 # %%
@@ -474,8 +490,9 @@ print(f"gradients off by {rounded(off, 1, apart=1e-2)}%")
 # default sums in the format of the weights. You have written a gather that sends about a quarter of float32's bytes,
 # and you know why it does no lasting harm: the shards stay exact.
 #
-# The limit that remains: your gather rounds before it sends and multiplies after it came. Here that costs the processor
-# more than the link saves. On GPUs it is a kernel of its own, and pays on slow links between nodes.
+# The limit that remains: your gather rounds before it sends and multiplies after it came. Between processes on
+# one machine that costs more than it saves: when the course's gather was timed so, it took twice as long as float32.
+# On GPUs it is a kernel of its own, and pays on slow links between nodes.
 #
 # **Further reading.** Wang et al., [ZeRO++](https://arxiv.org/abs/2306.10209) (2023), section 3: quantized weights,
 # and gradients by an all-to-all. Rouhani et al., [Microscaling Data Formats](https://arxiv.org/abs/2310.10537) (2023),

@@ -27,6 +27,9 @@ class TestToldRuns(ToldRuns):
         ("05.wire_eight", ({"int8": 11.0, "float8": 2.7},), "float8, several times nearer", None),
         ("05.wire_steps", (1.09, 0.348, 0.348), 1.09, None),
         ("05.wire_steps", (3.0, 0.4, 0.348), 3.0, None),
+        ("05.wire_stored", (0.4255, 0.3342, 0.4079), "it hardly falls", None),
+        ("05.wire_stored", (0.4255, 0.3342, 0.38), "it falls, a little slower", None),
+        ("05.wire_stored", (0.4255, 0.3342, 0.3345), "it falls as before", None),
     )
 
 

@@ -125,9 +125,9 @@ def _eight(off_percent: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=measured,
         because=f"float8 is {times:.1f} times {nearer} off. Three bits of mantissa are 8 steps from one power of two "
-        "to the next, so a number is off by up to a sixteenth of itself, however small it is. int8 is off by up to a "
-        "254th of the largest. Where a block's numbers are about as large as each other, and few are far below the "
-        "largest, exponents are bits that nobody needs.",
+        "to the next, so a number is off by up to a sixteenth of itself, down to 1/28,672 of the largest. int8 is off "
+        "by up to a 254th of the largest. Where a block's numbers are about as large as each other, and few are far "
+        "below the largest, exponents are bits that nobody needs.",
         misreadings=_but(
             measured,
             {
@@ -166,6 +166,32 @@ def _steps(times: float, loss: float, exact_loss: float) -> Explanation:
     )
 
 
+# -- Break it -----------------------------------------------------------------------------------------------------
+
+_AS_BEFORE, _SLOWER, _HARDLY = "it falls as before", "it falls, a little slower", "it hardly falls"
+
+
+def _stored(first: float, kept: float, stored: float) -> Explanation:
+    """From the first loss, and the last ones: with shards kept in float32, and with what was sent stored in them."""
+    share = (first - stored) / (first - kept)
+    measured = _AS_BEFORE if share >= 0.9 else _SLOWER if share >= 0.4 else _HARDLY
+    return Explanation(
+        measured=measured,
+        because=f"The loss went from {first:.3f} to {stored:.3f}, and to {kept:.3f} where shards stayed in float32. "
+        "What is sent is rounded in both. The shards differ: what the optimizer added is there at the next step, or "
+        "it has been rounded off.",
+        misreadings=_but(
+            measured,
+            {
+                _AS_BEFORE: "Each message rounds these weights anyhow, that is right. But what does the optimizer add "
+                "its next step to?",
+                _SLOWER: "Compare a step of the optimizer with the distance from one code to the next.",
+                _HARDLY: "So it would be if steps of the optimizer were much smaller than those from code to code.",
+            },
+        ),
+    )
+
+
 PRECISION = (
     Asked(
         name="05.wire_default",
@@ -196,5 +222,11 @@ PRECISION = (
         name="05.wire_steps",
         question="By what factor are gathered weights further off in step 60 than in step 1?",
         tell=_steps,
+    ),
+    Asked(
+        name="05.wire_stored",
+        question="After each step the shards become what was sent: what does the loss do?",
+        choices=(_AS_BEFORE, _SLOWER, _HARDLY),
+        tell=_stored,
     ),
 )
