@@ -220,6 +220,18 @@ def counts_in_bytes(micro_batches):
     return count.clamp(min=1)
 
 
+def counts_in_bfloat16(micro_batches):
+    count = torch.tensor(sum(int((y != -100).sum()) for _, y in micro_batches), dtype=torch.bfloat16)
+    dist.all_reduce(count)
+    return count.double().clamp(min=1)
+
+
+def counts_above_zero(micro_batches):
+    count = torch.stack([(y > 0).sum() for _, y in micro_batches]).sum()
+    dist.all_reduce(count)
+    return count.clamp(min=1)
+
+
 def gives_a_graph(me, ddp, micro_batches):
     count = count_of(micro_batches).clamp(min=1)
     part = 0.0
@@ -275,6 +287,24 @@ ROWS = [
         verdict="not yet",
         mistake="multiplied-twice",
         why="once too often",
+    ),
+    Row(
+        answer=step(lambda me, count, _: 4 / count),
+        verdict="not yet",
+        mistake="a-written-number",
+        why="right on 4 ranks, twice too long on 2",
+    ),
+    Row(
+        answer=step(over_ranks, divisor=counts_above_zero),
+        verdict="not yet",
+        mistake="above-zero",
+        why="0 is a token",
+    ),
+    Row(
+        answer=step(over_ranks, divisor=counts_in_bfloat16),
+        verdict="not yet",
+        mistake="rounds-the-count",
+        why="off by 0.3 %",
     ),
     Row(
         answer=step(lambda me, count, own: me.world_size / count / len(own)),

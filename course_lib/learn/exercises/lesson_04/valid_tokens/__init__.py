@@ -62,6 +62,13 @@ VALID_TOKENS = Exercise(
             recognise=mistakes.weighs(mistakes.multiplied_twice),
         ),
         Mistake(
+            "a-written-number",
+            "The gradients are right on one number of ranks. On another they are too long or too short, by the ratio "
+            "of the two. Is a number of ranks written in your code? Take `me.world_size`.",
+            recognise=mistakes.weighs(mistakes.for_four_ranks, mistakes.for_two_ranks),
+            shows=mistakes.shows_gradients,
+        ),
+        Mistake(
             "divided-by-micro-batches-too",
             "You divide by the number of micro-batches on top of the count. The count is that of all micro-batches "
             "already.",
@@ -72,6 +79,12 @@ VALID_TOKENS = Exercise(
             "You divide by the number of all positions, padding and prompts too. Only targets that are not -100 are "
             "in the sum, so only these are to be counted.",
             recognise=mistakes.weighs(mistakes.all_positions),
+        ),
+        Mistake(
+            "above-zero",
+            "Your count leaves out the targets that are 0. That is a token like any other. Only targets that are -100 "
+            "do not count.",
+            recognise=mistakes.weighs(mistakes.above_zero),
         ),
         Mistake(
             "never-divided",
@@ -110,6 +123,13 @@ VALID_TOKENS = Exercise(
             "Right, but where no token is valid on any rank. There 0 is divided by 0. The loss and its gradients are "
             "to be 0 then.",
             recognise=only_in(NONE),
+        ),
+        Mistake(
+            "rounds-the-count",
+            "The direction is right, and the length is off by less than 2 %. Has a count been rounded? 16 bits do not "
+            "hold every whole number: bfloat16 does up to 256, and float16 up to 2048.",
+            recognise=mistakes.rounds_the_count,
+            shows=mistakes.shows_gradients,
         ),
         Mistake(
             "keeps-the-first-count",
@@ -159,6 +179,6 @@ VALID_TOKENS = Exercise(
         "`count.clamp_(min=1)`.",
     ),
     forbidden=("course_lib.parallel.data.uneven_batches.backward_per_token",),
-    passed="The gradients of one process in six cases, on 4 ranks, on 2 and on one. Each step sent them once, with one "
-    "small call beside them, and the ranks' parts add up to the loss.",
+    passed="The gradients of one process in six cases, on 4 ranks, on 2 and on one. Each step sent them once, with at "
+    "most one small call beside them, and the ranks' parts add up to the loss.",
 )

@@ -82,10 +82,13 @@ def _summed(kind: str, rank: int, num_ranks: int, step: int) -> tuple[tuple[floa
 
 @dataclass(frozen=True)
 class TokenCounts:
-    """How many tokens each micro-batch has, and how many of them are valid: by rank, then by micro-batch."""
+    """How many tokens each micro-batch has, how many are valid, and how many targets are above 0: by rank, then by
+    micro-batch.
+    """
 
     valid: list[list[int]]
     sizes: list[list[int]]
+    above_zero: list[list[int]]
 
     @property
     def num_valid(self) -> int:
@@ -103,7 +106,9 @@ def over(number: float) -> float:
 def _batch(kind: str, num_ranks: int, step: int) -> TokenCounts:
     targets = [[y for _, y in pairs_of(kind, rank, num_ranks, step)] for rank in range(num_ranks)]
     return TokenCounts(
-        [[int((y != -100).sum()) for y in own] for own in targets], [[y.numel() for y in own] for own in targets]
+        valid=[[int((y != -100).sum()) for y in own] for own in targets],
+        sizes=[[y.numel() for y in own] for own in targets],
+        above_zero=[[int((y > 0).sum()) for y in own] for own in targets],
     )
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.valid_tokens.cases import NONE, RAGGED, TokenCounts, Weigh, gradient, over
@@ -12,10 +16,13 @@ from course_lib.learn.judging.errors import hangs_in
 from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
 
 __all__ = [
+    "above_zero",
     "all_positions",
     "by_micro_batches_too",
     "count_of_each",
     "divided_twice",
+    "for_four_ranks",
+    "for_two_ranks",
     "keeps_the_first_count",
     "makes_more_calls",
     "mean_of_means",
@@ -24,6 +31,7 @@ __all__ = [
     "never_divided",
     "no_part",
     "own_count",
+    "rounds_the_count",
     "sends_each_time",
     "shows_gradients",
     "sum_of_means",
@@ -66,6 +74,18 @@ def all_positions(batch: TokenCounts, rank: int, index: int) -> float:
 
 def never_divided(batch: TokenCounts, rank: int, index: int) -> float:
     return over(len(batch.valid))
+
+
+def above_zero(batch: TokenCounts, rank: int, index: int) -> float:
+    return over(sum(map(sum, batch.above_zero)))
+
+
+def for_four_ranks(batch: TokenCounts, rank: int, index: int) -> float:
+    return 4 * divided_twice(batch, rank, index)
+
+
+def for_two_ranks(batch: TokenCounts, rank: int, index: int) -> float:
+    return 2 * divided_twice(batch, rank, index)
 
 
 def count_of_each(batch: TokenCounts, rank: int, index: int) -> float:
@@ -116,6 +136,30 @@ def sends_each_time(evidence: Evidence) -> bool:
 def makes_more_calls(evidence: Evidence) -> bool:
     """Whether gradients are right and calls are too many; what they are for may stand in the part of the loss."""
     return only_wrong("calls", "parts")(evidence) and any("calls" in differing(one) for one in evidence.wrong)
+
+
+def rounds_the_count(evidence: Evidence) -> bool:
+    """Whether gradients alone, and the part of the loss with them, are wrong, by a factor that is nearly 1."""
+    return (
+        only_wrong("gradients", "parts")(evidence)
+        and any(map(shows_gradients, evidence.wrong))
+        and all(
+            _is_nearly(want, have)
+            for one in evidence.wrong
+            for want, have in zip(one.expected.gradients, one.got.gradients, strict=False)
+        )
+    )
+
+
+def _is_nearly(expected: Mapping[str, Tensor], got: Mapping[str, Any]) -> bool:
+    """Whether these are the expected gradients times one factor, which is off by less than 2 %."""
+    if expected.keys() != got.keys() or not all(isinstance(one, Tensor) for one in got.values()):
+        return False
+    want, have = (torch.cat([one[name].flatten() for name in expected]).double() for one in (expected, got))
+    if want.shape != have.shape:
+        return False
+    factor = float(have @ want / (want @ want).clamp(min=1e-30))
+    return abs(factor - 1) < 0.02 and not _close(want * factor, have)
 
 
 def keeps_the_first_count(evidence: Evidence) -> bool:
