@@ -15,7 +15,7 @@
 # - say what a token weighs, for any way to cut a batch into micro-batches and ranks;
 # - write a step whose gradients are those of one process, with one small message more;
 # - say when the mean of means is right, and why its loss curve does not warn you;
-# - say over which axes of a mesh tokens are to be counted;
+# - say over which ranks tokens are to be counted;
 # - find this division in torchtitan, Megatron and Transformers.
 #
 # From [part 2](04b_batches_and_scaling.ipynb) you need `no_sync`, and its batch of 22 images on four ranks. There one
@@ -45,8 +45,8 @@ four = shared_cluster(4)
 # position's *target*.
 #
 # <!-- word: valid token | also: label token, loss mask -->
-# A **valid token** is a target that counts in the loss. Two kinds do not count. In fine-tuning the model should learn
-# to answer, and not to ask, so the targets in the prompt are left out.
+# A **valid token** is a target that counts in the loss. Two kinds do not count. In *fine-tuning* a text model learns to
+# answer questions. It is not to learn to ask them, so the targets in the prompt are left out.
 #
 # <!-- word: padding -->
 # And the sequences of a micro-batch must be equally long to be one tensor. **Padding** is what fills up the shorter
@@ -81,13 +81,20 @@ def micro_batch(numbers):
     return tokens, targets
 
 
-for tokens, targets in zip(*micro_batch([0, 8]), strict=True):
-    print("tokens ", *(WORDS[token] for token in tokens[:9]), "...")
+# %% [markdown]
+# Here is a micro-batch of a short one and a long one. Padding is printed as `_`, and a target that does not count as
+# `-`.
+
+# %%
+for number, tokens, targets in zip((0, 8), *micro_batch((0, 8)), strict=True):
+    length = sum(map(len, conversation(number)))
+    words = [WORDS[token] if place < length else "_" for place, token in enumerate(tokens)]
+    print("tokens ", *words[:9], "...")
     print("targets", *("-" if target == IGNORED else WORDS[target] for target in targets[:9]), "...")
 
 # %% [markdown]
 # Four ranks take two micro-batches each, of two conversations. Who deals them out can choose. *By length* puts
-# conversations of one length together, so that there is hardly any padding. Many data loaders do that to save time.
+# conversations of one length together, so that nothing is padded here. Many data loaders do that to save time.
 
 # %%
 BY_LENGTH = [(0, 1), (2, 3), (4, 5), (8, 9), (6, 7), (10, 11), (12, 13), (14, 15)]
@@ -102,9 +109,11 @@ def valid_counts(dealt):
     return [int((micro_batch(numbers)[1] != IGNORED).sum()) for numbers in dealt]
 
 
+written = sum(len(part) for number in range(16) for part in conversation(number))
 for name, dealt in (("by length", BY_LENGTH), ("one of each", ONE_OF_EACH)):
     positions = sum(micro_batch(numbers)[1].numel() for numbers in dealt)
-    print(f"{name}: valid tokens {valid_counts(dealt)}, {sum(valid_counts(dealt))} of {positions} positions")
+    print(f"{name}: valid tokens {valid_counts(dealt)}")
+    print(f"  {positions} positions: {sum(valid_counts(dealt))} are valid, {positions - written} are padding")
 
 # %% [markdown]
 # ## What a token weighs
@@ -130,8 +139,8 @@ def usual(me, ddp, micro_batches, loss_of=F.cross_entropy):
 
 
 # %% [markdown]
-# Dealt by length, rank 0 has two micro-batches of 4 valid tokens, and rank 3 has two of 64. **How many times as much as
-# a token of rank 3 does a token of rank 0 weigh in the gradient?**
+# Dealt by length, rank 0 has two micro-batches of 4 valid tokens, and rank 3 has two of 64. Each token has a weight in
+# the gradient. **Divide the weight of a token of rank 0 by that of a token of rank 3. What comes out?**
 
 # %%
 ### BEGIN SOLUTION
@@ -141,7 +150,8 @@ ask("04.token_weight").commit(1)  # "each token is in one mean"
 
 # %% [markdown]
 # A weight can be measured. The probe below stands for a model. In each micro-batch the loss of the first token is a
-# parameter, and all other losses are 0. The gradient of this parameter is then what the token weighs.
+# parameter, and all other losses are 0. The gradient of this parameter is then what the token weighs. `mean_of_means`
+# is the arithmetic of `usual` in one line; the next section runs `usual` itself.
 
 
 # %%
@@ -171,6 +181,7 @@ def mean_of_means(losses, num_valid):
 
 
 by_length = four.run(weights, valid_counts(BY_LENGTH), mean_of_means)[0]
+print("of rank     ", [number // 2 for number in range(8)])
 print("valid tokens", valid_counts(BY_LENGTH))
 print("weight      ", rounded(by_length, 2, apart=1e-9))
 reveal("04.token_weight", by_length[0].item(), by_length[-1].item(), 64 / 4)
@@ -179,8 +190,7 @@ reveal("04.token_weight", by_length[0].item(), by_length[-1].item(), 64 / 4)
 # ## Beside one process
 #
 # Now with a model, the smallest language model there is: a table with a row of scores for each token that was read. One
-# process takes all 16 conversations as one batch. The loss that all of its valid tokens have on average is the **loss
-# per token**. Then the four ranks take the usual step.
+# process takes all 16 conversations as one batch, with the loss per token. Then the four ranks take the usual step.
 #
 # <!-- word: loss per token | also: per-token loss, token-level loss -->
 # The **loss per token** is the sum of the losses of all valid tokens of a step, divided by their number.
@@ -225,13 +235,13 @@ print("one of each:", beside_one_process(usual, ONE_OF_EACH))
 
 # %% [markdown]
 # The same model and the same conversations; they were only dealt to other micro-batches. Dealt one of each, all
-# micro-batches have as many valid tokens, and then the mean of means *is* the mean. That is when it is right: **equal
-# counts in all micro-batches on all ranks**. Pre-training on text that is cut into full rows has equal counts.
-# Fine-tuning, packed documents with masks, and rewards for answers have not.
+# micro-batches have as many valid tokens, and then the mean of means *is* the mean. It is right with **as many
+# micro-batches on each rank, and equal counts in all of them**. Training on plain text that is cut into full rows has
+# equal counts. Fine-tuning has not.
 #
 # Is the loss per token the right one? That is your choice. You may want each *answer* to weigh the same, and then you
 # divide by the number of answers. Either is fixed by the data. In the mean of means, a token's weight is fixed by
-# whoever shares the micro-batch with it, and it changes with the number of ranks.
+# whoever shares the micro-batch with it. It changes when the same data are cut into micro-batches in another way.
 #
 # ## Two cures
 #
@@ -274,7 +284,9 @@ reveal("04.token_cure", *(found.tolist() for found in cures.values()), 4)
 # %%
 def masked_mean(scores, targets):
     mask = targets != IGNORED
-    losses = F.cross_entropy(scores, targets.clamp(min=0), reduction="none")
+    losses = F.cross_entropy(
+        scores, targets.clamp(min=0), reduction="none"
+    )  # -100 is no class; the mask drops it
     return (losses * mask).sum() / mask.sum()
 
 
@@ -382,11 +394,21 @@ def train(me, step, dealt, num_steps=100):
 
 
 # %%
-runs, shares, true_losses = {}, {}, {}
+def both_losses(table):
+    """The loss per token and the mean of means that a model has, in one process."""
+    model = nn.Embedding.from_pretrained(table)
+    means = [
+        F.cross_entropy(model(x).flatten(0, 1), y.flatten()).item() for x, y in map(micro_batch, BY_LENGTH)
+    ]
+    return loss_per_token(model).item(), sum(means) / len(means)
+
+
+# %%
+runs, shares, losses = {}, {}, {}
 for name, step in (("usual", usual), ("per token", per_token)):
     runs[name], table = four.run(train, step, BY_LENGTH)[0]
     shares[name] = 100 * table[ASK].softmax(0)[YES].item()
-    true_losses[name] = loss_per_token(nn.Embedding.from_pretrained(table)).item()
+    losses[name] = both_losses(table)
 reveal("04.token_share", shares["usual"], shares["per token"], 100 * 16 / 17)
 
 # %% [markdown]
@@ -402,21 +424,22 @@ lines(
 )
 
 # %%
-for name in runs:
+for name, (of_tokens, of_means) in losses.items():
     print(
-        f"{name:<10} reports {rounded(runs[name][-1], 2)}; its loss per token is {rounded(true_losses[name], 2)}; "
-        f"'yes' in {rounded(shares[name], 0)} % of the answers"
+        f"{name:<10} reports {rounded(runs[name][-1], 2)}; loss per token {rounded(of_tokens, 2)}, mean of means "
+        f"{rounded(of_means, 2)}; 'yes' in {rounded(shares[name], 0)} % of the answers"
     )
 
 # %% [markdown]
 # Both curves fall and flatten. The usual run even reports the *lower* loss, because it counts the easy, short answers
-# for more. Measured by one ruler, the loss per token, its model is the worse one. A log compares a run with itself;
-# only a ruler outside of the run tells you which loss it has made small. So evaluate with one loss per token, in all
-# runs, however they train.
+# for more. Both models were then measured by both losses. By the loss per token the usual run's model is the worse one,
+# and by the mean of means it is the better one: each is better by the loss that its run made small. So decide first
+# which loss you want. Then compute this one for all runs, however they train.
 #
 # ## With more axes
 #
-# A model may be cut in other ways too (lessons 07 to 10). The rule stays: every valid token is counted once.
+# A model may be cut in other ways too (lessons 07 to 10). Ranks then form a grid, and each way to cut is one *axis* of
+# it (lesson 09). The rule stays: every valid token is counted once.
 #
 # | axis | what its ranks read | the count |
 # |---|---|---|
@@ -425,10 +448,10 @@ for name in runs:
 # | tensor parallel (lesson 08) | the same tokens | is not added up: it would be n times too large |
 # | pipeline parallel (lesson 07) | the same tokens, layer by layer | is not added up; the last stage has the loss |
 #
-# With a context axis, look at where the targets are counted. Before the sequences are cut, each of its ranks counts
-# whole sequences, and the sum goes over the data-parallel ranks alone. After the cut, it goes over both axes. The
-# factor that makes up for the mean is the number of ranks over which gradients are averaged. With both axes that is
-# their product.
+# With context parallelism, look at where the targets are counted. If you count before the sequences are cut, every
+# context rank counts whole sequences: add up over the data-parallel axis alone. If you count after the cut, add up over
+# both axes. The factor that makes up for the mean is the number of ranks over which gradients are averaged. With both
+# axes that is the product of their sizes.
 #
 # ## In production
 #
@@ -442,13 +465,14 @@ for name in runs:
 #
 # torchtitan counts first and scales the loss; Megatron counts last and scales the gradients. Both give the same, and
 # both pay one small message. `set_gradient_divide_factor` is a method of every module that PyTorch's `fully_shard` has
-# wrapped (lesson 05). DDP has no such switch, so you multiply.
+# wrapped (lesson 05). DDP has no such switch, only a communication hook that you would have to write. So you multiply.
 #
 # ## What you can do now
 #
 # You can say what each token weighs in a step, and make all of them weigh the same, however the batch is cut. You can
-# tell whether a script's loss depends on the number of its ranks: run one step on one rank and on four, in float64, and
-# compare gradients.
+# tell whether a script makes the loss per token. Take texts of unequal lengths, in float64. Run one step with the whole
+# batch as *one* micro-batch on one rank, and one with it cut up on four ranks, and compare gradients. (With the same
+# micro-batches in both, a mean of means looks right, too.)
 #
 # **The limit.** Tokens now weigh the same, and ranks still do not *work* the same. The rank with the long answers
 # computes longest, and the others wait for it. [Lesson 10](10b_equal_work.ipynb) shares work out evenly.
