@@ -15,7 +15,7 @@
 # - count the work of each rank for any packing, in pairs;
 # - say which bytes of a ring are sent in vain, and leave them out;
 # - deal out the positions of any documents, so that tokens and pairs are even;
-# - say how far a rank of a ring can run ahead of its neighbours;
+# - say how far a rank can run ahead of its neighbours in a ring as it is built here;
 # - choose between these cuts and attention by heads.
 #
 # From [part 2](10b_equal_work.ipynb) you need pairs, zigzag order, and attention by heads. Shapes are as there,
@@ -70,7 +70,7 @@ print("pairs of these four documents:     ", int(mask.sum()))
 print("pairs of each document:            ", [length * (length + 1) // 2 for length in LENGTHS])
 
 # %% [markdown]
-# So packing leaves less than half of the arithmetic. Who has it? Part 2 dealt out one document in zigzag order. Four
+# Here packing leaves less than half of the arithmetic. Who has it? Part 2 dealt out one document in zigzag order. Four
 # ranks cut 64 tokens into eight parts, and rank r has part r from the front and part r from the back:
 
 # %%
@@ -80,8 +80,8 @@ for rank in range(4):
     print(f"rank {rank}: tokens {front[0]:>2} to {front[-1]:>2}, and {back[0]} to {back[-1]}")
 
 # %% [markdown]
-# With one document all ranks had equal work. **With these four, how many times the mean of all ranks does the busiest
-# rank compute?** Work is counted in pairs. (1 means that all ranks have the same.)
+# With one document all ranks had equal work. Now there are four. Count work in pairs. **Divide the busiest rank's pairs
+# by the mean of all ranks. What comes out?** (1 means that all ranks have the same.)
 
 # %%
 ### BEGIN SOLUTION
@@ -191,7 +191,9 @@ for step, by_rank in enumerate(zip(*(pairs for _, pairs in ranks), strict=True))
 
 # %% [markdown]
 # In sum all ranks have the same number of pairs. In each single step some have far more than others, and a ring goes
-# step by step. **What share of a lap do the four ranks compute, on average?** Messages take no time.
+# step by step. In each step but the last, a rank sends the block it has to the next rank, gets one from the rank
+# before, and goes on when it has computed and both messages are through. A lap ends when the last rank is done. **What
+# share of the four ranks' time in a lap is computing?** Count messages as taking no time.
 
 # %%
 ### BEGIN SOLUTION
@@ -200,7 +202,8 @@ ask("10.ahead").commit(47)  # "each step lasts as long as its busiest rank"
 ### END SOLUTION
 
 # %% [markdown]
-# A lap as in part 2: messages are real, and computing is *paced*, a timed wait of 1 ms a pair.
+# A lap as in part 2: messages are real, and short beside the computing. That is *paced*, a timed wait of 1 ms a pair,
+# with the pairs printed above.
 
 
 # %%
@@ -225,7 +228,7 @@ def paced_lap(me, steps):
 # %% tags=["nbval-ignore-output"]
 def lap_of(cut):
     """The quickest of three laps, and the share of it in which ranks compute."""
-    with four.shaped(links=Links()):  # on the CPU: a rank waits for its message before it is paced
+    with four.shaped(links=Links()):  # on the CPU, where `wait()` returns when the message is there
         by_rank = four.run(paced_lap, cost.ring_pairs(cut))
     best = min((Timeline.join(laps) for laps in zip(*by_rank, strict=True)), key=lambda lap: lap.wall_s)
     return best, sum(span.time_s for span in best.spans) / (4 * best.wall_s)
@@ -259,8 +262,8 @@ for step, by_rank in enumerate(zip(*(pairs for _, pairs in ranks), strict=True))
 print(f"bytes, all ranks: {in_full:,} in full; only what is needed: {forward_bytes(PER_DOCUMENT, True):,}")
 
 # %% [markdown]
-# Even in sum, and in each step. And now nearly all bytes are needed: each document lies on all ranks, the short ones
-# too. Balance has its price in bytes.
+# Even in sum, and in each step. And now seven eighths of the bytes are needed: each document lies on all ranks, the
+# short ones too. Balance has its price in bytes.
 #
 # But lengths do not divide in real data. `per_document` then makes the first parts of each document one token longer.
 # Take 21 documents of 3 tokens and one of 1 token, 64 in all. **How many tokens has rank 3?**
@@ -278,12 +281,13 @@ print("tokens of ranks 0 to 3:", sizes)
 reveal("10.short", sizes[3], SHORT, 4)
 
 # %% [markdown]
-# PyTorch's own class for this refuses such lengths. A trainer then pads each document to a multiple of twice the number
-# of ranks: 3 tokens become 8.
+# PyTorch's own class for this refuses such lengths. A training program then pads each document to a multiple of
+# twice the number of ranks: 3 tokens become 8.
 #
 # ### Build: even for any lengths
 #
-# You can do without padding. Write who has which positions, for any documents.
+# You can do without padding. Write who has which positions, for any documents. Sums are judged, and steps are not; the
+# table further down shows what your cut makes of them.
 
 
 # %%
@@ -293,7 +297,7 @@ def positions_of(rank, num_ranks, lengths):
     - each of the positions 0 to sum(lengths) - 1 has one owner,
     - no rank has over 1 token more than another,
     - no rank has over max(lengths) pairs more than the mean of all ranks,
-    - a rank has at most 4 * len(lengths) runs, each without a gap.
+    - the positions of a rank make at most 4 * len(lengths) stretches without a gap.
 
     lengths: tokens of each document, in the order in which they are packed; one document or more, of 1 token or more.
     They need not divide, and a rank may have no positions at all.
@@ -354,15 +358,16 @@ def row(cut):
 
 
 print(f"{'':<26}{'tokens':>10}{'busiest':>11}{'computing':>13}{'needed':>11}")
+whose = "yours" if positions_verdict.passed else "the course's"
 for name, lengths in PACKINGS.items():
     for order in ("zigzag", "by_work", "per_document"):
         print(f"{name:<12}{order:<14}{row(DocumentCut.by_order(lengths, 4, order))}")
-    print(f"{name:<12}{'yours':<14}{row(your_cut(lengths))}")
+    print(f"{name:<12}{whose:<14}{row(your_cut(lengths))}")
 
 # %% [markdown]
 # Look at the short documents. There zigzag over the whole sequence is nearly even, and needs the fewest bytes: each
-# document is shorter than a rank's part, and most lie on one rank. To cut each of them costs bytes and wins little. You
-# can also mix: keep short documents whole, and cut the long ones.
+# document is shorter than one of the eight parts, and most lie on one rank. To cut each of them costs bytes and wins
+# little. You can also mix: keep short documents whole, and cut the long ones.
 #
 # ## Or by heads
 #
@@ -380,7 +385,9 @@ IN_ORDER = DocumentCut.by_order(LENGTHS, 4, "contiguous")
 run = metered(four, by_heads, IN_ORDER)
 out = join_positions(IN_ORDER, list(run), dim=2)
 print("right:", agree(out, one_process(LENGTHS)[0], within=1e-10))
-print(f"pairs of each rank: 2 heads of 8, {int(mask.sum())} pairs in each head")
+pairs = int(mask.sum())
+print(f"pairs of each rank, counted in the mask: 2 heads of 8, {pairs} in each: {2 * pairs}")
+print(f"the ring, evened out: 8 heads, {pairs // 4} in each: {8 * pairs // 4}")
 print(
     f"bytes, all ranks: {sum(run.communication.sent_bytes(rank) for rank in range(4)):,}; the ring {in_full:,}"
 )
@@ -408,14 +415,19 @@ def pytorchs(lengths):
 
 
 try:
-    print(
-        "as yours where lengths divide:", pytorchs(LENGTHS) == [list(own) for own in your_cut(LENGTHS).owned]
-    )
-    pytorchs(SHORT)
+    theirs = pytorchs(LENGTHS)
 except Exception as error:  # another PyTorch may have other private classes
-    print(f"short documents: {type(error).__name__} {error}")
+    print("this PyTorch's private class is another:", type(error).__name__)
+else:
+    print(f"as {whose} where lengths divide:", theirs == [list(own) for own in your_cut(LENGTHS).owned])
+    try:
+        print("short documents:", pytorchs(SHORT))
+    except Exception as error:
+        print("short documents: refused, with", type(error).__name__)
 
 # %% [markdown]
+# False is no fault of yours: other cuts are even, too.
+#
 # NVIDIA's TransformerEngine, which Megatron-Core uses, cuts packed sequences in the same way, and has
 # `pad_thd_sequences_for_cp` to pad each document. Llama 3 gathers keys and values before it computes, which makes any
 # mask easy.
@@ -431,7 +443,7 @@ except Exception as error:  # another PyTorch may have other private classes
 #
 # **The limit that remains.** Each packed sequence has other lengths, so each batch needs its own cut, made before its
 # tokens are sent to the ranks. And one cut evens out one sequence. Other data-parallel groups have other sequences at
-# the same time, with more pairs or fewer, and all of them meet at the gradients.
+# the same time, with more pairs or fewer, and all of them wait for the slowest when gradients are added.
 #
 # **Further reading.** Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2:
 # context parallelism by all-gather, and why. PyTorch, `torch/distributed/tensor/experimental/_context_parallel/`

@@ -51,4 +51,4 @@ def test_pairs_and_runs_are_said_with_the_numbers_that_are_allowed():
     said = "rank 1 computes 57 pairs; the mean is 39, and with a longest document of 12 tokens, 51 are the most"
     assert fault_in([list(range(6)), list(range(6, 12))], [12]) == said
     striped = [list(range(rank, 12, 2)) for rank in range(2)]
-    assert fault_in(striped, [12]) == "the positions of rank 0 make 6 runs, and with 1 document 4 are the most"
+    assert fault_in(striped, [12]) == "the positions of rank 0 make 6 stretches, and with 1 document 4 are the most"

@@ -10,15 +10,22 @@ import torch
 from answer_table import Row
 
 
-def from_the_front(rank, num_ranks, lengths):
-    own, rest, begin = [], [], 0
+def _dividing(rank, num_ranks, lengths):
+    """Zigzag in each document, as far as it divides."""
+    own, begin = [], 0
     for length in lengths:
         size, over = divmod(length, 2 * num_ranks)
-        rest += [(i, begin + i) for i in range(over)]
         for part in (rank, 2 * num_ranks - 1 - rank):
             own += range(begin + over + part * size, begin + over + (part + 1) * size)
         begin += length
-    return sorted(own + [p for _, p in sorted(rest)[rank::num_ranks]])
+    return own
+
+
+def from_the_front(rank, num_ranks, lengths):
+    starts = accumulate(lengths, initial=0)
+    over = [(start, length % (2 * num_ranks)) for start, length in zip(starts, lengths, strict=False)]
+    rest = sorted((i, start + i) for start, tokens in over for i in range(tokens))
+    return sorted(_dividing(rank, num_ranks, lengths) + [p for _, p in rest[rank::num_ranks]])
 
 
 def from_the_back(rank, num_ranks, lengths):
@@ -149,17 +156,47 @@ def to_and_fro_position_by_position(rank, num_ranks, lengths):
 
 def cyclic_over_documents(rank, num_ranks, lengths):
     """What does not divide goes on with the next rank where the last document ended."""
-    own, turn, begin = [], 0, 0
+    own, turn, begin = _dividing(rank, num_ranks, lengths), 0, 0
     for length in lengths:
-        size, over = divmod(length, 2 * num_ranks)
-        for i in range(over):
+        for i in range(length % (2 * num_ranks)):
             if turn % num_ranks == rank:
                 own.append(begin + i)
             turn += 1
-        for part in (rank, 2 * num_ranks - 1 - rank):
-            own += range(begin + over + part * size, begin + over + (part + 1) * size)
         begin += length
     return sorted(own)
+
+
+def to_and_fro_over_documents(rank, num_ranks, lengths):
+    """What does not divide is dealt to and fro, in the order of the sequence."""
+    owner, turn, begin = torch.empty(sum(lengths), dtype=torch.long), 0, 0
+    fro = torch.cat([torch.arange(num_ranks), torch.arange(num_ranks).flip(0)])
+    for length in lengths:
+        size, over = divmod(length, 2 * num_ranks)
+        owner[begin : begin + over] = fro[(torch.arange(over) + turn) % (2 * num_ranks)]
+        owner[begin + over : begin + length] = fro.repeat_interleave(size)
+        begin, turn = begin + length, turn + over
+    return (owner == rank).nonzero().flatten().tolist()
+
+
+def dearest_of_each_document_first(rank, num_ranks, lengths):
+    """What a document leaves over goes to who has the fewest tokens, then the fewest pairs; document by document."""
+    own, tokens, pairs, begin = _dividing(rank, num_ranks, lengths), [0] * num_ranks, [0] * num_ranks, 0
+    for length in lengths:
+        for i in reversed(range(length % (2 * num_ranks))):
+            place = min(range(num_ranks), key=lambda r: (tokens[r], pairs[r]))
+            tokens[place], pairs[place] = tokens[place] + 1, pairs[place] + i + 1
+            own += [begin + i] if place == rank else []
+        begin += length
+    return sorted(own)
+
+
+kept: dict = {}
+
+
+def kept_by_the_sum(rank, num_ranks, lengths):
+    """Packings of as many documents and tokens are taken for one."""
+    key = rank, num_ranks, sum(lengths), len(lengths)
+    return kept.setdefault(key, from_the_front(rank, num_ranks, lengths))
 
 
 def off_by_one_at_the_back(rank, num_ranks, lengths):
@@ -236,6 +273,19 @@ ROWS = [
         mistake="rest-in-order",
         why="the heavier of two tokens goes to the same rank each time",
     ),
+    Row(
+        answer=to_and_fro_over_documents,
+        verdict="not yet",
+        words=("pairs; the mean is",),
+        why="of documents of 1 and 3 in turn the same rank gets the dearest each time",
+    ),
+    Row(
+        answer=dearest_of_each_document_first,
+        verdict="not yet",
+        words=("pairs; the mean is",),
+        why="fewest tokens come first, and so the dearest goes to the same rank each time",
+    ),
+    Row(answer=kept_by_the_sum, verdict="not yet", why="the same sum and number, other documents"),
     Row(answer=off_by_one_at_the_back, verdict="not yet", mistake="", why="parts 0 to 2n - 1"),
     Row(answer=largest_documents_first_packed_anew, verdict="not yet", why="it has another packing than it was given"),
     Row(answer=no_rest, verdict="not yet", words=("no rank has position",), why="what is over has no owner"),

@@ -41,6 +41,8 @@ def _compare(expected: Any, got: Any) -> str:
 
 def _label(num_ranks: int, lengths: tuple[int, ...]) -> str:
     shown = f"{len(lengths)} documents of {lengths[0]}" if len(set(lengths)) == 1 < len(lengths) else ""
+    if not shown and len(lengths) >= 8 and lengths == lengths[:2] * (len(lengths) // 2):
+        shown = f"{len(lengths)} documents of {lengths[0]} and {lengths[1]} in turn"
     shown = shown or (
         f"lengths {list(lengths)}" if len(lengths) < 8 else f"{len(lengths)} documents, {sum(lengths)} tokens"
     )
@@ -81,8 +83,8 @@ DOCUMENTS = Exercise(
         ),
         Mistake(
             "one-run-each",
-            "You cut each document into one run for each rank, so the last rank has the end of every document. A rank "
-            "may have two runs of a document.",
+            "You cut each document into one stretch for each rank, so the last rank has the end of every document. A "
+            "rank may have two stretches of a document.",
             wrong_answers.each_document_in_one_run,
         ),
         Mistake(
@@ -110,8 +112,8 @@ DOCUMENTS = Exercise(
         ),
         Mistake(
             "rest-in-order",
-            "Tokens are even everywhere, and pairs are not: what is over goes round in the order of the sequence, so "
-            "that some rank may get the heavier one of every document. Sort it by its pairs first.",
+            "Tokens are even everywhere, and pairs are not: some rank gets the dearer tokens of document after "
+            "document. One way out: collect what is over of all documents, sort it by its pairs, and then deal it out.",
             wrong_answers.rest_in_order,
         ),
         Mistake(
@@ -135,12 +137,13 @@ DOCUMENTS = Exercise(
         Mistake(
             "pieces",
             "Tokens and pairs are even, and a rank's positions lie in a great many pieces. Kernels compute in tiles of "
-            f"neighbouring positions: {MOST_RUNS} runs for each document are the most.",
+            f"neighbouring positions: {MOST_RUNS} stretches for each document are the most.",
             recognise=_only(RUNS),
         ),
         Mistake(
             "changes-lengths",
-            "The positions are right, and your code changes the list `lengths`. Other ranks read it, too: make a copy.",
+            "The positions are right, and your code changes the list `lengths`. The caller still needs it: make a "
+            "copy.",
             recognise=_changes,
         ),
     ),

@@ -25,6 +25,8 @@ PACKINGS: tuple[tuple[int, tuple[int, ...]], ...] = (  # ranks, and lengths
     (2, (41, 3, 3, 3, 3, 3)),
     (2, (2,) * 20),
     (4, (3,) * 21 + (1,)),
+    (2, (1, 3) * 10),  # as many documents and tokens as twenty twos; to and fro in their order is uneven
+    (4, (3, 5) * 18),
     (4, (1,) * 10),
     (3, (5, 1, 12, 2, 30, 1, 7)),
     (3, (100, 31, 7)),
@@ -59,6 +61,6 @@ def fault_in(parts: Sequence[Sequence[Any]], lengths: Sequence[int]) -> str:
         runs = 1 + sum(following != one + 1 for one, following in pairwise(own))
         if runs > MOST_RUNS * len(lengths):
             documents = f"{len(lengths)} document{'s' * (len(lengths) > 1)}"
-            said = f"the positions of rank {rank} make {runs} runs, and with {documents} {MOST_RUNS * len(lengths)} are"
-            return Difference(f"{said} the most", RUNS)
+            said = f"the positions of rank {rank} make {runs} stretches, and with {documents} "
+            return Difference(f"{said}{MOST_RUNS * len(lengths)} are the most", RUNS)
     return ""

@@ -65,13 +65,14 @@ def _ahead(busy_share: float, cut: DocumentCut) -> Explanation:
     return Explanation(
         measured=round(100 * busy_share),
         model=100 * cost.ring_lap_balance(cut),
-        because="A rank does not wait for all others. It goes on when its own step is done and both neighbours have "
-        "begun theirs. So it can be one step ahead, and some gaps are filled. It gets no further ahead than that: who "
-        "has its work in a late step waits for it, and then the others wait. Even sums help; without a gap a ring runs "
-        "where each step is even.",
+        because="A rank does not wait for all others. In this loop it goes on when its own step is done and both "
+        "neighbours have begun theirs. So it can be one step ahead of a neighbour, and some gaps are filled. Here it "
+        "gets no further ahead: who has its work in a late step waits for it, and then the others wait. With room for "
+        "more blocks, sent on as they come, it could be further ahead. Even sums help; where each step is even, no "
+        "rank has to wait.",
         misreadings={
             100: "Sums are even, and that would do if each rank could work whenever it likes. It has a block's keys "
-            "only when they come round, and gets at most one step ahead of its neighbours.",
+            "only when they come round, and in this loop it gets at most one step ahead of its neighbours.",
             round(100 * together): "So it would be if no rank began a step before all had ended the one before. "
             "Nothing in the ring makes them wait for all.",
         },
@@ -104,18 +105,24 @@ def _short(tokens: int, lengths: Sequence[int], num_ranks: int) -> Explanation:
 PACKED: tuple[Asked, ...] = (
     Asked(
         name="10.packed",
-        question="How many times the mean does the busiest rank compute?",
+        question="Divide the busiest rank's pairs by the mean of all ranks. What comes out?",
         unit="times",
         high=100,
         tell=_work,
     ),
     Asked(
         name="10.unused",
-        question="What share of the bytes does no rank need that they still come to?",
+        question="Forward, what share of the ring's bytes is sent in vain?",
         unit="%",
         high=100,
         tell=_unused,
     ),
-    Asked(name="10.ahead", question="What share of the lap do four ranks compute?", unit="%", high=100, tell=_ahead),
+    Asked(
+        name="10.ahead",
+        question="What share of the four ranks' time in a lap is computing?",
+        unit="%",
+        high=100,
+        tell=_ahead,
+    ),
     Asked(name="10.short", question="How many of the 64 tokens has rank 3?", unit="tokens", high=64, tell=_short),
 )
