@@ -177,6 +177,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "network": LINK,
         "itemsize": 4,
     },
+    "cost.distinct_groups": {"num_experts": 8, "top_k": 2, "num_groups": 4},
     "cost.expert_parameters": {"width": 4, "hidden": 8, "num_experts": 4, "top_k": 2, "num_ranks": 2},
     "cost.expert_sent_bytes": {
         "counts": [[3, 1], [2, 4]],
@@ -319,6 +320,7 @@ LEGAL: dict[str, dict[str, Any]] = {
         "normalised": True,
         "capacity_factor": 1.25,
     },
+    "parallel.experts.SigmoidRouter": {"width": 4, "num_experts": 8, "top_k": 2, "num_nodes": 4, "max_nodes": 2},
     "parallel.experts.TopKRouter": {
         "width": 4,
         "num_experts": 4,
@@ -331,6 +333,12 @@ LEGAL: dict[str, dict[str, Any]] = {
         "num_experts": 4,
         "top_k": 2,
         "capacity_factor": 1.25,
+    },
+    "parallel.experts.node_limited_choice": {
+        "scores": torch.arange(16.0).view(2, 8),
+        "top_k": 2,
+        "num_nodes": 4,
+        "max_nodes": 2,
     },
     "parallel.model.cut": {"model": SmallCNN(width=4), "ranges": [range(0, 2), range(2, 4)]},
     "parallel.model.parameter_costs": {"model": SmallCNN(width=4)},
@@ -549,6 +557,7 @@ ELSEWHERE: dict[str, str] = {
          "parallel.data.Bucket", "parallel.data.CheckpointError", "parallel.data.CopyCounter",
          "parallel.data.Divergence", "parallel.data.Race", "parallel.model.PartFailed", "parallel.mesh.Box",
          "parallel.mesh.PlanRun", "parallel.mesh.WatchedRank", "parallel.context.WatchedAttention",
+         "parallel.experts.PendingExchange",
          "parallel.tensor.MatmulPlan", "parallel.tensor.Partial", "parallel.tensor.Replicate",
          "parallel.tensor.RedistributionStep", "schedules.Action", "schedules.Overlap", "schedules.ActionSpan",
          "schedules.Dependencies", "schedules.MessageSpan", "schedules.Problem", "schedules.Result",
@@ -557,14 +566,16 @@ ELSEWHERE: dict[str, str] = {
     **dict.fromkeys(
         ["meter.nccl_breaches", "meter.measure", "meter.compare", "meter.MemoryLedger", "meter.Timeline",
          "parallel.model.RecvFromPrevious", "parallel.model.SendToNext", "parallel.model.TiedParameters",
-         "parallel.tensor.OwnDropout", "parallel.tensor.own_random_numbers"], _RANKS),
+         "parallel.tensor.OwnDropout", "parallel.tensor.own_random_numbers", "parallel.experts.interleaved",
+         "parallel.experts.one_after_the_other", "parallel.experts.num_behind_computing"], _RANKS),
     **dict.fromkeys(
         ["parallel.context.attend", "parallel.context.attend_backward", "models.Attention", "models.BasicBlock",
          "models.Bottleneck", "models.Mlp", "models.ResNet", "models.Transformer", "models.TransformerBlock",
          "parallel.data.DataParallel", "parallel.data.assign_buckets", "parallel.data.gather",
          "parallel.data.parallel_apply", "parallel.data.replicate", "parallel.data.scatter",
          "parallel.data.memory_by_device", "parallel.experts.update_selection_bias",
-         "parallel.experts.within_capacity", "parallel.model.OnDevices", "parallel.tensor.join_states"], _TENSORS),
+         "parallel.experts.within_capacity", "parallel.experts.once_for_each", "parallel.model.OnDevices",
+         "parallel.tensor.join_states"], _TENSORS),
     **dict.fromkeys(
         ["meter.calibrate", "data.digits", "data.documentation_text", "data.documentation_windows",
          "data.image_folder", "parallel.data.interpreter_lock", "parallel.data.load_checkpoint",

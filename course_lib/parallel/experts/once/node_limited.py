@@ -12,11 +12,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from course_lib.base.checked import checked
 from course_lib.base.checks import at_least, divides
 
 __all__ = ["node_limited_choice"]
 
 
+@checked
 def node_limited_choice(scores: Tensor, *, top_k: int, num_nodes: int, max_nodes: int) -> Tensor:
     """(N, E) scores of finite numbers -> (N, k) int64: the experts of each token, the best first, on ``max_nodes``.
 
