@@ -18,6 +18,7 @@ import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from breadth import more_of_the_same
 from lesson_names import lesson_of
+from process_state import changed, process_state
 from small_projects import (  # noqa: F401 - fixtures of the tests of set-up
     empty_environment,
     made_project,
@@ -95,6 +96,18 @@ def _no_hang(request: pytest.FixtureRequest) -> Iterator[None]:
     faulthandler.dump_traceback_later(limit_s, exit=True, file=errors)
     yield
     faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leaves_its_process_as_it_was(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With COURSE_PROCESS_STATE=1: what a file meets in its process is another in each run, by who ran there before."""
+    if os.environ.get("COURSE_PROCESS_STATE") != "1":
+        yield
+        return
+    before = process_state()
+    yield
+    if found := changed(before, process_state()):
+        pytest.fail(f"{request.node.name} has changed what the next file meets. " + "; ".join(found), pytrace=False)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import Any
 
-_SET_BY_OTHERS = ("PYTEST_", "TORCHINDUCTOR_", "KMP_")  # pytest, and libraries when they are first used
+_SET_BY_OTHERS = ("PYTEST_", "TORCHINDUCTOR_", "KMP_", "JUPYTER_")  # pytest, and libraries when they are first used
 
 
 def process_state() -> dict[str, Any]:
