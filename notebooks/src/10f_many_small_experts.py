@@ -122,7 +122,7 @@ for name, operations in per_byte.items():
 
 # %% [markdown]
 # So for small experts the links decide. (These are the best rates of both. Real arithmetic is slower, which is kinder
-# to the links. And all is counted with a row for each choice, as if each rank were a node. Of the whole model,
+# to the links. And each choice counts as a row of its own, as if each rank were a node. Of the whole model,
 # attention included, the report says that cross-node experts bring computing and communicating to about 1 to 1, section
 # 3.2.1.)
 #

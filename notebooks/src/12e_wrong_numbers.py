@@ -443,7 +443,7 @@ reveal("12.racks", times_s[16], times_s[8])
 # ## What you can do now
 #
 # You can say for each check which faults it cannot see, and what it costs. You name a wrong rank by a vote, you know
-# when a vote has no answer, and you go back to a checkpoint that was written no later than the last agreement.
+# when a vote has no answer, and you go back no further than the last agreement asks.
 #
 # **The limit.** The faults here were planted, and known to the bit. Real ones come with certain inputs, heat or age,
 # and a fault between two votes that goes away leaves no trace but wrong weights.
