@@ -14,7 +14,7 @@ from course_lib.learn.judging.compare import short
 __all__ = ["CASES", "compare", "right"]
 
 
-# Few enough numbers for one thread: this runs at import, and a process whose OpenMP threads have begun cannot be forked.
+# Few enough numbers for one thread: this runs at import, and a process in which OpenMP has threads cannot be forked.
 def _random(num_tokens: int, num_experts: int, top_k: int, seed: int = 0) -> Tensor:
     dice = torch.rand(num_tokens, num_experts, generator=torch.Generator().manual_seed(seed))
     return dice.topk(top_k).indices
