@@ -263,14 +263,16 @@ class RankJudge:
             right = case.expected(rank, world_size) if callable(case.expected) else case.expected
             label = f"{case.label}, rank {rank} of {world_size}"
             found = _with_note(self.compare(right, seen.value), seen) or left
-            outcomes.append(AnswerOutcome(label, right, seen.value, None, found, kind, rank, world_size, seen.unwaited))
+            outcomes.append(
+                AnswerOutcome(label, right, seen.value, None, found, kind, rank, world_size, bool(seen.unwaited))
+            )
         return outcomes, left
 
 
 def _with_note(found: str, seen: SeenOnRank) -> str:
     """What differs, and what was begun and never waited for, which is where it may come from."""
-    told = seen.note.split(" ", 2)[-1]  # without "rank 0": a trial may have said so of "this rank"
-    return f"{found}; and {seen.note}" if found and seen.unwaited and told not in found else found or seen.note
+    is_new = seen.unwaited and seen.unwaited not in found  # a trial may have looked itself
+    return f"{found}; and {seen.note}" if found and is_new else found or seen.note
 
 
 def _args_of(case: Case, world_size: int) -> list[tuple[Any, ...]]:

@@ -34,7 +34,7 @@ class SeenOnRank:
     value: Any
     forbidden: tuple[str, ...]  # those that it called
     note: str  # what is wrong about how it came, in words; "" for nothing
-    unwaited: bool  # the note is of a call that was begun and never waited for
+    unwaited: str  # a call that was begun and never waited for, which is then what the note says; "" for none
     calls: tuple[Any, ...] = ()  # those of communication, where they are recorded
 
 
@@ -81,7 +81,7 @@ def on_rank(
     if len(groups_here()) > groups and not looks.makes_groups:
         left.append("has made a process group by new_group and left it there")
     note = note or left_behind([f"rank {place.rank} {said}" for said in left])
-    return SeenOnRank(got, tuple(sorted(called)), note, bool(begun), recorder.calls if recorder else ())
+    return SeenOnRank(got, tuple(sorted(called)), note, begun[0] if begun else "", recorder.calls if recorder else ())
 
 
 def _on_device(value: Any, device: Any) -> Any:

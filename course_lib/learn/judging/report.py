@@ -33,6 +33,7 @@ __all__ = [
     "compare",
     "differing",
     "fact",
+    "first_unwaited",
     "is_not_waited_for",
     "only_in",
     "only_wrong",
@@ -102,6 +103,13 @@ class RankReport(Report):
     """What a trial saw on a rank. ``unwaited``: a call that was begun there and never waited for."""
 
     unwaited: str = fact("this rank {got}", right=NOTHING)
+
+
+def first_unwaited() -> str:
+    """In a trial, on a rank: what a ``RankReport`` has as ``unwaited``."""
+    from course_lib.cluster.leaks.compare import never_waited_here
+
+    return next(iter(never_waited_here()), NOTHING)
 
 
 def compare(expected: Report, got: Any) -> str:

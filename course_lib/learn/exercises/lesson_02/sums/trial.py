@@ -30,7 +30,7 @@ from course_lib.learn.exercises.lesson_02.sums.cases import (
 )
 from course_lib.learn.exercises.lesson_02.sums.rounds import halves_of, longest_chain, shared
 from course_lib.learn.judging.compare import difference, short
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 from course_lib.meter import Call, MemoryLedger
 
 __all__ = ["SumCall", "SumReport", "right", "trial"]
@@ -79,14 +79,13 @@ class SumReport(RankReport):
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> Any:
     """One call of the answer on this rank, among the ranks of ``kind``; who is not among them calls nothing."""
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     tensor, memory = laid(kind, me.rank, me.device)
     ranks, is_large = members_of(kind, me.rank, me.world_size), not is_small(kind)
     weighs_memory = demand >= Demand.MEMORY and is_large
     calls: tuple[Call, ...] = ()
-    returned, begun, extra_bytes, kept_bytes = tensor, [], 0, 0
+    returned, begun, extra_bytes, kept_bytes = tensor, NOTHING, 0, 0
     if kind == AFTER:
         _in_a_pair(answer, me)
     with group_of(kind, me) as group:
@@ -96,13 +95,13 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> An
                 ledger = watching.enter_context(MemoryLedger(inputs=(tensor,))) if weighs_memory else None
                 before = ledger.now().total_bytes if ledger else 0
                 returned = answer(me, tensor) if group is None else answer(me, tensor, group)
-            begun, calls = never_waited_here(), recorder.calls
+            begun, calls = first_unwaited(), recorder.calls
             extra_bytes = max(0, ledger.peak().total_bytes - before) if ledger else 0
             kept_bytes = _kept_bytes(ledger, before) if ledger else 0
         found = tensor.detach().cpu().clone()
         if weighs_memory:
             limit_bytes = part_bytes(kind, len(ranks) or 1) + _BESIDE_BYTES
-            if _on_any_rank(me, extra_bytes > limit_bytes) and not _on_any_rank(me, bool(begun)):
+            if _on_any_rank(me, extra_bytes > limit_bytes) and not _on_any_rank(me, begun != NOTHING):
                 more = [_extra_bytes(answer, me, kind, group) for _ in range(_LOOKS) if ranks]
                 extra_bytes = min([extra_bytes, *more])
         chain = longest_chain(_of_group(shared(me, halves_of(calls)), ranks)) if demand >= Demand.LATENCY else 0
@@ -110,7 +109,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str, demand: Demand) -> An
         return ...
     is_itself = returned is tensor
     return SumReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         total=found if ranks else None,
         around="other ones since" if memory is not tensor and bool((memory[:, 1::2] != -7.0).any()) else NOTHING,
         returned=_ITSELF if is_itself else short(returned),

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from course_lib.parallel.data.uneven_batches import IGNORED
+
 __all__ = [
     "EQUAL",
     "KINDS",
@@ -61,7 +63,7 @@ def pairs_of(kind: str, rank: int, num_ranks: int, step: int) -> tuple[tuple[Ten
         last_of_all = rank == num_ranks - 1 and index == count - 1
         if kind == NONE or (kind == SILENT and rank == 0) or (kind == LAST and last_of_all):
             valid[:] = False
-        found.append((tokens, targets.masked_fill(~valid, -100)))
+        found.append((tokens, targets.masked_fill(~valid, IGNORED)))
     return tuple(found)
 
 
@@ -106,7 +108,7 @@ def over(number: float) -> float:
 def _batch(kind: str, num_ranks: int, step: int) -> TokenCounts:
     targets = [[y for _, y in pairs_of(kind, rank, num_ranks, step)] for rank in range(num_ranks)]
     return TokenCounts(
-        valid=[[int((y != -100).sum()) for y in own] for own in targets],
+        valid=[[int((y != IGNORED).sum()) for y in own] for own in targets],
         sizes=[[y.numel() for y in own] for own in targets],
         above_zero=[[int((y > 0).sum()) for y in own] for own in targets],
     )

@@ -15,7 +15,7 @@ from course_lib.learn.exercises.lesson_04.tries import gradients_by_name, reseed
 from course_lib.learn.exercises.lesson_04.valid_tokens.cases import STEPS, gradient, make_model, pairs_of, part_of_loss
 from course_lib.learn.judging.compare import close_to, short
 from course_lib.learn.judging.mutation_guard import Kept
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 from course_lib.meter import Call
 
 __all__ = ["NO_NUMBER", "TokenReport", "right", "trial"]
@@ -56,7 +56,6 @@ class TokenReport(RankReport):
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     ddp = _warm_ddp(me)
@@ -78,9 +77,9 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         gradients.append(gradients_by_name(ddp.module))
         if sum(call.size_bytes for call in recorder.calls) < size_bytes:
             break  # the others may wait for these gradients; the next count is not to meet them
-    begun, flag = never_waited_here(), "" if ddp.require_backward_grad_sync else "DDP is left without synchronisation"
+    begun, flag = first_unwaited(), "" if ddp.require_backward_grad_sync else "DDP is left without synchronisation"
     return TokenReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         gradients=gradients,
         sent=max(sum(call.size_bytes for call in one) // size_bytes for one in calls),
         calls=next(filter(None, (_too_much(one, size_bytes) for one in calls)), _FEW),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.judging.compare import close_to, short
 from course_lib.learn.judging.mutation_guard import Kept
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 
 __all__ = [
     "ALL_SMALL",
@@ -153,7 +153,6 @@ def _shards(kind: str, me: Rank) -> dict[str, nn.Parameter]:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     shards = _shards(kind, me)
@@ -164,11 +163,11 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         norm = answer(me, list(given), _MAX_NORM[kind])
     if norm is ...:
         return ...
-    begun = never_waited_here()
+    begun = first_unwaited()
     moved = any(shard.grad is not was for shard, was in zip(given, before, strict=True) if was is not None)
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / (me.world_size - 1)
     return ClipReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         norm=_as_number(norm),
         gradients={name: _found(shard) for name, shard in shards.items()},
         kept=kept.changes() or NOTHING,

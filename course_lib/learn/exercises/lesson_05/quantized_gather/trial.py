@@ -14,7 +14,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.judging.compare import Difference, difference
 from course_lib.learn.judging.mutation_guard import Kept
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 
 __all__ = ["KINDS", "GatherKind", "GatherReport", "apart", "blocks_of", "right", "shard_of", "trial"]
 
@@ -120,7 +120,6 @@ class GatherReport(RankReport):
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     shard, block = shard_of(kind, me.rank).to(me.device, copy=True), blocks_of(kind)
@@ -129,13 +128,13 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         out = answer(me, shard, block)
     if out is ...:
         return ...
-    begun = never_waited_here()
+    begun = first_unwaited()
     given, out = out, out.detach().cpu().clone() if isinstance(out, Tensor) else out
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls)
     more = sent - (me.world_size - 1) * (len(shard) + 4 * -(-len(shard) // block))
     each = more / max(1, me.world_size - 1)
     return GatherReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         full=(kind, out),
         kept=kept.changes() or NOTHING,
         alike=_alike(me, out),

@@ -22,7 +22,6 @@ from course_lib.learn.exercises.lesson_09.assemble.cases import (
     LATER,
     LR,
     MESSAGES,
-    NOTHING,
     SENT,
     TWICE,
     UNWAITED,
@@ -31,6 +30,7 @@ from course_lib.learn.exercises.lesson_09.assemble.cases import (
     make_model,
 )
 from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.report import first_unwaited
 from course_lib.meter import Call
 
 __all__ = ["trial"]
@@ -48,7 +48,6 @@ def trial(answer: Callable[..., Any], me: Rank, layout: AssembleLayout) -> dict[
 
 def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
     from course_lib.cluster.base.open_groups import groups_here
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     num_groups = len(groups_here())
@@ -67,7 +66,7 @@ def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
         else:  # and go on: the other ranks do
             gave = short(loss.detach() if isinstance(loss, Tensor) else loss)
         optimizer.step()
-    begun = never_waited_here()
+    begun = first_unwaited()
     added = _after_once_more(trained, parameters, layout)  # on every rank: each waits for the others
     if gave != A_NUMBER:
         return {GAVE: gave}
@@ -76,7 +75,7 @@ def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
         GAVE: A_NUMBER,
         FIRST: first,
         LATER: later,
-        UNWAITED: begun[0] if begun else NOTHING,
+        UNWAITED: begun,
         KEPT: sum(parameter.numel() for parameter in parameters),
         SENT: _sent(recorder.calls, layout.mesh, me.rank),  # in the last step, when all shapes are known
         MESSAGES: sum(call.operation == "send" for call in recorder.calls),

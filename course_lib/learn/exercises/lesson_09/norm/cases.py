@@ -14,7 +14,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn.judging.compare import close_to, short
 from course_lib.learn.judging.mutation_guard import Kept
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 from course_lib.parallel.collectives.members import split_sizes
 
 __all__ = [
@@ -195,7 +195,6 @@ class NormReport(RankReport):
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     own = pieces_of(kind, me.rank, me.world_size)
@@ -205,9 +204,9 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         norm = answer(me, mesh_of(kind, me.world_size), given)
     if norm is ...:
         return ...
-    begun, form = never_waited_here(), _form(norm)
+    begun, form = first_unwaited(), _form(norm)
     return NormReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         norm=Came(_as_number(norm), form),
         form=form,
         kept=kept.changes() or NOTHING,

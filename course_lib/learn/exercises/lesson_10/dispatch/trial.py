@@ -21,7 +21,7 @@ from course_lib.learn.exercises.lesson_10.dispatch.cases import (
 )
 from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.mutation_guard import Kept
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 
 __all__ = ["ENOUGH", "DispatchReport", "differing_rows", "right", "trial"]
 
@@ -76,7 +76,6 @@ class Own:
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     given = tokens_of(kind, me.rank, me.world_size)
@@ -87,11 +86,11 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         out = answer(me, *tensors, num_experts_of(kind, me.world_size), run)
     if out is ...:
         return ...
-    begun = never_waited_here()
+    begun = first_unwaited()
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls)
     limit = rows_to_send(kind, me.rank, me.world_size) * _ROW_BYTES + _BESIDE_BYTES * (me.world_size - 1)
     return DispatchReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         out=out.detach().cpu().clone() if isinstance(out, Tensor) else out,
         computed=run.num_rows,
         kept=kept.changes() or NOTHING,

@@ -15,7 +15,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.judging.compare import difference, short
 from course_lib.learn.judging.mutation_guard import Kept
-from course_lib.learn.judging.report import NOTHING, RankReport, compare, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, compare, fact, first_unwaited
 from course_lib.meter import Call
 
 __all__ = [
@@ -139,7 +139,6 @@ def groups_of(me: Rank, per_node: int) -> Iterator[tuple[Any, Any]]:
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     from course_lib.cluster.base.open_groups import groups_here
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     per_node = ranks_per_node(kind, me.world_size)
@@ -150,7 +149,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         was = earlier.detach().clone() if isinstance(earlier, Tensor) else None
         with Recorder(me.rank) as recorder:
             out = answer(me, given, inside, between)
-        begun, more = never_waited_here(), len(groups_here()) - num_groups
+        begun, more = first_unwaited(), len(groups_here()) - num_groups
         changed = kept.changes()
         found = out.detach().cpu().clone() if isinstance(out, Tensor) else out
     if out is ...:
@@ -158,7 +157,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
     overwritten = isinstance(earlier, Tensor) and was is not None and not torch.equal(was, earlier)
     between_nodes, inside_node = _sent(recorder.calls, me, per_node, given)
     return HierarchicalReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         total=found,
         kept=changed or NOTHING,
         earlier="other numbers" if overwritten else NOTHING,

@@ -14,7 +14,7 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
-from course_lib.learn.judging.report import NOTHING, RankReport, fact
+from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 from course_lib.learn.sandbox.salted_hash import salted_hash
 
 __all__ = ["KINDS", "ReplicasReport", "labels_of", "odd_of", "right", "tensors_of", "trial"]
@@ -129,7 +129,6 @@ class ReplicasReport(RankReport):
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
-    from course_lib.cluster.leaks.compare import never_waited_here
     from course_lib.meter.communication.recorder import Recorder
 
     held = tensors_of(kind, labels_of(kind, me.world_size)[me.rank], me.rank)
@@ -142,10 +141,10 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         odd = answer(me, given)
     if odd is ...:
         return ...
-    begun = never_waited_here()
+    begun = first_unwaited()
     total = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / max(1, me.world_size - 1)
     return ReplicasReport(
-        unwaited=begun[0] if begun else NOTHING,
+        unwaited=begun,
         odd=_plain(odd),
         drawn=NOTHING if torch.equal(random, torch.get_rng_state()) else "set or drew torch's global random numbers",
         kept=kept.changes() or NOTHING,
