@@ -82,7 +82,7 @@ class PositionCut(ABC):
     def num_pairs(self, query_place: int, key_place: int, *, is_causal: bool = True) -> int:
         """How many times a query of one place looks at a key of another: the work of that step of the ring."""
         return sum(
-            self._num_pairs(queries, keys) if is_causal else self._sees(queries, keys, False) * len(queries) * len(keys)
+            self._num_pairs(queries, keys, is_causal)
             for queries in self.runs(query_place)
             for keys in self.runs(key_place)
         )
@@ -122,7 +122,8 @@ class PositionCut(ABC):
             return False
         return self.document_of(queries) == self.document_of(keys)
 
-    def _num_pairs(self, queries: range, keys: range) -> int:
-        if not self._sees(queries, keys, True):
+    def _num_pairs(self, queries: range, keys: range, is_causal: bool) -> int:
+        if not self._sees(queries, keys, is_causal):
             return 0
-        return len(queries) * (len(queries) + 1) // 2 if queries == keys else len(queries) * len(keys)
+        is_triangle = is_causal and queries == keys
+        return len(queries) * (len(queries) + 1) // 2 if is_triangle else len(queries) * len(keys)

@@ -17,7 +17,7 @@ Production code uses ``torch.distributed.tensor.experimental.context_parallel`` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -92,7 +92,11 @@ class _RingAttention(Function):
         v: Tensor,
     ) -> Tensor:
         ctx.members, ctx.cut, ctx.options = members, cut, {"tile": tile, "is_causal": is_causal}
-        ctx.rows = (_rows_ahead(cut, is_causal), _rows_behind(cut, is_causal)) if skip_unseen else (None, None)
+        ctx.rows = None, None  # that are passed on, of blocks and of sums; None: all
+        if skip_unseen:
+            still_to_look = _rows_seen(cut, is_causal, lambda step: range(step + 1, cut.num_ranks))
+            have_looked = _rows_seen(cut, is_causal, lambda step: range(1, step + 1))
+            ctx.rows = still_to_look, have_looked
         queries = _summable(q)
         running = RunningAttention(queries)
         with _no_autocast(q):
@@ -123,22 +127,11 @@ class _RingAttention(Function):
         return *[None] * 6, grad_q.to(q.dtype), grad_k, grad_v
 
 
-def _rows_ahead(cut: PositionCut, is_causal: bool) -> Rows:
-    """Of a block that is passed on after a step: the keys that one of the next ranks looks at."""
-    n = cut.num_ranks
+def _rows_seen(cut: PositionCut, is_causal: bool, hops: Callable[[int], range]) -> Rows:
+    """Of an owner's block, the keys that a rank so many hops behind the owner looks at; ``hops`` by step."""
 
     def rows(owner: int, step: int) -> Sequence[slice]:
-        return cut.seen_by(owner, [(owner + hop) % n for hop in range(step + 1, n)], is_causal=is_causal)
-
-    return rows
-
-
-def _rows_behind(cut: PositionCut, is_causal: bool) -> Rows:
-    """Of a sum that is passed on after a step: the keys that some rank has looked at by then."""
-    n = cut.num_ranks
-
-    def rows(owner: int, step: int) -> Sequence[slice]:
-        return cut.seen_by(owner, [(owner + hop) % n for hop in range(1, step + 1)], is_causal=is_causal)
+        return cut.seen_by(owner, [(owner + hop) % cut.num_ranks for hop in hops(step)], is_causal=is_causal)
 
     return rows
 

@@ -21,6 +21,11 @@ Rows = Callable[[int, int], Sequence[slice]]
 """``rows(owner, step)``: of the block of a place, the rows that are in the message after a step."""
 
 
+def all_rows(sizes: Sequence[int]) -> Rows:
+    """Every row of every block, after each step."""
+    return lambda owner, step: (slice(0, sizes[owner]),)
+
+
 def blocks_around(
     members: Members, block: torch.Tensor, sizes: Sequence[int], rows: Rows | None = None
 ) -> Iterator[tuple[int, torch.Tensor]]:
@@ -32,15 +37,16 @@ def blocks_around(
     that of the next place. With ``rows`` only these rows are sent, and the others arrive as 0; a message without rows
     is none.
     """
+    rows = rows or all_rows(sizes)
     for step in range(members.count - 1):
         owner = (members.group_rank - step) % members.count
         before = (owner - 1) % members.count
-        give = block if rows is None else _taken(block, rows(owner, step))
-        incoming = _room(block, sizes[before] if rows is None else _count(rows(before, step)))
+        arriving, give = rows(before, step), _taken(block, rows(owner, step))
+        incoming = _room(block, _count(arriving))
         wait = _pass_on(members, give, incoming)
         yield owner, block
         wait()
-        block = incoming if rows is None else _put_back(incoming, sizes[before], rows(before, step))
+        block = _put_back(incoming, sizes[before], arriving)
         del incoming, wait, give
     yield (members.group_rank + 1) % members.count, block
 
@@ -54,23 +60,23 @@ class SumsAround:
     """
 
     def __init__(self, members: Members, sizes: Sequence[int], rows: Rows | None = None) -> None:
-        self._members, self._sizes, self._rows = members, sizes, rows
+        self._members, self._rows = members, rows or all_rows(sizes)
         self._wait: Callable[[], None] = lambda: None
         self._own: torch.Tensor
         self._incoming: torch.Tensor | None = None  # the sum that is arriving, for the block of the next ``add``
-        self._arriving: Sequence[slice] | None = None  # its rows, where it is not all of them
+        self._arriving: Sequence[slice] = ()  # its rows
 
     def add(self, owner: int, part: torch.Tensor) -> None:
         """Add ``part`` (..., size, K), which becomes the sum, and send it on."""
-        members, rows = self._members, self._rows
+        members = self._members
         if owner == members.group_rank:
             self._own = part
             return
         part = self._added(part)
         before, step = (owner - 1) % members.count, (members.group_rank - owner) % members.count
-        self._arriving = None if rows is None else rows(before, step)
-        self._incoming = _room(part, self._sizes[before] if self._arriving is None else _count(self._arriving))
-        self._wait = _pass_on(members, part if rows is None else _taken(part, rows(owner, step)), self._incoming)
+        self._arriving = self._rows(before, step)
+        self._incoming = _room(part, _count(self._arriving))
+        self._wait = _pass_on(members, _taken(part, self._rows(owner, step)), self._incoming)
 
     def at_home(self) -> torch.Tensor:
         """The sum for this rank's own block, when all have been added to."""
@@ -79,12 +85,9 @@ class SumsAround:
     def _added(self, part: torch.Tensor) -> torch.Tensor:
         """``part`` with what has come from the rank before, if anything has."""
         self._wait()
-        if self._incoming is None:
-            return part
-        if self._arriving is None:
-            return part.add_(self._incoming)
-        for where, piece in _pieces(self._incoming, self._arriving):
-            part[..., where, :] += piece
+        if self._incoming is not None:
+            for where, piece in _pieces(self._incoming, self._arriving):
+                part[..., where, :] += piece
         return part
 
 
@@ -93,22 +96,25 @@ def _count(rows: Sequence[slice]) -> int:
 
 
 def _taken(block: torch.Tensor, rows: Sequence[slice]) -> torch.Tensor:
-    """These rows of a block (..., size, K), one behind the other."""
+    """These rows of a block (..., size, K), one behind the other; the block itself where these are all."""
+    if _count(rows) == block.size(-2):
+        return block
     return torch.cat([block[..., where, :] for where in rows or (slice(0, 0),)], dim=-2)
 
 
 def _put_back(taken: torch.Tensor, size: int, rows: Sequence[slice]) -> torch.Tensor:
-    """A block (..., size, K) with these rows, and 0 elsewhere."""
-    block = torch.zeros_like(_room(taken, size))
+    """A block (..., size, K) with these rows, and 0 elsewhere; what was taken where that is all."""
+    if _count(rows) == size:
+        return taken
+    block = _room(taken, size).zero_()
     for where, piece in _pieces(taken, rows):
         block[..., where, :] = piece
     return block
 
 
 def _pieces(taken: torch.Tensor, rows: Sequence[slice]) -> Iterator[tuple[slice, torch.Tensor]]:
-    return (
-        zip(rows, taken.split([where.stop - where.start for where in rows], dim=-2), strict=True) if rows else iter(())
-    )
+    if rows:
+        yield from zip(rows, taken.split([where.stop - where.start for where in rows], dim=-2), strict=True)
 
 
 def _room(like: torch.Tensor, size: int) -> torch.Tensor:
