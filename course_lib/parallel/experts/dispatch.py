@@ -75,8 +75,7 @@ class Dispatch:
 
     def dispatch(self, tokens: Tensor) -> Tensor:
         """Tokens of this rank (N, D) -> rows for this rank's experts (R, D), expert after expert."""
-        rows = tokens[self.order // self.routing.experts.size(1)]  # (S, D)
-        rows = exchange_rows(self.members, rows, self.send_rows, self.recv_rows)  # (R, D), rank after rank
+        rows = exchange_rows(self.members, self._rows_of(tokens), self.send_rows, self.recv_rows)  # (R, D)
         return _regrouped(rows, self.recv_rows_by_expert)
 
     def combine(self, rows: Tensor) -> Tensor:
@@ -86,13 +85,9 @@ class Dispatch:
 
     def start_dispatch(self, tokens: Tensor, timeline: Timeline | None = None) -> PendingExchange[Tensor]:
         """``dispatch``, started: (N, D) -> in flight, (R, D). ``timeline``: see ``start_exchange``."""
-        from course_lib.parallel.experts.in_flight import (
-            PendingExchange,
-            start_exchange,
-        )  # one micro-batch needs none
+        from course_lib.parallel.experts.in_flight import PendingExchange, start_exchange  # one micro-batch needs none
 
-        rows = tokens[self.order // self.routing.experts.size(1)]  # (S, D)
-        going = start_exchange(self.members, rows, self.send_rows, self.recv_rows, timeline=timeline)
+        going = start_exchange(self.members, self._rows_of(tokens), self.send_rows, self.recv_rows, timeline=timeline)
         return PendingExchange(lambda: _regrouped(going.wait(), self.recv_rows_by_expert))
 
     def start_combine(self, rows: Tensor, timeline: Timeline | None = None) -> PendingExchange[Tensor]:
@@ -102,6 +97,10 @@ class Dispatch:
         rows = self._in_order_of_ranks(rows)
         back = start_exchange(self.members, rows, self.recv_rows, self.send_rows, timeline=timeline)
         return PendingExchange(lambda: combine(back.wait(), self.order, self.routing))
+
+    def _rows_of(self, tokens: Tensor) -> Tensor:
+        """Tokens (N, D) -> a row for each choice that has room, expert after expert, (S, D)."""
+        return tokens[self.order // self.routing.experts.size(1)]
 
     def _in_order_of_ranks(self, rows: Tensor) -> Tensor:
         return _regrouped(rows, [list(of_expert) for of_expert in zip(*self.recv_rows_by_expert, strict=True)])

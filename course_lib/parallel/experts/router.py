@@ -23,7 +23,7 @@ from course_lib.base.checked import Int64, checked
 from course_lib.base.checks import above_zero, at_least
 from course_lib.parallel.experts.capacity import expert_capacity, within_capacity
 
-__all__ = ["Routing", "TopKRouter", "without_autocast"]
+__all__ = ["Routing", "TopKRouter"]
 
 
 @dataclass(frozen=True)
@@ -106,23 +106,23 @@ class TopKRouter(nn.Module):
 
     def forward(self, x: Tensor) -> Routing:
         """(N, D) -> Routing. The arithmetic is in float32, or in float64 where ``x`` is."""
-        self._check(x)
-        dtype = torch.promote_types(x.dtype, torch.float32)
-        with without_autocast(x.device):
-            scores = F.linear(x.to(dtype), self.weight.to(dtype))  # (N, E)
-            probabilities = scores.softmax(-1)
+        probabilities = self._scores(x, lambda logits: logits.softmax(-1))  # (N, E)
         experts = (probabilities.detach() + self.selection_bias).topk(self.top_k, -1).indices  # (N, k)
         weights = probabilities.gather(1, experts)
         if self.normalised:
             weights = weights / weights.sum(-1, keepdim=True)
         return Routing(experts, weights, probabilities, self._mask_over_capacity(experts))
 
-    def _check(self, x: Tensor) -> None:
+    def _scores(self, x: Tensor, squash: Callable[[Tensor], Tensor]) -> Tensor:
+        """What ``squash`` makes of the logits of all tokens (N, D) -> (N, E)."""
         width = self.weight.size(1)
         if x.dim() != 2 or x.size(1) != width:
             raise ValueError(
                 f"x has shape {tuple(x.shape)}; this router reads tokens of width {width}: give it (tokens, {width})"
             )
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        with _without_autocast(x.device):
+            return squash(F.linear(x.to(dtype), self.weight.to(dtype)))
 
     def _mask_over_capacity(self, experts: Tensor) -> Tensor:
         if self.capacity_factor is None:
@@ -147,8 +147,7 @@ class TopKRouter(nn.Module):
         return f"{width} -> {self.top_k} of {num_experts}{room}"
 
 
-def without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
-    """Autocast off for this device's arithmetic."""
+def _without_autocast(device: torch.device) -> contextlib.AbstractContextManager[Any]:
     kind = device.type
     if not (torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)):
         return contextlib.nullcontext()

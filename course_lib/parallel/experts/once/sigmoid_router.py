@@ -10,13 +10,12 @@ probabilities that its balance loss takes.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from course_lib.base.checked import Int64, checked
 from course_lib.base.checks import at_least
 from course_lib.parallel.experts.once.node_limited import node_limited_choice
-from course_lib.parallel.experts.router import Routing, TopKRouter, without_autocast
+from course_lib.parallel.experts.router import Routing, TopKRouter
 
 __all__ = ["SigmoidRouter"]
 
@@ -46,10 +45,7 @@ class SigmoidRouter(TopKRouter):
 
     def forward(self, x: Tensor) -> Routing:
         """(N, D) -> Routing. The arithmetic is in float32, or in float64 where ``x`` is."""
-        self._check(x)
-        dtype = torch.promote_types(x.dtype, torch.float32)
-        with without_autocast(x.device):
-            scores = F.linear(x.to(dtype), self.weight.to(dtype)).sigmoid()  # (N, E)
+        scores = self._scores(x, torch.sigmoid)  # (N, E)
         experts = self._choice(scores.detach() + self.selection_bias)
         weights = scores.gather(1, experts)
         kept = torch.ones_like(experts, dtype=torch.bool)
