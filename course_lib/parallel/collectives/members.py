@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +11,9 @@ import torch.distributed as dist
 from course_lib.cluster.base.rank import Rank
 from course_lib.layouts.row_partition import split_sizes
 
-__all__ = ["Add", "Members", "adder", "checked_out", "in_one_piece", "rows", "split_sizes"]
+__all__ = ["Add", "Members", "adder", "bytes_of", "checked_out", "in_one_piece", "rows", "split_sizes"]
+
+_CHUNK_BYTES = 1 << 24  # of a tensor on a device: so much of it is on the host at a time
 
 Add = Callable[..., torch.Tensor]  # add(a, b, out=c)
 
@@ -82,6 +84,15 @@ def in_one_piece(tensor: torch.Tensor) -> torch.Tensor:
     still to conjugate or negate (``x.conj()``) what lies there now.
     """
     return tensor.detach().contiguous().resolve_conj().resolve_neg()
+
+
+def bytes_of(tensor: torch.Tensor) -> Iterator[memoryview]:
+    """All bytes of a tensor as ``in_one_piece`` has them, in order and on the host, 16 MiB at a time.
+
+    No tensor is made that would count as held memory.
+    """
+    for chunk in in_one_piece(tensor).flatten().view(torch.uint8).split(_CHUNK_BYTES):
+        yield chunk.cpu().numpy().data
 
 
 def rows(tensor: torch.Tensor, sizes: Sequence[int] | None, num_parts: int) -> list[int]:

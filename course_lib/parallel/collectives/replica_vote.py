@@ -20,11 +20,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.parallel.collectives.members import Members, in_one_piece
+from course_lib.parallel.collectives.members import Members, bytes_of
 
 __all__ = ["hash_of_bits", "odd_ranks"]
-
-_CHUNK_BYTES = 1 << 24  # of a tensor on a device: so much of it is on the host at a time
 
 
 def odd_ranks(me: Rank, tensors: Iterable[Tensor], group: dist.ProcessGroup | None = None) -> list[int] | None:
@@ -61,6 +59,6 @@ def hash_of_bits(tensors: Iterable[Tensor]) -> int:
                 "Give tensors that have values, on the CPU or on a GPU"
             )
         found.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        for chunk in in_one_piece(tensor.detach()).flatten().view(torch.uint8).split(_CHUNK_BYTES):
-            found.update(chunk.cpu().numpy())
+        for chunk in bytes_of(tensor):
+            found.update(chunk)
     return int.from_bytes(found.digest(), "big", signed=True)

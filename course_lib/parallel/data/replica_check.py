@@ -27,12 +27,11 @@ from torch.utils.weak import WeakIdKeyDictionary
 from course_lib.cluster.base.call_marks import ScopedFlag, under_construction
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.cluster.base.rank import Rank
-from course_lib.parallel.collectives.members import Members, in_one_piece
+from course_lib.parallel.collectives.members import Members, bytes_of
 
 __all__ = ["check_once", "check_replicas", "checked_as_one", "tensors_of"]
 
 _is_part = ScopedFlag("part_of_what_was_compared")
-_CHUNK_BYTES = 1 << 24  # of a tensor on a device: so much of it is on the host at a time
 
 
 def check_replicas(
@@ -107,10 +106,9 @@ def _digest_of(tensor: Tensor) -> int:
     """64 bits of all bits of a tensor, the same on every device; no tensor is made that would count as held memory."""
     if is_lazy(tensor) or tensor.is_meta:
         return 0
-    content = in_one_piece(tensor).flatten().view(torch.uint8)
     found = hashlib.blake2b(digest_size=8)
-    for chunk in content.split(_CHUNK_BYTES):
-        found.update(chunk.cpu().numpy())
+    for chunk in bytes_of(tensor):
+        found.update(chunk)
     return _as_int64(found.digest())
 
 
