@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from course_lib.authoring.notebooks.writing.replayed_box import off_text, table_box
 from course_lib.cost import FAILURE_RATES, MACHINES, bus_factor, collective_cost
 from course_lib.plan.inputs.models import MODELS
 
@@ -186,16 +187,12 @@ def measured_box(words: str) -> str:
     if unknown := [word for word in words.split() if word not in FACTS]:
         raise ValueError(f"there are no published numbers {unknown[0]!r}; there are {', '.join(FACTS)}.")
     facts = [fact for word in words.split() for fact in FACTS[word]]
-    rows = [_HEAD, ("---",) * len(_HEAD), *map(_row, facts)]
-    sources = "; ".join(dict.fromkeys(fact.source for fact in facts))
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([f"<!-- measured: {words} -->", *lines, "", f"Measured by: {sources}.", "<!-- printed -->"])
+    return table_box(f"measured: {words}", [_HEAD, *map(_row, facts)], [fact.source for fact in facts])
 
 
 def _row(fact: MeasuredFact) -> tuple[str, ...]:
-    percent = round(100 * fact.off)
-    off = f"{percent:+,d} %".replace("-", "−") if percent else "0 %"
-    return fact.what, _said(fact.measured) + fact.unit, fact.formula, f"{_said(fact.says())}{fact.unit} ({off})"
+    says = f"{_said(fact.says())}{fact.unit} ({off_text(1 + fact.off)})"
+    return fact.what, _said(fact.measured) + fact.unit, fact.formula, says
 
 
 def _said(value: float) -> str:
