@@ -9,6 +9,7 @@ from course_lib.learn.catalogue.exercise import Exercise
 from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.learn.checks import hints
 from course_lib.learn.judging.judge import by_value
+from course_lib.learn.quizzes import answers
 from course_lib.learn.quizzes.quiz_form import QuizForm
 
 BYTES = Question(
@@ -28,12 +29,21 @@ WHO = Question(
     misconceptions={"rank 0": "A collective is entered by every rank."},
     because="It is collective.",
 )
+LATER = Question(
+    name="later",
+    part="f",
+    text="And in part f?",
+    choices=(1, 2),
+    answer=lambda: 1 + 1,
+    misconceptions={1: "That is one."},
+    because="One and one.",
+)
 ONE = Exercise(name="99.one", title="One", judge=by_value(1), mistakes=(), hints=("nudge", "idea", "line"))
 
 
 @pytest.fixture(autouse=True)
 def lesson(monkeypatch):
-    monkeypatch.setattr(exercises, "quiz_of", lambda lesson: (BYTES, WHO) if lesson == "99" else ())
+    monkeypatch.setattr(exercises, "quiz_of", lambda lesson: (BYTES, WHO, LATER) if lesson == "99" else ())
     monkeypatch.setattr(exercises, "exercise", lambda name: {"99.one": ONE}[name])
     monkeypatch.setattr(hints, "_given", {})
 
@@ -63,6 +73,32 @@ def test_a_wrong_name_or_letter_is_told(name, choice, words):
 def test_a_lesson_without_a_quiz_is_told():
     with pytest.raises(ValueError, match="no quiz"):
         quiz("98")
+
+
+def test_a_part_that_comes_later_has_a_quiz_of_its_own(capsys, monkeypatch):
+    kept = []
+    monkeypatch.setattr(answers, "record", lambda event, name, **_: kept.append((event, name)))
+    found = quiz("99f")
+    text = capsys.readouterr().out
+    assert text.startswith("Quiz of part 99f, ")
+    assert text.endswith("\n1. And in part f?  [later]\n   a) 1\n   b) 2\n")
+    assert "✓ Right: 2." in repr(found.answer("later", "b"))
+    assert kept == [("quiz", "99.later")]  # as all others of the lesson, whose progress counts it
+    assert "later" not in quiz("99").tries
+
+
+@pytest.mark.parametrize("label", ["99a", "99F", "99ff"])
+def test_a_part_without_a_quiz_hears_which_there_are(label):
+    with pytest.raises(ValueError, match="has no quiz") as raised:
+        quiz(label)
+    assert str(raised.value) == f'\'{label}\' has no quiz. Of lesson 99 there is quiz("99"), quiz("99f").'
+
+
+@pytest.mark.parametrize("lesson", ["", "4", "99", 4, None, 4.5, b"04", ["04"], ("04",), {}])
+def test_what_is_no_lesson_is_refused_in_a_sentence(monkeypatch, lesson):
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="a lesson is two digits"):
+        quiz(lesson)
 
 
 def test_the_form_gives_feedback_and_closes_a_question_that_is_right():

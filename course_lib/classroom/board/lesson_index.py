@@ -17,7 +17,7 @@ _NO_LIMIT = 1e15  # what a question's number may be where nothing is said
 
 _CHECK = re.compile(r"""\bcheck\(\s*["'](\d\d\.\w+)["']""")
 _NAMED = re.compile(r"""\b(?:check|ask|reveal|hint|solution)\(\s*["'](\d\d\.\w+)["']""")
-_QUIZ = re.compile(r"""\bquiz\(\s*["'](\d\d)["']""")
+_QUIZ = re.compile(r"""\bquiz\(\s*["'](\d\d[a-z]?)["']""")
 _BETS = re.compile(r"""\b(?:bet|settle)\(([^)]*)\)""")
 
 
@@ -34,7 +34,7 @@ class LessonIndex:
         """The part to which a name belongs, else its lesson."""
         number = name[:2]
         if event == "quiz":
-            return self.quiz_in.get(number, number)
+            return self.quiz_in.get(_quiz_of(name), number)
         return self.part_of.get(name, number)
 
     def is_in(self, place: str, lesson: str) -> bool:
@@ -74,8 +74,8 @@ def places(root: Path | None = None) -> LessonIndex:
         for name in names:
             found.part_of.setdefault(name, info.label)
         found.checks_in[info.label] = list(dict.fromkeys(_CHECK.findall(text)))
-        for number in _QUIZ.findall(text):
-            found.quiz_in[number] = info.label
+        for quiz in _QUIZ.findall(text):
+            found.quiz_in[quiz] = info.label
     return found
 
 
@@ -97,6 +97,11 @@ def question(name: str) -> AskedQuestion:
     return _claims().get(name, AskedQuestion()) if name.startswith("13.") else AskedQuestion()
 
 
+def _quiz_of(name: str) -> str:
+    """The quiz that asks this: of a lesson ("10"), or of a part ("10f"). Imports the lesson's room."""
+    return name[:2] + _room(name[:2])[2].get(name, "")
+
+
 def title_of_check(name: str) -> str:
     """What an exercise is called, or nothing. Imports the lesson's room."""
     found = _room(name[:2])[1].get(name)
@@ -104,17 +109,22 @@ def title_of_check(name: str) -> str:
 
 
 @lru_cache(maxsize=32)
-def _room(lesson: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The questions and the exercises of a lesson by name; none where it cannot be imported, as without torch."""
+def _room(lesson: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    """By name the predictions and the exercises of a lesson, and the parts of its quizzes' questions; none where it
+    cannot be imported, as without torch.
+    """
     from course_lib.learn import exercises
 
     if lesson not in exercises.lesson_numbers():
-        return {}, {}
+        return {}, {}, {}
     try:
-        asked, tried = exercises.predictions_of(lesson), exercises.exercises_of(lesson)
+        asked, tried, quiz = (
+            of(lesson) for of in (exercises.predictions_of, exercises.exercises_of, exercises.quiz_of)
+        )
     except ImportError:
-        return {}, {}
-    return {one.name: one for one in asked}, {one.name: one for one in tried}
+        return {}, {}, {}
+    parts = {f"{lesson}.{one.name}": one.part for one in quiz}
+    return {one.name: one for one in asked}, {one.name: one for one in tried}, parts
 
 
 @lru_cache(maxsize=1)

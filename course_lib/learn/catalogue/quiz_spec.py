@@ -16,7 +16,8 @@ __all__ = ["Question", "lettered"]
 class Question:
     """One question of a lesson's quiz; ``name`` is a short word, unique in its lesson.
 
-    ``answer()`` computes the right choice (one of ``choices``, by ``==``). ``misconceptions`` holds a
+    ``part`` is the letter of a part that comes after the lesson's quiz: that part has a quiz of its own, and asks it
+    there. ``answer()`` computes the right choice (one of ``choices``, by ``==``). ``misconceptions`` holds a
     sentence for every wrong choice that says what a person who picks it has mixed up; ``because`` explains
     the right one. ``show(choice)`` gives its text (units included).
 
@@ -38,6 +39,7 @@ class Question:
     misconceptions: Mapping[Any, str]
     because: str
     show: Callable[[Any], str] = str
+    part: str = ""
 
     def __post_init__(self) -> None:
         if len(self.choices) < 2:

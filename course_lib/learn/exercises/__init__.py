@@ -5,8 +5,9 @@ An exercise is a file there, or, where it is more than one idea, a folder: ``dis
 lesson's exercises use stands beside them.
 
 A room offers ``EXERCISES: tuple[Exercise, ...]``, and may offer ``PREDICTIONS: tuple[Asked, ...]`` (what is asked
-before a run, and told after it) and ``QUIZ: tuple[Question, ...]``; it is loaded when it is first asked for. Problems
-on paper stand in its ``problems``. Right answers are kept beside the tests, in ``tests/answers``.
+before a run, and told after it) and ``QUIZ: tuple[Question, ...]`` (of the lesson, and of parts that come after its
+quiz); it is loaded when it is first asked for. Problems on paper stand in its ``problems``. Right answers are kept
+beside the tests, in ``tests/answers``.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ __all__ = ["Answers"]
 
 
 class Answers:
-    """The questions of one lesson, and which of them have been answered right."""
+    """The questions of a lesson ("07") or of one of its parts ("10f"), and which have been answered right."""
 
     def __init__(self, lesson: str, questions: Sequence[Question]) -> None:
         self.lesson, self.questions = lesson, tuple(questions)
@@ -23,7 +23,7 @@ class Answers:
         """Count a try at ``question`` and say whether ``choice`` is right, or what it mixes up."""
         is_right = bool(choice == question.answer())
         self.tries[question.name] += 1
-        record("quiz", f"{self.lesson}.{question.name}", right=is_right, tries=self.tries[question.name])
+        record("quiz", f"{self.lesson[:2]}.{question.name}", right=is_right, tries=self.tries[question.name])
         if is_right:
             self.right.add(question.name)
             return f"✓ Right: {question.show(choice)}. {question.because}"

@@ -1,5 +1,6 @@
 """``quiz("07")``: the questions that close a lesson, their right answers computed when they are asked.
 
+A part that comes after them has a quiz of its own: ``quiz("10f")``. A lesson's progress counts the questions of both.
 Without a front end the questions are text, and ``quiz("07").answer("bytes", "b")`` answers one.
 """
 
@@ -21,7 +22,7 @@ __all__ = ["Quiz", "quiz"]
 
 
 class Quiz(Answers, Shown):
-    """The questions of one lesson, shown as a form, or as text where there is no front end."""
+    """The questions of a lesson or of a part, shown as a form, or as text where there is no front end."""
 
     def answer(self, name: str, choice: Any) -> HintNote:
         """Answer the question ``name`` by a choice or its letter; shows and returns what is to be said about
@@ -40,7 +41,8 @@ class Quiz(Answers, Shown):
         return QuizForm(self)
 
     def __repr__(self) -> str:
-        lines = [f"Quiz of lesson {self.lesson}, {len(self.questions)} questions."]
+        what = "part" if self.lesson[2:] else "lesson"
+        lines = [f"Quiz of {what} {self.lesson}, {len(self.questions)} questions."]
         for number, question in enumerate(self.questions, start=1):
             lines.append(f"{number}. {question.text}  [{question.name}]")
             lines += [f"   {text}" for text in lettered(question)]
@@ -51,10 +53,12 @@ class Quiz(Answers, Shown):
 
 
 def quiz(lesson: str) -> Quiz:
-    """Show the quiz of a lesson ("07") and return it."""
-    questions = exercises.quiz_of(lesson)
-    if not questions:
-        raise ValueError(f"Lesson {lesson} has no quiz.")
+    """Show the quiz of a lesson ("07"), or of a part that has its own ("10f"), and return it."""
+    number, part = (lesson[:2], lesson[2:]) if isinstance(lesson, str) else (lesson, "")
+    every = exercises.quiz_of(number)
+    if not (questions := [question for question in every if question.part == part]):
+        there_are = ", ".join(sorted({f'quiz("{number}{question.part}")' for question in every})) or "none"
+        raise ValueError(f"{lesson!r} has no quiz. Of lesson {number} there is {there_are}.")
     found = Quiz(lesson, questions)
     show(found)
     return found
