@@ -194,6 +194,14 @@ def test_predictions_hints_and_quizzes_are_recorded(kept, monkeypatch):
     assert [event["event"] for event in kept.read()] == ["guess", "predict", "hint", "quiz", "quiz"]
 
 
+def test_a_question_of_a_parts_quiz_counts_for_its_lesson(kept):
+    from course_lib.learn import quiz
+
+    quiz("04f").answer("axes", 8000)
+    (line,) = (one for one in progress_module.progress_map(kept).lines if one.number == "04")
+    assert (line.questions_right, line.questions) == (1, 6 + 2)
+
+
 def test_what_was_predicted_is_kept_when_it_is_locked_and_beside_what_it_met(kept):
     from course_lib.learn import Predict
 

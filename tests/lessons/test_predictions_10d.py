@@ -11,7 +11,7 @@ from told_runs import ToldRuns, usual_runs
 from course_lib.cost import expert_layer_time
 from course_lib.layouts.link import Link
 from course_lib.learn.exercises.lesson_10.predictions.busy import BUSY
-from course_lib.learn.exercises.lesson_10.quiz import QUIZ
+from course_lib.learn.exercises.lesson_10.quiz import QUESTIONS
 from course_lib.learn.exercises.lesson_10.room.wrong_answers import MISTAKES
 from course_lib.parallel.experts import Routing
 
@@ -84,7 +84,7 @@ def test_what_is_said_of_dice_is_so():
         assert found == pytest.approx(stray, rel=0.15)
 
 
-@pytest.mark.parametrize("question", QUIZ, ids=lambda question: question.name)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.name)
 def test_every_wrong_answer_of_the_quiz_hears_why(question):
     right = question.answer()
     assert right in question.choices
@@ -95,7 +95,7 @@ def test_what_the_quiz_counts_is_so():
     """3.5 squares of time for what takes 2; the ring is lighter on few ranks; 313 places; and the forgotten choice."""
     from course_lib.learn.exercises.lesson_10 import quiz
 
-    by_name = {question.name: question for question in QUIZ}
+    by_name = {question.name: question for question in QUESTIONS}
     assert by_name["causal"].answer() == 3.5 / 2
     assert (quiz._cheaper(4), quiz._cheaper(8)) == ("the ring", "the all-to-alls")
     forgets = {mistake.name: mistake.example for mistake in MISTAKES}["as-it-was"]

@@ -114,5 +114,5 @@ def test_every_wrong_answer_of_the_quiz_hears_why(question):
 
 
 def test_what_the_quiz_counts_is_so():
-    right = {question.name: question.answer() for question in QUIZ}
+    right = {question.name: question.answer() for question in QUIZ if not question.part}
     assert right == {"place": (3, 1), "crossing": 800, "dead": 24, "interval": 0.5, "share": 44}

@@ -9,6 +9,7 @@ from course_lib.cost.collectives.collective_cost import collective_cost
 from course_lib.cost.data_parallel.scaling import scaling_curve
 from course_lib.cost.single_device.model_state import model_state
 from course_lib.layouts.link import Link
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn.catalogue.quiz_spec import Question
 
 __all__ = ["QUIZ"]
@@ -40,6 +41,18 @@ def _state_mb(num_ranks: int) -> float:
     """What one of the replicas holds: as many as there are, each holds the whole."""
     held = [model_state(_MILLION, optimizer="adamw").total for _ in range(num_ranks)]
     return max(held) / _MILLION
+
+
+def _valid_tokens(mesh: Mesh, on_each_rank: int) -> int:
+    """Of a step, where sequences were cut along ``cp`` before anybody counted: each token once."""
+    readers = {mesh.group_rank(rank, "dp_shard", "cp") for rank in range(mesh.num_ranks)}
+    return on_each_rank * len(readers)
+
+
+def _weight_by_rounds(*rounds: tuple[int, ...]) -> Fraction:
+    """A token of the first round over one of the second, where each round is divided by its own count of all ranks."""
+    first, second = (Fraction(1, len(rounds) * sum(counts)) for counts in rounds)
+    return first / second
 
 
 QUIZ = (
@@ -119,5 +132,40 @@ QUIZ = (
             1: "BatchNorm looks at all images that the rank has.",
         },
         because="Each rank normalises with what it sees, so the model is another one than on one device.",
+    ),
+    Question(
+        name="rounds",
+        part="f",
+        text="Two ranks, two micro-batches each. Those of rank 0 have 10 and 90 valid tokens, those of rank 1 have 30 "
+        "and 70. A script divides the sum of the first micro-batches' losses by 10 + 30, and that of the second ones' "
+        "by 90 + 70. Then it takes the mean of both. A token of the first micro-batches: how many times the weight of "
+        "one of the second?",
+        choices=(Fraction(1), Fraction(2), Fraction(4), Fraction(9)),
+        answer=lambda: _weight_by_rounds((10, 30), (90, 70)),
+        misconceptions={
+            Fraction(1): "Between the two ranks tokens now weigh alike. Look at the two counts by which the script "
+            "divides.",
+            Fraction(2): "The mean divides both by 2. This factor is the same for the two tokens.",
+            Fraction(9): "That is rank 0 with its own two counts. The script adds counts up over ranks.",
+        },
+        because="A token of the first weighs a 40th of its mean, and one of the second a 160th. It is a mean of means "
+        "still: over micro-batches, and not over ranks. One count for the whole step makes all of them equal.",
+    ),
+    Question(
+        name="axes",
+        part="f",
+        text="16 ranks form a grid: 4 × 2 × 2 along the axes of data, context and tensor parallelism. Sequences are "
+        "cut for context parallelism first. Then each rank counts 1,000 valid tokens in what it reads. How many valid "
+        "tokens has the step?",
+        choices=(16_000, 1000, 4000, 8000),
+        answer=lambda: _valid_tokens(Mesh.of(dp_shard=4, cp=2, tp=2), 1000),
+        show=lambda tokens: f"{tokens:,}",
+        misconceptions={
+            1000: "That is the part of one rank. Other ranks read other tokens in the same step.",
+            4000: "That adds up data-parallel ranks alone. It would do if ranks had counted before the cut.",
+            16_000: "That adds up over all ranks. Do all of them read different tokens?",
+        },
+        because="4 × 2 ranks read different tokens: along the data-parallel axis other sequences, along the "
+        "context-parallel one other parts of them. A tensor-parallel pair reads the same, which counts once.",
     ),
 )

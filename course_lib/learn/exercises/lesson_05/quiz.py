@@ -1,16 +1,21 @@
-"""The quiz of lesson 05; right answers come from the cost model."""
+"""The quiz of lesson 05; right answers come from the cost model, and from the library's quantization."""
 
 from __future__ import annotations
+
+from fractions import Fraction
+
+import torch
 
 from course_lib.cost.data_parallel.sharded import sharded_sent_bytes, sharded_state
 from course_lib.cost.single_device.model_state import precision_state
 from course_lib.learn.catalogue.quiz_spec import Question
-from course_lib.parallel.sharded import Rows
+from course_lib.parallel.sharded import Rows, dequantize_blocks, quantize_blocks
 
 __all__ = ["QUIZ"]
 
 _MANY = 10_000  # ranks: what is shared out is nearly nothing on each
 _BLOCK = [(4096, 4096)] * 4  # no padding on 64 ranks
+_MORE = {Fraction(1): "as many", Fraction(4, 3): "4/3 times", Fraction(3, 2): "3/2 times", Fraction(2): "2 times"}
 
 
 def _first_stage_within(most_bytes: float) -> int:
@@ -42,6 +47,29 @@ def _mixed_share() -> str:
 def _rows_of_the_last(num_rows: int, num_ranks: int) -> int:
     first, end = Rows((num_rows, 8), num_ranks).range_of(num_ranks - 1)
     return end - first
+
+
+def _bytes_with_wide_sums() -> Fraction:
+    """What ``reduce_dtype=torch.float32`` sends beside ``param_dtype=torch.bfloat16``, over what this sends alone."""
+    wide, alone = (
+        sharded_sent_bytes(_BLOCK, stage=3, num_ranks=64, dtype="bfloat16", reduce_dtype=reduce_dtype)
+        for reduce_dtype in ("float32", None)
+    )
+    return Fraction(wide, alone)
+
+
+def _sent(weight: float) -> float:
+    """A weight as it arrives in int8, from a block whose largest weight is 1.27: the scale is 0.01."""
+    block = torch.tensor([1.27, weight])
+    return dequantize_blocks(*quantize_blocks(block, 2), 2)[1].item()
+
+
+def _after_steps(num_steps: int, step: float) -> tuple[float, float]:
+    """A weight of 0.5, as ranks get it: where shards stay in float32, and where they become what was sent."""
+    kept = stored = 0.5
+    for _ in range(num_steps):
+        kept, stored = kept + step, _sent(stored + step)
+    return round(_sent(kept), 2), round(_sent(stored), 2)
 
 
 QUIZ = (
@@ -112,5 +140,39 @@ QUIZ = (
             3: "That would be twelve rows; the message has twelve, and two of them are padding.",
         },
         because="Every rank gets a quarter rounded up, three rows, and the last what is left.",
+    ),
+    Question(
+        name="wide-sums",
+        part="h",
+        text="`fully_shard` with `MixedPrecisionPolicy(param_dtype=torch.bfloat16)`, weights gathered in forward and "
+        "in backward. Somebody adds `reduce_dtype=torch.float32`. How many times as many bytes does a step send?",
+        choices=tuple(_MORE),
+        answer=_bytes_with_wide_sums,
+        show=lambda times: _MORE[times],
+        misconceptions={
+            Fraction(1): "Then gradients would be float32 on the way in either case. Which format have they where "
+            "`param_dtype` stands alone?",
+            Fraction(3, 2): "So it would be with one gather in a step. How many messages are there of each kind?",
+            Fraction(2): "That makes all messages twice as long. The new setting says nothing of gathers.",
+        },
+        because="Before, two gathers and a reduce-scatter had 2 bytes a parameter each. The reduce-scatter now has 4: "
+        "8 bytes for 6. Without the setting gradients take the format in which backward made them.",
+    ),
+    Question(
+        name="stored",
+        part="h",
+        text="Weights travel in int8, and the scale of a block stays 0.01. One of its weights is 0.5, and the "
+        "optimizer adds 0.006 to it in each of 50 steps. Job A keeps its shards in float32. Job B stores in them what "
+        "was sent, after each step. Which weight do ranks compute with in the end?",
+        choices=((0.8, 1.0), (0.8, 0.8), (0.8, 0.5), (1.0, 1.0)),
+        answer=lambda: _after_steps(50, 0.006),
+        show=lambda weights: f"job A {weights[0]:.2f}, job B {weights[1]:.2f}",
+        misconceptions={
+            (0.8, 0.8): "Job B adds each step to a rounded weight. Write down what its shard is after two steps.",
+            (0.8, 0.5): "A step that is shorter than half the distance of two codes is lost. Is this one?",
+            (1.0, 1.0): "Job A rounds each message as well. But what does its optimizer add the next step to?",
+        },
+        because="In job B 0.506 becomes 0.51: each step moves the weight by a whole code, 50 times 0.01. Rounding does "
+        "not only lose steps, it can lengthen them. Job A has all steps of 0.006 in its shard, and rounds 0.8.",
     ),
 )

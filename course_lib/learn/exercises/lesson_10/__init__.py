@@ -10,8 +10,9 @@ from course_lib.learn.exercises.lesson_10.documents import DOCUMENTS
 from course_lib.learn.exercises.lesson_10.interleave import INTERLEAVE
 from course_lib.learn.exercises.lesson_10.join import JOIN
 from course_lib.learn.exercises.lesson_10.once_a_node import ONCE_A_NODE
+from course_lib.learn.exercises.lesson_10.part_quizzes import PART_QUIZZES
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
-from course_lib.learn.exercises.lesson_10.quiz import QUIZ
+from course_lib.learn.exercises.lesson_10.quiz import QUESTIONS
 from course_lib.learn.exercises.lesson_10.room import ROOM
 from course_lib.learn.exercises.lesson_10.stem import STEM
 from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
@@ -19,3 +20,4 @@ from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
 EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE, INTERLEAVE, DOCUMENTS)
+QUIZ = (*QUESTIONS, *PART_QUIZZES)

@@ -1,4 +1,7 @@
-"""The quiz of lesson 10; right answers come from the cost model, and from what the ranks of the lesson run."""
+"""The quiz of lesson 10; right answers come from the cost model, and from what the ranks of the lesson run.
+
+The quizzes of parts e, f and g stand in ``part_quizzes.py``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from course_lib.learn.catalogue.quiz_spec import Question
 from course_lib.models import TransformerConfig
 from course_lib.parallel.experts import expert_capacity
 
-__all__ = ["QUIZ"]
+__all__ = ["QUESTIONS"]
 
 _TIMES = {1: "as long", 1.75: "1.75 times as long", 2: "twice as long", 4: "four times as long"}
 
@@ -63,7 +66,7 @@ def _divided_by(mesh: Mesh) -> int:
     return mesh.num_ranks
 
 
-QUIZ = (
+QUESTIONS = (
     Question(
         name="causal",
         text="Ring attention, causal, 4 ranks, each with a quarter of the sequence in its order. How long does the "

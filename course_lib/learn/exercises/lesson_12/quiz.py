@@ -1,15 +1,29 @@
-"""The quiz of lesson 12, over all its parts; right answers are computed."""
+"""The quizzes of lesson 12, over parts a to d and of part e; right answers are computed."""
 
 from __future__ import annotations
 
+from collections import Counter
+
+import torch
+
+from course_lib.cost.collectives.machines import machine_spec
 from course_lib.cost.mesh.all_reduce_at_scale import hierarchical_sent_bytes
 from course_lib.cost.reliability.checkpoints import young_interval_s
+from course_lib.layouts.mesh import Mesh
 from course_lib.learn.catalogue.quiz_spec import Question
+from course_lib.learn.sick import bit_flips
+from course_lib.parallel.collectives import hash_of_bits
 
 __all__ = ["QUIZ"]
 
 _TIMES = {0.25: "a quarter as long", 0.5: "half as long", 1.0: "as long as before", 2.0: "twice as long"}
 _NODES, _RANKS = 2, 8
+_SUSPECTS = {
+    1: "rank 5 is wrong",
+    2: "one of two ranks is wrong, and nobody knows which",
+    8: "one of the eight ranks of a replica is wrong, and nobody knows which",
+    0: "nothing: no two ranks hold the same bits",
+}
 
 
 def _place() -> tuple[int, int]:
@@ -39,6 +53,29 @@ def _interval() -> float:
 def _share() -> int:
     """Per cent of the data sheet: 11 GB/s on cards of 200 Gbit/s."""
     return round(100 * 11 / (200 / 8))
+
+
+def _suspects(mesh: Mesh, wrong: int) -> int:
+    """Among how many ranks a vote finds the wrong one; 0 where no other rank holds a copy of its shard."""
+    copies = mesh.group(wrong, "dp_replicate")
+    held = {rank: torch.arange(4.0) + mesh.coordinates(rank)["dp_shard"] for rank in copies}
+    bit_flips.flip_bit(held[wrong], bit=22)
+    votes = Counter(hash_of_bits([shard]) for shard in held.values())
+    most = max(votes.values())
+    if len(copies) == 1:
+        return 0
+    return len(copies) - most if 2 * most > len(copies) else len(copies)
+
+
+def _times_in_two_racks(apart: int, num_ranks: int = 16) -> float:
+    """An all-to-all of 1 GB a rank with this many ranks in another rack, in that of one rack: the last one ends it."""
+    machine, piece = machine_spec("72x GB200"), 1e9 / num_ranks
+
+    def ends_s(here: int) -> float:
+        near, far = (here - 1) * piece, (num_ranks - here) * piece
+        return max(machine.intra.time_s(near), machine.inter.time_s(far) if far else 0.0)
+
+    return round(max(ends_s(apart), ends_s(num_ranks - apart)) / ends_s(num_ranks), 1)
 
 
 QUIZ = (
@@ -113,5 +150,38 @@ QUIZ = (
         },
         because="200 Gbit/s are 25 GB/s. With 44 % somebody should look: at the cards in use, at GPU Direct RDMA, "
         "at a variable that was left in a script.",
+    ),
+    Question(
+        name="copies",
+        part="e",
+        text="Hybrid sharding, dp_replicate=2 × dp_shard=8. On rank 5 a bit of a weight flips. Then the "
+        "ranks that should hold the same bits vote. What does the vote say?",
+        choices=tuple(_SUSPECTS),
+        answer=lambda: _suspects(Mesh.of(dp_replicate=2, dp_shard=8), wrong=5),
+        show=lambda ranks: _SUSPECTS[ranks],
+        misconceptions={
+            1: "That takes a majority against rank 5. How many ranks hold what it should hold?",
+            8: "Within a replica each rank has another shard. Which ranks have the same one as rank 5?",
+            0: "So it is with ZeRO-3 over all ranks. Here the shards of one replica are also held by the other.",
+        },
+        because="Each shard is held twice, this one by ranks 5 and 13, and one vote stands against the other. The job "
+        "goes back to where they last agreed. With three replicas the vote would name rank 5.",
+    ),
+    Question(
+        name="one-node",
+        part="e",
+        text="An all-to-all among 16 ranks, on four nodes of a 72x GB200: 1 GB a rank, a sixteenth for each. A GPU "
+        "sends 900 GB/s over NVLink and, at the same time, 50 GB/s over the network. One of the four nodes stands in "
+        "another rack. How many times as long does the all-to-all take as in one rack?",
+        choices=(4.8, 9.6, 14.3, 18.0),
+        answer=lambda: _times_in_two_racks(apart=4),
+        show=lambda times: f"{times:g} times",
+        misconceptions={
+            4.8: "After that time the ranks of three nodes have sent everything. Whom do they wait for?",
+            9.6: "So it is with two nodes in each rack. What does a rank of the lone node send to the other rack?",
+            18.0: "So it would be if nothing stayed within a rack. A node has four ranks.",
+        },
+        because="A rank of the lone node sends 12 of 16 parts over the network, where with two nodes in each rack it "
+        "sends 8. The other twelve ranks send 4 and wait. So one node in another rack costs more than two.",
     ),
 )

@@ -1,7 +1,7 @@
 """10.interleave: layers that note which of their steps was called when, and an answer tried on them.
 
-Everything is in one process and on no clock: a step counts 1, an exchange counts 1, and one link carries one exchange
-after the other. The numbers are real, and gradients go through them.
+Everything is in one process and on no clock: a step counts 1, an exchange counts 1 (or what a ``Log`` is told), and
+one link carries one exchange after the other. The numbers are real, and gradients go through them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.report import NOTHING, Report, fact
 from course_lib.parallel.experts import PendingExchange
 
-__all__ = ["Log", "OrderReport", "right", "trial"]
+__all__ = ["Log", "OrderReport", "logged_layers", "right", "trial"]
 
 _STEPS = "a layer of this exercise has dense, dispatch, experts and combine, and nothing else"
 
@@ -26,7 +26,8 @@ _STEPS = "a layer of this exercise has dense, dispatch, experts and combine, and
 class Log:
     """What was called, as ("compute", step), ("start", exchange) and ("wait", exchange), and how long it takes."""
 
-    def __init__(self) -> None:
+    def __init__(self, exchange: float = 1.0) -> None:
+        self.exchange = exchange
         self.calls: list[tuple[str, Any]] = []
         self.pending: set[str] = set()
         self.now = self.link_free = self.waited = 0.0
@@ -40,7 +41,7 @@ class Log:
         name = f"the {'second' if second else 'first'} {name}"
         self.calls.append(("start", name))
         self.pending.add(name)
-        arrives = self.link_free = max(self.link_free, self.now) + 1.0
+        arrives = self.link_free = max(self.link_free, self.now) + self.exchange
         return PendingExchange(lambda: self._wait(name, arrives, finish))
 
     def _wait(self, name: str, arrives: float, finish: Callable[[], Any]) -> Any:
@@ -91,6 +92,11 @@ class _Layer:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{_STEPS}: no `{name}`")
+
+
+def logged_layers(num_layers: int, log: Log) -> list[Any]:
+    """Layers that an answer, or an order of the course's own, can be called with; they note what is called."""
+    return [_Layer(number, log) for number in range(num_layers)]
 
 
 def _tensor(x: Any) -> Tensor:
@@ -161,7 +167,7 @@ def trial(answer: Callable[..., Any], num_layers: int, rows_a: int, rows_b: int,
     log, (a, b) = Log(), _tokens(rows_a, rows_b, seed)
     kept = Kept(a=a, b=b)
     with Recorder(0) as recorder:
-        out = answer([_Layer(number, log) for number in range(num_layers)], a, b)
+        out = answer(logged_layers(num_layers, log), a, b)
     if out is ... or out is None:
         return out
     if not isinstance(out, tuple | list) or len(out) != 2:
