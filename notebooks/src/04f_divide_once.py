@@ -22,7 +22,7 @@
 # batch was uneven. Here every batch is.
 
 # %%
-from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib import ask, check, hint, quiz, reveal, shared_cluster
 from course_lib.parallel.data import IGNORED, backward_per_token
 from course_lib.plot import lines
 from course_lib.rounding import agree, rounded
@@ -467,6 +467,12 @@ for name, (of_tokens, of_means) in losses.items():
 # both pay one small message. `set_gradient_divide_factor` is a method of every module that PyTorch's `fully_shard` has
 # wrapped (lesson 05). DDP has no such switch, only a communication hook that you would have to write. So you multiply.
 #
+# ## Two questions
+
+# %%
+quiz("04f")
+
+# %% [markdown]
 # ## What you can do now
 #
 # You can say what each token weighs in a step, and make all of them weigh the same, however the batch is cut. You can

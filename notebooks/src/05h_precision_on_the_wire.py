@@ -21,7 +21,7 @@
 # From [part 4](05d_links_and_precision.ipynb) you need the reduce dtype, and what a sum in bfloat16 loses.
 
 # %%
-from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib import ask, check, hint, quiz, reveal, shared_cluster
 from course_lib.meter import bytes_text, metered
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.sharded import all_gather_quantized, dequantize_blocks, quantize_blocks
@@ -484,6 +484,12 @@ print(f"gradients off by {rounded(off, 1, apart=1e-2)}%")
 # half of this page was about. ZeRO++ sends int4 and adds in high precision, for which every rank has to get the parts
 # themselves: an all-to-all in place of a ring.
 #
+# ## Two questions
+
+# %%
+quiz("05h")
+
+# %% [markdown]
 # ## What you can do now
 #
 # You can read from calls or from a trace in which formats a sharded model travels. You set both dtypes, since PyTorch's

@@ -502,7 +502,7 @@ reveal("10.copies", times["the colleague's"], times["the course's"])
 # most of the training, keeps a very small balance loss within each sequence beside it, and drops no token
 # ([report](https://arxiv.org/abs/2412.19437), sections 2.1.2 and 4.2).
 #
-# ## Five questions on this lesson
+# ## Five questions on parts 1 to 4
 
 # %% tags=["computed-time"]
 quiz("10")

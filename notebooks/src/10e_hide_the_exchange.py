@@ -21,7 +21,7 @@
 # 02](02c_hangs.ipynb) you need `async_op=True`: a collective is started, and `wait()` ends it.
 
 # %%
-from course_lib import Link, Links, ask, check, hint, reveal, shared_cluster
+from course_lib import Link, Links, ask, check, hint, quiz, reveal, shared_cluster
 from course_lib.meter import MemoryLedger, Timeline
 from course_lib.parallel.experts import MixtureOfExperts, PacedStep, SteppedLayer, num_behind_computing
 from course_lib.parallel.experts import interleaved as the_courses
@@ -480,6 +480,12 @@ reveal("10.two_memory", turns_bytes, apart_bytes)
 # it gets fewer. DeepSeek-V3's training sets 20 of a GPU's 132 streaming multiprocessors aside for it. A paced step does
 # not feel that, and gloo's threads use the host's cores.
 #
+# ## Two questions
+
+# %% tags=["computed-time"]
+quiz("10e")
+
+# %% [markdown]
 # ## What you can do now
 #
 # You can say of an exposed exchange whether the order of the program, the host, or the model itself keeps it from being

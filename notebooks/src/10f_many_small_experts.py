@@ -22,7 +22,7 @@
 # [lesson 09](09a_meshes.ipynb) meshes.
 
 # %%
-from course_lib import ask, check, cost, hint, reveal, shared_cluster
+from course_lib import ask, check, cost, hint, quiz, reveal, shared_cluster
 from course_lib.layouts import Mesh
 from course_lib.meter import metered
 from course_lib.models.transformer import Attention, TransformerConfig
@@ -479,6 +479,12 @@ print(f"rows computed: {num_rows:,}; needed: {num_needed:,}")
 # | a shared expert | Megatron-Core's `--moe-shared-expert-intermediate-size` |
 # | a mesh for experts | Megatron-Core's `--expert-tensor-parallel-size 1`; torchtitan's `expert_parallel_degree` |
 #
+# ## Two questions
+
+# %%
+quiz("10f")
+
+# %% [markdown]
 # ## What you can do now
 #
 # You can say what small experts do to a layer: less arithmetic for each byte, experts that are less even, ranks that

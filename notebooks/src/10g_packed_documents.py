@@ -22,7 +22,7 @@
 # queries (B, H, T, K), keys and values (B, G, T, K).
 
 # %%
-from course_lib import Links, ask, check, cost, hint, pace, reveal, shared_cluster
+from course_lib import Links, ask, check, cost, hint, pace, quiz, reveal, shared_cluster
 from course_lib.cluster import recv, send, start
 from course_lib.layouts import DocumentCut
 from course_lib.meter import Timeline, metered
@@ -435,6 +435,12 @@ else:
 # Whatever the cut, positions travel with their tokens, as in part 2. The targets do, the numbers for rotary embeddings,
 # and the number of the document.
 #
+# ## Two questions
+
+# %%
+quiz("10g")
+
+# %% [markdown]
 # ## What you can do now
 #
 # You have seen a balanced ring lose its balance by packing, and found that most of its bytes were sent in vain. You

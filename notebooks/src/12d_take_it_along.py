@@ -378,7 +378,7 @@ reveal("12.socket", table)
 # **Kubernetes** is none of these: it gives out machines. First came an operator for each library (PyTorchJob, MPIJob);
 # Kubeflow Trainer's one TrainJob replaces them, upon JobSet.
 #
-# ## Five questions about the whole lesson
+# ## Five questions about parts 1 to 4
 
 # %% tags=["quiz"]
 quiz("12")

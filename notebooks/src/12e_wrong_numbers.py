@@ -20,7 +20,7 @@
 # checkpoint is for.
 
 # %%
-from course_lib import ask, check, cost, hint, reveal, shared_cluster
+from course_lib import ask, check, cost, hint, quiz, reveal, shared_cluster
 from course_lib.data import digits
 from course_lib.learn import bit_flips
 from course_lib.meter import metered
@@ -440,6 +440,12 @@ reveal("12.racks", times_s[16], times_s[8])
 # GPU on another node of the rack. A job needs an IMEX *channel*, a device file that says which processes belong
 # together; Slurm or Kubernetes gives it out, or the administrator makes it.
 #
+# ## Two questions
+
+# %%
+quiz("12e")
+
+# %% [markdown]
 # ## What you can do now
 #
 # You can say for each check which faults it cannot see, and what it costs. You name a wrong rank by a vote, you know

@@ -78,6 +78,9 @@ def test_every_check_and_question_of_the_course_has_its_part():
     known = places()
     assert known.place("04.sampler") == "04b"
     assert known.place("04.one", "quiz") == "04c"
+    assert known.place("04.rounds", "quiz") == "04f"
+    assert known.place("10.copies", "quiz") == "10d"
+    assert known.place("12.copies", "quiz") == "12e"
     assert known.place("99.new") == "99"
     assert "04.sampler" in known.checks_in["04b"]
     assert known.place("13.A8").startswith("13")

@@ -14,9 +14,10 @@ import pytest
 
 from course_lib.base.paths import project_root
 from course_lib.learn import problems, quiz
+from course_lib.learn.exercises import lesson_numbers, quiz_of
 
 SOLVED = sorted((project_root() / "notebooks" / "solutions").glob("*.ipynb"))
-TEXT = re.compile(r'(quiz|problems)\("(\d\d)"(, ways=True)?\)')
+TEXT = re.compile(r'(quiz|problems)\("(\d\d[a-z]?)"(, ways=True)?\)')
 
 
 def shown_texts(path: Path) -> list[tuple[str, str]]:
@@ -32,8 +33,14 @@ def shown_texts(path: Path) -> list[tuple[str, str]]:
 CASES = [(path, *case) for path in SOLVED for case in shown_texts(path)]
 
 
-def test_each_lesson_shows_its_quiz():
-    assert sum(source.startswith("quiz") for _, source, _ in CASES) == 15
+def test_each_quiz_is_shown_once_and_that_of_a_part_in_its_part():
+    """A question is never asked before its subject."""
+    shown = sorted((TEXT.fullmatch(source)[2], path.stem[:3]) for path, source, _ in CASES if source.startswith("quiz"))
+    there_are = {number + question.part for number in lesson_numbers() for question in quiz_of(number)}
+    assert [label for label, _ in shown] == sorted(there_are)
+    assert len(shown) == 15 + 6
+    for label, page in shown:
+        assert page.startswith(label), f'quiz("{label}") stands in {page}'
 
 
 @pytest.mark.parametrize(("path", "source", "shown"), CASES, ids=lambda value: getattr(value, "stem", str(value)[:13]))
