@@ -87,7 +87,14 @@ def _words(curves: Mapping[str, tuple[list[float], list[float]]], x_label: str, 
 
 
 def _label_short_numbers(axes: Axes, heights: Sequence[float]) -> None:
-    """Where all of a logarithmic axis lies between 1 and 10,000: numbers in place of powers."""
-    if min(heights) >= 1 and max(heights) < _SHORT_NUMBER:
-        axes.yaxis.set_major_formatter(LogFormatter())
-        axes.yaxis.set_minor_formatter(LogFormatter())
+    """Where all of a logarithmic axis lies between 0.1 and 10,000: numbers in place of powers."""
+    if min(heights) >= 0.1 and max(heights) < _SHORT_NUMBER:
+        axes.yaxis.set_major_formatter(_ShortNumbers())
+        axes.yaxis.set_minor_formatter(_ShortNumbers())
+
+
+class _ShortNumbers(LogFormatter):
+    """Labels where LogFormatter has them: 0.6, and not 6e-01."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        return f"{x:g}" if super().__call__(x, pos) else ""

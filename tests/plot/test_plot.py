@@ -273,7 +273,8 @@ def test_an_axis_of_powers_of_2_is_labelled_with_numbers_while_they_are_short(xs
 
 
 @pytest.mark.parametrize(
-    ("heights", "label"), [((200, 1700), "600"), ((2e5, 1.7e6), "$\\mathdefault{6\\times10^{5}}$")]
+    ("heights", "label"),
+    [((200, 1700), "600"), ((0.2, 1.7), "0.6"), ((2e5, 1.7e6), "$\\mathdefault{6\\times10^{5}}$")],
 )
 def test_an_axis_of_powers_of_10_is_labelled_with_numbers_while_they_are_short(heights, label) -> None:
     points = ((1, 2), heights)
