@@ -30,5 +30,5 @@ def mask() -> Figure:
     word(axes, left + side * len(owner) / 2, top + 1.6, "keys, in the order of the sequence")
     word(axes, 59, 34, "a small square:\none query, one key", ha="left", size=9.5)
     word(axes, 59, 26.4, "coloured: it looks\nat that key", ha="left", size=9.5)
-    word(axes, 59, 18.8, "white: not looked at,\nand not computed", ha="left", size=9.5)
+    word(axes, 59, 18.8, "empty: not looked at,\nand not computed", ha="left", size=9.5)
     return figure
