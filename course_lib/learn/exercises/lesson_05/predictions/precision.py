@@ -146,9 +146,9 @@ def _steps(times: float, loss: float, exact_loss: float) -> Explanation:
     if times < 1.5:
         because = (
             "Each step rounds anew, from shards that were never rounded. What was rounded off in one step is in no "
-            f"message of the next, so nothing adds up. The last losses are {loss:.3f} and {exact_loss:.3f}. That the "
-            "factor is not exactly 1 has another reason: training changes the weights, and a block whose largest "
-            "grows has a larger scale."
+            f"message of the next, so nothing adds up. The last loss is {loss:.3f} in int8 and {exact_loss:.3f} in "
+            "float32. That the factor is not exactly 1 has another reason: training changes the weights, and a block "
+            "whose largest grows has a larger scale."
         )
     else:
         because = "The shards stay exact in this algorithm, so something else moved here: look at the losses."
