@@ -96,7 +96,7 @@ print(f"both at once {length(common(computing, spans(sent))) / 1e3:.1f} ms")
 PARTS = {  # annotations of the program, and what is sent there
     "## alltoall_fwd_single ##": "looked-up rows, forward",
     "## sparse_data_dist ##": "numbers of the next batch",
-    "## alltoall_bwd_single ##": "their gradients, backward",
+    "## alltoall_bwd_single ##": "gradients of rows, backward",
 }
 
 
@@ -202,7 +202,7 @@ def gained_by_model_us(exposed_us, room_us):
 gained_us = []
 for step, one, under_us in zip(steps, exchanges, hidden_us, strict=True):
     backward = note_of("## backward ##", step)
-    first = of_part("their gradients, backward", step)[0]
+    first = of_part("gradients of rows, backward", step)[0]
     alone = minus(common(computing, union([(backward.start_us, first.start_us)])), spans(sent))
     gained_us.append(gained_by_model_us(length(one) - under_us, length(alone)))
     print(f"{step.name[8:]}: {(length(one) - under_us) / 1e3:4.1f} ms exposed, ", end="")
