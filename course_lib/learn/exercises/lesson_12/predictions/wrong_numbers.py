@@ -120,7 +120,6 @@ WRONG_NUMBERS: tuple[Asked, ...] = (
     Asked(
         name="12.flips",
         question="Each bit of 0.02 flipped in turn: how many become 1,000 times as large?",
-        unit="of 32",
         tell=_flips,
         high=32,
     ),
