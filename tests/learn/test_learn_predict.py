@@ -63,7 +63,7 @@ def test_a_question_that_was_rewritten_opens_again(name):
         ({}, "twelve", "not a number"),
         ({}, True, "not a number"),
         ({}, float("nan"), "not a number"),
-        ({"unit": "%", "high": 100}, 120, "from 0 to 100 in %; the nearest is 100"),
+        ({"unit": "%", "high": 100}, 120, "from 0 to 100 %; the nearest is 100"),
         ({}, -1, "nearest is 0"),
         ({"choices": ["yes", "no"]}, "perhaps", "choices are"),
         ({"order": ["a", "b"]}, ["a", "a"], "each of them once"),

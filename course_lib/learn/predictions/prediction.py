@@ -121,7 +121,7 @@ class Prediction:
             raise ValueError(f"{value!r} is not a number; {self.name} asks for one{self._in_unit()}")
         if not self.low <= value <= self.high:
             nearest = self.low if value < self.low else self.high
-            bounds = f"from {self.low:g} to {self.high:g}{self._in_unit()}"
+            bounds = f"from {self.low:g} to {self.high:g} {self.unit}".rstrip()
             raise ValueError(f"{value!r} is outside {self.name}'s range {bounds}; the nearest is {nearest:g}")
         return value if isinstance(value, int) else float(value)
 
