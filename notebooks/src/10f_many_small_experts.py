@@ -318,7 +318,7 @@ def compare(way, max_nodes=None):
     is_same = agree(torch.cat(list(run)), mixture(max_nodes)(EVERY), within=1e-10)
     between, inside = by_link(run.communication)
     sizes = f"between nodes {mib(between)}, inside {mib(inside)}"
-    print(f"a row for each {way[2:]:<6} {sizes}; as one process: {is_same}")
+    print(f"a row for each {way[2:] + ':':<7} {sizes}; as one process: {is_same}")
     return between
 
 
@@ -338,7 +338,7 @@ for way, (rows, extra_bytes) in rows_of.items():
     away = rows * 3 / 4  # to other nodes
     by_formula = 512 * away * (2 * row_bytes + extra_bytes)
     sizes = f"{mib(by_formula)}, counted {mib(between[way])}"
-    print(f"a row for each {way[2:]:<6} {away:.2f} rows to other nodes, {sizes}")
+    print(f"a row for each {way[2:] + ':':<7} {away:.2f} rows to other nodes, {sizes}")
 
 # %% [markdown]
 # A little is missing in the formula (counts travel first), and this router is no die. And the fast links carry more:
