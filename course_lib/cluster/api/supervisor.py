@@ -17,10 +17,7 @@ import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import Any
-
-import psutil
 
 from course_lib.cluster.base.failure import Failure
 from course_lib.cluster.failures import report
@@ -29,7 +26,6 @@ from course_lib.cluster.failures.deadlock import Wait, deadlocked_ranks
 from course_lib.cluster.failures.rank_status import Accounts, RankStatus, parse_stacks
 from course_lib.cluster.leaks.collect import RankLeaks
 from course_lib.cluster.process.defer_interrupt import deferred_interrupts
-from course_lib.cluster.process.output_capture import read_text
 from course_lib.cluster.process.processes import RankProcess
 from course_lib.cluster.process.serialization import Payload
 
@@ -66,10 +62,10 @@ class CallOutcome:
 
 
 class Supervisor:
-    """Collects one answer from each rank. ``processes`` by rank; ``folder`` is where their private files lie."""
+    """Collects one answer from each rank. ``processes`` by rank."""
 
-    def __init__(self, processes: Sequence[RankProcess], folder: Path) -> None:
-        self._processes, self._folder = processes, folder
+    def __init__(self, processes: Sequence[RankProcess]) -> None:
+        self._processes = processes
         self._question = 0
         self.outcome = CallOutcome()  # of the present or the last collection
 
@@ -109,13 +105,12 @@ class Supervisor:
             self._take(outcome, pending, 0)
             everyone = self.probe_all(ranks)
             outcome.statuses = {r: s for r, s in everyone.items() if r not in outcome.failures}
-            outcome.text |= {rank: read_text(self._folder / f"text-{rank}") for rank in pending}
+            outcome.text |= {rank: self._processes[rank].printed() for rank in pending}
         return outcome
 
     def _pids(self, ranks: Iterable[int]) -> list[int]:
         """The processes of these ranks, as far as they live."""
-        alive = [self._processes[rank] for rank in ranks if self._processes[rank].is_alive]
-        return [rank.process.pid for rank in alive if rank.process.pid is not None]
+        return [pid for rank in ranks for pid in self._processes[rank].pids]
 
     def next_answers(self, ranks: Iterable[int], *, timeout_s: float) -> set[int]:
         """The ranks that answer, or die, first; none when the time is over."""
@@ -177,7 +172,7 @@ class Supervisor:
             try:
                 self._take_answer(outcome, rank)
             except (EOFError, OSError):
-                outcome.text[rank] = read_text(self._folder / f"text-{rank}")
+                outcome.text[rank] = self._processes[rank].printed()
                 outcome.failures[rank] = self._exit_report(rank, outcome.text[rank])
         return bool(ready)
 
@@ -194,24 +189,16 @@ class Supervisor:
                 outcome.failures[rank] = answer
 
     def _exit_report(self, rank: int, text: str) -> Failure:
-        process = self._processes[rank].process
-        process.join(1.0)
+        exit_code = self._processes[rank].exit_code()
         self._processes[rank].end_children()
-        return report.died(rank, process.exitcode, time.monotonic(), text)
+        return report.died(rank, exit_code, time.monotonic(), text)
 
     def _unanswered(self, rank: int) -> RankStatus:
         """What can be known of a rank whose own thread is silent: stopped, or held inside C code."""
         process = self._processes[rank]
-        stacks = self._folder / f"stacks-{rank}"
-        with contextlib.suppress(psutil.Error):
-            if psutil.Process(process.process.pid).status() in (
-                psutil.STATUS_STOPPED,
-                psutil.STATUS_TRACING_STOP,
-            ):
-                return RankStatus(rank, None, (), state="stopped")
-        process.dump_stacks()
-        time.sleep(0.05)
-        return parse_stacks(stacks.read_text(errors="replace") if stacks.exists() else "", rank, "silent")
+        if process.is_stopped:
+            return RankStatus(rank, None, (), state="stopped")
+        return parse_stacks(process.stacks(), rank, "silent")
 
 
 def _waiting_since(

@@ -47,7 +47,7 @@ class Team:
         self._asked: Sequence[int] = ()
         self._context = context_here()
         self._processes: list[processes.RankProcess] = []
-        self._supervisor = Supervisor(self._processes, self.folder)
+        self._supervisor = Supervisor(self._processes)
 
     def start(self) -> None:
         """Start the ranks, and wait until they have met. Whoever calls this ends the team where it fails."""

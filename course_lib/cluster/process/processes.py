@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 import types
 import weakref
 from collections.abc import Iterator
@@ -24,6 +25,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from course_lib.base.paths import library_folder
 from course_lib.cluster.base import temp_dirs
 from course_lib.cluster.base.os_errors import explained
@@ -31,6 +34,7 @@ from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.process.caller_context import Context
 from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 from course_lib.cluster.process.descendants import end_below
+from course_lib.cluster.process.output_capture import read_text
 
 __all__ = ["PRELOADED", "RankProcess", "start", "warm"]
 
@@ -54,12 +58,44 @@ def warm() -> None:
 class RankProcess:
     """The parent's handle on one rank: its process, the line for work, and the line for questions."""
 
-    def __init__(self, process: multiprocessing.Process, work: Connection, watch: Connection) -> None:
+    def __init__(
+        self, process: multiprocessing.Process, work: Connection, watch: Connection, config: RankConfig
+    ) -> None:
         self.process, self.work, self.watch = process, work, watch
+        self._rank, self._folder = config.rank, config.folder
 
     @property
     def sentinel(self) -> int:
         return self.process.sentinel
+
+    @property
+    def pids(self) -> list[int]:
+        """The number of its process on this machine, while it lives: whose time the supervisor may read."""
+        return [self.process.pid] if self.is_alive and self.process.pid is not None else []
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether a signal has stopped its process, which then cannot answer."""
+        stopped = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+        with contextlib.suppress(psutil.Error):
+            return any(psutil.Process(pid).status() in stopped for pid in self.pids)
+        return False
+
+    def exit_code(self) -> int | None:
+        """How a process that is gone has ended: below zero by that signal."""
+        self.process.join(1.0)
+        return self.process.exitcode
+
+    def printed(self) -> str:
+        """What it has printed since its last answer, also where it will never give one."""
+        return read_text(self._folder / f"text-{self._rank}")
+
+    def stacks(self) -> str:
+        """Where its threads stand, by ``faulthandler`` on a signal, which answers where no thread can."""
+        self._signal(signal.SIGUSR1)
+        time.sleep(0.05)
+        path = self._folder / f"stacks-{self._rank}"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     @property
     def is_alive(self) -> bool:
@@ -72,10 +108,6 @@ class RankProcess:
     def interrupt(self) -> None:
         """Ask a function that is busy in Python to end."""
         self._signal(signal.SIGUSR2)
-
-    def dump_stacks(self) -> None:
-        """Have ``faulthandler`` write the rank's stacks to its file."""
-        self._signal(signal.SIGUSR1)
 
     def kill(self) -> None:
         """End the process and the children it has started, at once."""
@@ -127,7 +159,7 @@ def start(config: RankConfig, context: Context) -> RankProcess:
         _hold_its_folder()
     its_work.close()
     its_watch.close()
-    started = RankProcess(process, work, watch)
+    started = RankProcess(process, work, watch, config)
     _started.add(started)
     return started
 
