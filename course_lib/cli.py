@@ -29,6 +29,7 @@ VERBS = {
     "build": Verb("course_lib.authoring.notebooks.cli", "make the notebooks from their sources in notebooks/src"),
     "plan": Verb("course_lib.plan_command", "list every way to cut a model onto GPUs, ranked, and why not the others"),
     "trace": Verb("course_lib.traces", "say where a job's time went, by its traces of torch.profiler"),
+    "nodes": Verb("course_lib.cluster.nodes.command", "have the ranks of your notebooks on other machines too, by ssh"),
     "class": Verb("course_lib.classroom", "for an instructor with a class on one machine, and for those in it"),
     "export": Verb("course_lib.export", "put your work into one page of HTML, with what you predicted and passed"),
     "site": Verb("course_lib.authoring.site", "make the course a folder of pages for reading, answers folded"),

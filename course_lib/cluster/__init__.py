@@ -10,6 +10,7 @@ In the order to read:
 - ``links/``: Links with a bandwidth and a latency, emulated between ranks; and computing that only waits
 - ``state/``: What a call may change in its process and has to leave as it was
 - ``process/``: The processes of the ranks: how they start, what reaches them, what comes back
+- ``nodes/``: Ranks of several machines: an agent on each, and the line to it
 - ``api/``: What a notebook holds: a cluster, its team of ranks and their supervisor, ``%%ranks``
 """
 

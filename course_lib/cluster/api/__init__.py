@@ -3,7 +3,9 @@
 In the order to read:
 
 - ``arguments.py``: what a cluster is given, checked at the door
-- ``placement.py``: placement: devices and threads of a new cluster, by this notebook's seat, with a sentence about both
+- ``rank_layout.py``: where the ranks of a cluster are
+- ``placement.py``: placement: nodes, devices and threads of a new cluster, by this notebook's seat, with a sentence
+  about them
 - ``supervisor.py``: the supervisor of a call
 - ``team.py``: one set of started ranks
 - ``team_lifecycle.py``: lifecycle of the ranks: started when a call needs them, replaced when a call has left them

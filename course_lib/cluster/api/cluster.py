@@ -21,11 +21,10 @@ from course_lib.cluster.api.arguments import (
     refuse_inside_a_rank,
     text,
 )
-from course_lib.cluster.api.placement import choose_devices
+from course_lib.cluster.api.placement import choose_layout
 from course_lib.cluster.api.supervisor import CallOutcome
 from course_lib.cluster.api.team import Team
 from course_lib.cluster.api.team_lifecycle import TeamLifecycle
-from course_lib.cluster.base.backends import rank_devices
 from course_lib.cluster.base.rendezvous_store import open_rendezvous_store
 from course_lib.cluster.failures.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
 from course_lib.cluster.failures.report import interrupted_story
@@ -62,8 +61,8 @@ class Cluster:
     ``process_group=False`` the function makes the group itself, as a script under torchrun does:
     ``init_process_group("gloo")``; its store is a port on loopback, whose keys other users of the machine can read and
     set, as under torchrun. ``links`` shapes latency and bandwidth between ranks, which then sit on the CPU: ``Links()``
-    does no more. ``slow={3: 2.0}``: rank 3 computes at half speed. An error names the variables that it cost; the next
-    call works.
+    does no more. ``slow={3: 2.0}``: rank 3 computes at half speed. ``nodes``: over so many of those that `course nodes
+    up` has started; all where it is not said. An error names the variables that it cost; the next call works.
     """
 
     def __init__(
@@ -78,28 +77,29 @@ class Cluster:
         process_group: bool = True,
         links: Links | None = None,
         slow: Mapping[int, float] | None = None,
+        nodes: int | None = None,
     ) -> None:
         refuse_inside_a_rank()
         self.world_size = checked_int(world_size, "world_size", most=MOST_RANKS)
         self.timeout_s = checked_timeout(timeout_s)
-        on_cpu = links is not None and backend in ("auto", "gloo")
         num_threads = checked_int(num_threads, "num_threads", most=MOST_THREADS)
-        num_gpus, num_threads = choose_devices(self.world_size, on_cpu=on_cpu, num_threads=num_threads)
+        layout, num_threads = choose_layout(
+            self.world_size, nodes=nodes, backend=backend, has_links=links is not None, num_threads=num_threads
+        )
         self._settings = {
             "num_threads": num_threads,
             "debug": on_or_off(debug, "debug"),
             "process_group": on_or_off(process_group, "process_group"),
             "env": checked_env(env),
         }
-        self._lifecycle = TeamLifecycle(
-            rank_devices(self.world_size, backend=backend, num_gpus=num_gpus), self._settings
-        )
+        self._lifecycle = TeamLifecycle(layout, self._settings)
         self._shape = self._shape_of(links, slow)
         self._lock = threading.RLock()
         self._is_closed = False
         self._num_cells = 0
         self.made_with: Mapping[str, Any] = {}  # what a shared cluster was asked to be
-        processes.warm()
+        if layout.nodes is None:
+            processes.warm()
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:
         """Call ``function(me, *args, **kwargs)`` on every rank, where ``me`` is the ``Rank``.
@@ -126,7 +126,9 @@ class Cluster:
             payload = pack_call(function, tuple(args), dict(kwargs or {}), team.folder)
             stack.callback(payload.discard)
             has_group = self._settings["process_group"]  # else it makes its own, by this store
-            _store, env = (None, None) if has_group else open_rendezvous_store(self.world_size)
+            _store, env = (
+                (None, None) if has_group else open_rendezvous_store(self.world_size, self._lifecycle.layout.address)
+            )
             return self._ask(
                 range(self.world_size), "run", payload, team.new_context(), env, timeout_s=limit_s, show=show
             )
@@ -211,7 +213,7 @@ class Cluster:
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "up" if self._team else "not started yet"
-        ranks = self._lifecycle.rank_devices
+        ranks = self._lifecycle.layout.devices
         devices = ", ".join(sorted({rank_device.device for rank_device in ranks}))
         return f"Cluster({self.world_size}) on {devices} by {ranks[0].backend}: {state}"
 
@@ -220,7 +222,7 @@ class Cluster:
         return self._lifecycle.team
 
     def _shape_of(self, links: Links | None, slow: Mapping[int, float] | None) -> Any:
-        return shape_of(links, slow, world_size=self.world_size, device=self._lifecycle.rank_devices[0].device)
+        return shape_of(links, slow, world_size=self.world_size, device=self._lifecycle.layout.devices[0].device)
 
     def _ready_team(self) -> Team:
         if self._is_closed:
@@ -292,7 +294,7 @@ class Cluster:
         team = self._team
         assert team is not None
         try:
-            return interrupted_story(team.probe(), self.world_size) + self._settle(team)
+            return interrupted_story(team.probe(), self.world_size, nodes=team.nodes) + self._settle(team)
         except BaseException:  # a second interrupt, while this one is dealt with
             self._lifecycle.drop()
             raise

@@ -1,4 +1,4 @@
-"""Placement: devices and threads of a new cluster, by this notebook's seat, with a sentence about both."""
+"""Placement: nodes, devices and threads of a new cluster, by this notebook's seat, with a sentence about them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,34 @@ import sys
 import warnings
 
 from course_lib.cluster.api.arguments import CrowdedWarning, warn_if_crowded
+from course_lib.cluster.api.rank_layout import RankLayout, here, over_nodes
+from course_lib.cluster.nodes.found import nodes_here
 from course_lib.devices import Machine, seated, seats
 
-__all__ = ["choose_devices", "in_a_notebook"]
+__all__ = ["choose_layout", "in_a_notebook"]
 
 _warned: set[str] = set()
+
+
+def choose_layout(
+    world_size: int, *, nodes: int | None, backend: str, has_links: bool, num_threads: int
+) -> tuple[RankLayout, int]:
+    """Where the ranks go, and how many threads each gets of the ``num_threads`` asked for.
+
+    Over the nodes that this notebook has, or ``nodes`` of them; else on this machine. ``has_links``: links are shaped
+    between ranks of this machine. Raises ``ValueError`` for nodes that are not there.
+    """
+    if has_links and nodes is not None:
+        raise ValueError(f"links are shaped between ranks of one machine, and nodes={nodes} asks for several: drop one")
+    found = None if has_links else nodes_here(nodes)
+    if found is not None:
+        found = found.first(world_size)
+        if in_a_notebook() and _is_new(f"nodes {found.in_words(world_size)}"):
+            print(found.in_words(world_size))
+        return over_nodes(world_size, found, backend=backend), num_threads
+    on_cpu = has_links and backend in ("auto", "gloo")
+    num_gpus, num_threads = choose_devices(world_size, on_cpu=on_cpu, num_threads=num_threads)
+    return here(world_size, backend=backend, num_gpus=num_gpus), num_threads
 
 
 def choose_devices(world_size: int, *, on_cpu: bool, num_threads: int) -> tuple[int, int]:

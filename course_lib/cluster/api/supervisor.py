@@ -17,7 +17,7 @@ import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from course_lib.cluster.base.failure import Failure
 from course_lib.cluster.failures import report
@@ -29,7 +29,12 @@ from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 from course_lib.cluster.process.processes import RankProcess
 from course_lib.cluster.process.serialization import Payload
 
-__all__ = ["CallOutcome", "Supervisor"]
+if TYPE_CHECKING:
+    from course_lib.cluster.nodes.remote_rank import RemoteRank
+
+__all__ = ["CallOutcome", "RankHandle", "Supervisor"]
+
+RankHandle: TypeAlias = "RankProcess | RemoteRank"
 
 GRACE_S = 0.5  # for peers to report, once one rank has failed
 _ANSWER_S = 0.4  # for a rank to say where it stands
@@ -64,7 +69,7 @@ class CallOutcome:
 class Supervisor:
     """Collects one answer from each rank. ``processes`` by rank."""
 
-    def __init__(self, processes: Sequence[RankProcess]) -> None:
+    def __init__(self, processes: Sequence[RankHandle]) -> None:
         self._processes = processes
         self._question = 0
         self.outcome = CallOutcome()  # of the present or the last collection
@@ -191,7 +196,8 @@ class Supervisor:
     def _exit_report(self, rank: int, text: str) -> Failure:
         exit_code = self._processes[rank].exit_code()
         self._processes[rank].end_children()
-        return report.died(rank, exit_code, time.monotonic(), text)
+        lost_with = self._processes[rank].lost_with
+        return report.died(rank, exit_code, time.monotonic(), text, lost_with=lost_with)
 
     def _unanswered(self, rank: int) -> RankStatus:
         """What can be known of a rank whose own thread is silent: stopped, or held inside C code."""

@@ -6,11 +6,11 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from course_lib.cluster.api.supervisor import CallOutcome, Supervisor
+from course_lib.cluster.api.rank_layout import RankLayout
+from course_lib.cluster.api.supervisor import CallOutcome, RankHandle, Supervisor
 from course_lib.cluster.base import temp_dirs
-from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.os_errors import processes_in_words
 from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.failures.errors import RankFailed, first_failure
@@ -24,6 +24,9 @@ from course_lib.cluster.process import processes
 from course_lib.cluster.process.caller_context import Context, context_here
 from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 
+if TYPE_CHECKING:
+    from course_lib.cluster.nodes.node_set import NodeTeam
+
 __all__ = ["Team"]
 
 _START_TIMEOUT_S = 120.0  # the first start imports torch, from a slow disk perhaps; GPUs need seconds of their own
@@ -35,29 +38,41 @@ _GOODBYE_S = 1.0  # for ranks to close by themselves before they are ended
 class Team:
     """Ranks of one cluster that live at the same time. A failure mostly ends a team; the cluster makes a new one."""
 
-    def __init__(self, rank_devices: Sequence[RankDevice], settings: dict[str, Any]) -> None:
+    def __init__(self, layout: RankLayout, settings: dict[str, Any]) -> None:
         self.folder = temp_dirs.make()
         self.shape: Shape | None = None  # of links and ranks, from the next call on
         self.keeps_variables = False  # whether cells have left variables worth saving
         self.in_order = True  # whether the last call was seen through to its end
-        self._rank_devices, self._settings = rank_devices, settings
+        self._layout, self._settings = layout, settings
         self._is_up = False
         self._owner_pid = os.getpid()
+        self._on_nodes: NodeTeam | None = None
         self._generation = 0
         self._asked: Sequence[int] = ()
         self._context = context_here()
-        self._processes: list[processes.RankProcess] = []
+        self._processes: list[RankHandle] = []
         self._supervisor = Supervisor(self._processes)
 
     def start(self) -> None:
         """Start the ranks, and wait until they have met. Whoever calls this ends the team where it fails."""
-        everyone = range(len(self._rank_devices))
-        for rank, rank_device in enumerate(self._rank_devices):
+        everyone = range(len(self._layout.devices))
+        self._on_nodes = self._layout.new_team()
+        for rank, rank_device in enumerate(self._layout.devices):
             config = RankConfig(rank, len(everyone), rank_device, self.folder, **self._settings)
             with deferred_interrupts():
-                self._processes.append(processes.start(config, self._context))
+                self._processes.append(self._start(config))
         self._expect_start(self._supervisor.collect(everyone, timeout_s=_START_TIMEOUT_S))
         self._is_up = True
+
+    def _start(self, config: RankConfig) -> RankHandle:
+        if self._on_nodes is None:
+            return processes.start(config, self._context)
+        return self._on_nodes.start(config, self._layout.places[config.rank], self._context)
+
+    @property
+    def nodes(self) -> dict[int, str]:
+        """The node of each rank, in words; empty where all are on this machine."""
+        return self._layout.names
 
     @property
     def is_complete(self) -> bool:
@@ -118,11 +133,13 @@ class Team:
         first, num_ranks = first_failure(outcome.failures), len(self._processes)
         if first is None:
             limit_s = None if outcome.is_deadlock else timeout_s
-            return stuck_story(outcome.statuses, num_ranks, timeout_s=limit_s, uncounted=outcome.uncounted)
+            return stuck_story(
+                outcome.statuses, num_ranks, timeout_s=limit_s, uncounted=outcome.uncounted, nodes=self.nodes
+            )
         outcome.statuses = self.probe(outcome.payloads) | outcome.statuses
         others: dict[int, Any] = {**outcome.statuses, **outcome.failures}
         del others[first.rank]
-        return failed_story(first, others, num_ranks)
+        return failed_story(first, others, num_ranks, nodes=self.nodes)
 
     def recover(self) -> bool:
         """Bring ranks and the variables of their cells through a failure; False when only an end is left.
@@ -167,6 +184,8 @@ class Team:
         for rank in self._processes:
             rank.wait(_GOODBYE_S)
         self._processes.clear()
+        if self._on_nodes is not None:
+            self._on_nodes.end()
         shared_memory.remove_noted(self.folder)
         temp_dirs.remove(self.folder)
 
@@ -179,12 +198,14 @@ class Team:
         first = first_failure(outcome.failures)
         num_ranks = len(self._processes)
         if first is not None:
-            story = failed_story(first, {}, num_ranks)
+            story = failed_story(first, {}, num_ranks, nodes=self.nodes)
             if first.kind == "died" or "temporarily unavailable" in first.message:
                 limit = processes_in_words()
                 story += f"\n\nIt may be for want of processes: {limit}." if limit else ""
             raise RankFailed("The ranks could not start: " + story, failures=outcome.failures)
         if outcome.statuses:
             uncounted = outcome.uncounted
-            story = stuck_story(outcome.statuses, num_ranks, timeout_s=_START_TIMEOUT_S, uncounted=uncounted)
+            story = stuck_story(
+                outcome.statuses, num_ranks, timeout_s=_START_TIMEOUT_S, uncounted=uncounted, nodes=self.nodes
+            )
             raise RankFailed("The ranks could not start: " + story)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
 from multiprocessing.util import Finalize
 from typing import Any
 
+from course_lib.cluster.api.rank_layout import RankLayout, here
 from course_lib.cluster.api.team import Team
-from course_lib.cluster.base.backends import RankDevice, rank_devices
 from course_lib.cluster.base.os_errors import check_processes, explained
 from course_lib.cluster.failures.errors import RankInterrupted
 from course_lib.cluster.process.defer_interrupt import deferred_interrupts
@@ -26,9 +25,9 @@ _BEFORE_A_CALL = "Interrupted while the ranks were starting. They have ended; ru
 class TeamLifecycle:
     """Holds the team of one cluster. When this object goes, and when Python ends, the ranks end."""
 
-    def __init__(self, of_ranks: Sequence[RankDevice], settings: dict[str, Any]) -> None:
+    def __init__(self, layout: RankLayout, settings: dict[str, Any]) -> None:
         self.team: Team | None = None
-        self.rank_devices, self._settings = of_ranks, settings
+        self.layout, self._settings = layout, settings
         self._on_cpu: TeamLifecycle | None = None
         self._end_team: weakref.finalize | None = None
         self._at_exit: Finalize | None = None
@@ -62,9 +61,9 @@ class TeamLifecycle:
 
     def on_cpu(self) -> TeamLifecycle:
         """Itself where its ranks sit on the CPU, else that of as many ranks there; they are up when first needed."""
-        if self.rank_devices[0].device == "cpu":
+        if self.layout.nodes is None and self.layout.devices[0].device == "cpu":
             return self
-        self._on_cpu = self._on_cpu or TeamLifecycle(rank_devices(len(self.rank_devices), num_gpus=0), self._settings)
+        self._on_cpu = self._on_cpu or TeamLifecycle(here(len(self.layout.devices), num_gpus=0), self._settings)
         return self._on_cpu
 
     def close(self) -> None:
@@ -74,9 +73,9 @@ class TeamLifecycle:
             self._on_cpu.drop(gently=True)
 
     def _start(self) -> None:
-        check_processes(len(self.rank_devices))
+        check_processes(len(self.layout.devices) if self.layout.nodes is None else 0)
         with explained(), deferred_interrupts():
-            self.team = team = Team(self.rank_devices, self._settings)
+            self.team = team = Team(self.layout, self._settings)
             self._end_team = weakref.finalize(self, team.end)
             # As Python ends, multiprocessing waits for its children, and may do so before weakref's finalizers run:
             # which is first depends on which was used first. Its own finalizers always run before that wait.

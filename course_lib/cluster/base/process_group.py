@@ -1,7 +1,8 @@
 """Joining and leaving the process group, on the rank: the launcher's business, so that no cell needs it.
 
 The ranks of one machine find each other through a private file (``FileStore``). A TCP store opens a port that
-others could reach, and stalls for seconds where the system's name lookup drops queries.
+others could reach, and stalls for seconds where the system's name lookup drops queries. Ranks of several machines
+have no file in common and meet at such a port; the names of all its keys begin with a secret.
 """
 
 from __future__ import annotations
@@ -10,18 +11,29 @@ import gc
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.rank import Rank
 
-__all__ = ["RankConfig", "join", "leave"]
+__all__ = ["RankConfig", "RendezvousAddress", "join", "leave"]
 
+_RENDEZVOUS_TIMEOUT = timedelta(seconds=60)
 _COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
 
 
 @dataclass(frozen=True)
+class RendezvousAddress:
+    """Where ranks of several machines find each other: a TCP store, whose keys begin with ``secret``."""
+
+    host: str
+    port: int
+    secret: str
+
+
+@dataclass(frozen=True)
 class RankConfig:
-    """Everything a new rank is told once."""
+    """Everything a new rank is told once. ``local_rank`` and ``local_size``: among the ranks of its node."""
 
     rank: int
     world_size: int
@@ -31,6 +43,16 @@ class RankConfig:
     debug: bool
     process_group: bool
     env: dict[str, str] = field(default_factory=dict)
+    node: int = 0
+    local_rank: int = -1  # -1: the same as its rank
+    local_size: int = -1  # -1: all ranks are here
+    rendezvous: RendezvousAddress | None = None  # None: all ranks are here, and meet in the folder
+
+    def __post_init__(self) -> None:
+        if self.local_rank < 0:
+            object.__setattr__(self, "local_rank", self.rank)
+        if self.local_size < 0:
+            object.__setattr__(self, "local_size", self.world_size)
 
 
 def join(config: RankConfig, *, generation: int) -> Rank:
@@ -48,13 +70,23 @@ def join(config: RankConfig, *, generation: int) -> Rank:
     if config.process_group:
         dist.init_process_group(
             backend,
-            store=dist.FileStore(str(config.folder / f"store-{generation}"), config.world_size),
+            store=_store(config, generation),
             rank=config.rank,
             world_size=config.world_size,
             timeout=_COLLECTIVE_TIMEOUT,
             device_id=device if config.rank_device.backend == "nccl" else None,
         )
-    return Rank(config.rank, config.world_size, device, backend, local_rank=config.rank)
+    return Rank(config.rank, config.world_size, device, backend, local_rank=config.local_rank, node=config.node)
+
+
+def _store(config: RankConfig, generation: int) -> Any:
+    import torch.distributed as dist
+
+    address = config.rendezvous
+    if address is None:
+        return dist.FileStore(str(config.folder / f"store-{generation}"), config.world_size)
+    store = dist.TCPStore(address.host, address.port, is_master=False, timeout=_RENDEZVOUS_TIMEOUT)
+    return dist.PrefixStore(f"{address.secret}-{generation}", store)
 
 
 def leave(*, has_failed: bool = False) -> None:

@@ -9,18 +9,18 @@ from typing import Any
 __all__ = ["open_rendezvous_store"]
 
 
-def open_rendezvous_store(world_size: int) -> tuple[Any, dict[str, str]]:
-    """A fresh TCP store on loopback, held by the caller, and the environment that leads ``env://`` to it.
+def open_rendezvous_store(world_size: int, address: str = "127.0.0.1") -> tuple[Any, dict[str, str]]:
+    """A fresh TCP store held by the caller at ``address``, and the environment that leads ``env://`` to it.
 
     The caller hosts it, as torchrun's agent does, so that no rank has to guess a free port. Keep the store as long
     as ranks may need it.
     """
     from torch.distributed import TCPStore
 
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server((address, 0))
     port = listener.getsockname()[1]
     store = TCPStore(
-        "127.0.0.1",
+        address,
         port,
         world_size,
         is_master=True,
@@ -29,7 +29,7 @@ def open_rendezvous_store(world_size: int) -> tuple[Any, dict[str, str]]:
         master_listen_fd=listener.detach(),
     )
     return store, {
-        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_ADDR": address,
         "MASTER_PORT": str(port),
         "TORCHELASTIC_USE_AGENT_STORE": "True",
         "TORCHELASTIC_RESTART_COUNT": "0",

@@ -25,20 +25,30 @@ __all__ = [
 ]
 
 _ALL_COUNTED = UncountedTime()
+_ALL_HERE: Mapping[int, str] = {}  # no rank is on a node of its own
 _NO_ROOM = "came for a receive"
 _LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
 
 
-def failed_story(first: Failure, others: Mapping[int, Failure | RankStatus], world_size: int) -> str:
-    """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``RankStatus``)."""
-    head = f"rank {first.rank} of {world_size} {_unlike_tensors(first, others) or _deed(first)}"
+def failed_story(
+    first: Failure,
+    others: Mapping[int, Failure | RankStatus],
+    world_size: int,
+    *,
+    nodes: Mapping[int, str] = _ALL_HERE,
+) -> str:
+    """The story of a rank that failed, with the state of each other rank (a ``Failure`` or a ``RankStatus``).
+
+    ``nodes``: the node of each rank, in words, where there are several.
+    """
+    head = f"rank {first.rank} of {world_size}{_on(first.rank, nodes)} {_unlike_tensors(first, others) or _deed(first)}"
     lines = [head, *_trace(first)]
     advice = _advice(first)
     if advice:
         lines.append(advice)
     if others:
         lines += ["", "Where the other ranks stood:"]
-        lines += _alike({rank: _other(state, first) for rank, state in others.items()})
+        lines += _alike({rank: _other(state, first) for rank, state in others.items()}, nodes)
     return "\n".join(lines)
 
 
@@ -48,6 +58,7 @@ def stuck_story(
     *,
     timeout_s: float | None,
     uncounted: UncountedTime = _ALL_COUNTED,
+    nodes: Mapping[int, str] = _ALL_HERE,
 ) -> str:
     """The story of ranks that never finished: who waits where, and who never came. ``timeout_s`` None: a deadlock.
 
@@ -63,7 +74,7 @@ def stuck_story(
         more = f" ({uncounted.in_words()})" if uncounted.in_words() else ""
         head = f"{names} of {world_size} had not finished after timeout_s = {timeout_s:g} s{more}."
     lines = [head, ""]
-    lines += [f"  rank {rank}  {status_line(statuses[rank])}" for rank in sorted(statuses)]
+    lines += [f"  rank {rank}{_on(rank, nodes)}  {status_line(statuses[rank])}" for rank in sorted(statuses)]
     why = reasons(statuses)
     if why:
         lines += ["", *why]
@@ -72,12 +83,18 @@ def stuck_story(
     return "\n".join(lines)
 
 
-def interrupted_story(statuses: Mapping[int, RankStatus], world_size: int) -> str:
+def interrupted_story(
+    statuses: Mapping[int, RankStatus], world_size: int, *, nodes: Mapping[int, str] = _ALL_HERE
+) -> str:
     """Where the ranks were when the learner interrupted."""
     stopped = "the rank has been stopped. It" if world_size == 1 else f"the {world_size} ranks have been stopped. They"
     lines = [f"interrupted; {stopped} stood here:", ""]
-    lines += [f"  rank {rank}  {status_line(statuses[rank])}" for rank in sorted(statuses)]
+    lines += [f"  rank {rank}{_on(rank, nodes)}  {status_line(statuses[rank])}" for rank in sorted(statuses)]
     return "\n".join(lines)
+
+
+def _on(rank: int, nodes: Mapping[int, str]) -> str:
+    return f" on {nodes[rank]}" if rank in nodes else ""
 
 
 def status_line(status: RankStatus) -> str:
@@ -127,12 +144,17 @@ def location_of(frame: Frame | None) -> str:
     return f"{file_of(frame)}, line {frame.line_number}{function}"
 
 
-def died(rank: int, exit_code: int | None, time_s: float, text: str = "") -> Failure:
-    """The failure of a process that is gone: killed from outside, or left through ``os._exit``. ``text``: its last."""
+def died(rank: int, exit_code: int | None, time_s: float, text: str = "", *, lost_with: str = "") -> Failure:
+    """The failure of a process that is gone: killed from outside, or left through ``os._exit``. ``text``: its last.
+
+    ``lost_with``: the node that is not heard of any more.
+    """
     from course_lib.cluster.base.failure import Cause
 
     size = re.search(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)", text)
-    if size:
+    if lost_with:
+        message = f"nothing is heard any more of {lost_with}"
+    elif size:
         message = (
             f"a message of {int(size[1]):,} bytes {_NO_ROOM} of {int(size[2]):,} bytes (in a collective: a piece of "
             "the tensors), which ends a process under gloo (do shape and dtype agree on all ranks that take part?)"
@@ -236,13 +258,15 @@ def _advice(failure: Failure) -> str:
     return ""
 
 
-def _alike(said: Mapping[int, str]) -> list[str]:
+def _alike(said: Mapping[int, str], nodes: Mapping[int, str] = _ALL_HERE) -> list[str]:
     """A line per rank; one line for all the echoes of one cause."""
     echoes: dict[str, list[int]] = {}
     for rank in sorted(said):
         echoes.setdefault(said[rank] if "(an echo of" in said[rank] else f"{rank}", []).append(rank)
     return [
-        f"  {rank_list(who)}  {said[who[0]] if len(who) == 1 else said[who[0]].replace('heard its', 'heard their')}"
+        f"  {rank_list(who)}{_on(who[0], nodes)}  {said[who[0]]}"
+        if len(who) == 1
+        else f"  {rank_list(who)}  {said[who[0]].replace('heard its', 'heard their')}"
         for who in echoes.values()
     ]
 

@@ -77,9 +77,9 @@ def _env_of(config: RankConfig) -> dict[str, str]:
     return {
         **_env_of_nccl(config),
         "RANK": str(config.rank),
-        "LOCAL_RANK": str(config.rank),
+        "LOCAL_RANK": str(config.local_rank),
         "WORLD_SIZE": str(config.world_size),
-        "LOCAL_WORLD_SIZE": str(config.world_size),
+        "LOCAL_WORLD_SIZE": str(config.local_size),
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": "0",  # replaced where the caller hosts a store for init_process_group in the cell
         "GLOO_SOCKET_IFNAME": _loopback(),

@@ -63,6 +63,7 @@ class RankProcess:
     ) -> None:
         self.process, self.work, self.watch = process, work, watch
         self._rank, self._folder = config.rank, config.folder
+        self.lost_with = ""  # the node that has gone with it; this machine has not
 
     @property
     def sentinel(self) -> int:

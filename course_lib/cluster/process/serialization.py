@@ -18,7 +18,7 @@ import os
 import pickle
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -28,7 +28,7 @@ import cloudpickle
 
 from course_lib.cluster.base.os_errors import explained
 
-__all__ = ["NotSendable", "Payload", "pack", "unpack", "unpack_all"]
+__all__ = ["NotSendable", "Payload", "carried", "laid_down", "pack", "unpack", "unpack_all"]
 
 INLINE_BYTES = 32 * 1024  # what a socket buffer takes without waiting for the reader, on every system
 _ALIGN_BYTES = 64
@@ -71,6 +71,10 @@ def pack(value: Any, *, folder: Path, what: str) -> Payload:
     sizes = tuple(piece.nbytes for piece in pieces)
     if sum(sizes) <= INLINE_BYTES:
         return Payload(sizes, tuple(bytes(piece) for piece in pieces), None)
+    return _written(sizes, pieces, folder)
+
+
+def _written(sizes: tuple[int, ...], pieces: Iterable[Any], folder: Path) -> Payload:
     path = folder / f"parcel-{uuid.uuid4().hex}"
     try:
         with explained(folder), open(path, "wb") as file:
@@ -81,6 +85,28 @@ def pack(value: Any, *, folder: Path, what: str) -> Payload:
         path.unlink(missing_ok=True)
         raise
     return Payload(sizes, None, str(path))
+
+
+def carried(payload: Payload, *, discard: bool = False) -> Payload:
+    """The same value without a file, for another machine. ``discard``: then the file is removed."""
+    if payload.path is None:
+        return payload
+    whole = Path(payload.path).read_bytes()
+    pieces, start = [], 0
+    for size in payload.sizes:
+        start += -start % _ALIGN_BYTES
+        pieces.append(whole[start : start + size])
+        start += size
+    if discard:
+        payload.discard()
+    return Payload(payload.sizes, tuple(pieces), None)
+
+
+def laid_down(payload: Payload, folder: Path) -> Payload:
+    """The same value in a file of ``folder`` where it is large, so that no pipe fills up."""
+    if payload.inline is None or payload.size_bytes <= INLINE_BYTES:
+        return payload
+    return _written(payload.sizes, payload.inline, folder)
 
 
 def unpack(payload: Payload) -> Any:

@@ -1,0 +1,117 @@
+"""``course nodes up``, ``status`` and ``down``: other machines on which this user's notebooks have ranks."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from collections.abc import Sequence
+
+from course_lib.base.paths import library_folder
+from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
+from course_lib.cluster.nodes.found import meet
+from course_lib.cluster.nodes.record import NodesRecord, record_path
+
+__all__ = ["main"]
+
+_MOST_LOCAL = 8
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command. Gives 0 well, 1 where something did not go, 2 for a wrong command line."""
+    args = _parser().parse_args(argv)
+    try:
+        if args.what == "up":
+            return _up(args)
+        return _status() if args.what == "status" else _down()
+    except (NodesUnlike, NodeLost, ValueError) as error:
+        print(f"course nodes {args.what}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="course nodes", description="Other machines for the ranks of your notebooks.")
+    verbs = parser.add_subparsers(dest="what", required=True)
+    of_up = verbs.add_parser("up", help="try whether they answer, and have your notebooks take them")
+    where = of_up.add_mutually_exclusive_group(required=True)
+    where.add_argument("--hosts", metavar="A,B", help="machines that ssh reaches without a password, in this order")
+    where.add_argument("--local", type=int, metavar="N", help="N nodes that are all this machine, to try things out")
+    of_up.add_argument("--address", default="", help="this machine, as the hosts reach it (default: by its network)")
+    of_up.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python there (default: as here)")
+    of_up.add_argument("--clone", default="", metavar="FOLDER", help="the course's folder there (default: as here)")
+    of_up.add_argument("--ssh-option", action="append", default=[], metavar="TEXT", help="goes to ssh; may be repeated")
+    verbs.add_parser("status", help="what they are, and whether they answer")
+    verbs.add_parser("down", help="have your notebooks keep their ranks on this machine again")
+    return parser
+
+
+def _up(args: argparse.Namespace) -> int:
+    path = record_path()
+    if path.exists():
+        raise ValueError("your notebooks have nodes already; `course nodes status` shows them, `down` lets them go")
+    record = _asked(args)
+    print(_table(record))
+    record.write(path)
+    print("Cluster(n) and shared_cluster(n) in your notebooks now take them all, until `course nodes down`.")
+    return 0
+
+
+def _asked(args: argparse.Namespace) -> NodesRecord:
+    if args.hosts is None:
+        if not 1 <= args.local <= _MOST_LOCAL:
+            raise ValueError(f"--local {args.local} must be from 1 to {_MOST_LOCAL}; use 2")
+        return NodesRecord(tuple(f"here-{number}" for number in range(args.local)), "127.0.0.1", is_local=True)
+    hosts = tuple(host.strip() for host in args.hosts.split(",") if host.strip())
+    if not hosts or any(host.startswith("-") for host in hosts):
+        raise ValueError(f"--hosts {args.hosts!r} names no machine; give such as --hosts a,b")
+    if len(set(hosts)) < len(hosts):
+        raise ValueError(f"--hosts {args.hosts!r} names a machine twice; name each once")
+    address = args.address or _address_towards(hosts[0])
+    clone = args.clone or str(library_folder())
+    return NodesRecord(hosts, address, args.python, clone, tuple(args.ssh_option))
+
+
+def _status() -> int:
+    record = NodesRecord.read(record_path())
+    if record is None:
+        print("Your notebooks have no nodes; their ranks are on this machine.")
+    else:
+        print(_table(record))
+    return 0
+
+
+def _down() -> int:
+    path = record_path()
+    had_some = path.exists()
+    path.unlink(missing_ok=True)
+    print("Your notebooks have no nodes any more. Ranks that are there end with their notebook." if had_some
+          else "Your notebooks had no nodes.")  # fmt: skip
+    return 0
+
+
+def _table(record: NodesRecord) -> str:
+    """Meet the nodes, and say what they are."""
+    found = meet(record)
+    lines = [f"this machine, as the nodes reach it: {record.address}"]
+    for node in found.nodes:
+        facts = node.facts
+        assert facts is not None
+        gpus = f"{facts.num_gpus} GPUs" if facts.num_gpus else "no GPU"
+        folder = "" if facts.has_folder else "; your folder is not there, so its ranks work in the home folder"
+        lines.append(
+            f"  node {node.number}  {facts.host}: {facts.cores} cores, {gpus}, Python {facts.python}, "
+            f"PyTorch {facts.torch}{folder}"
+        )
+        node.close()
+    return "\n".join(lines)
+
+
+def _address_towards(host: str) -> str:
+    """This machine's address, as ``host`` reaches it."""
+    name = host.rpartition("@")[2].partition(":")[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((name, 9))  # of a datagram socket: nothing is sent
+            return str(probe.getsockname()[0])
+        except OSError as error:
+            raise ValueError(f"the host {name!r} cannot be reached from here: {error}") from None

@@ -1,0 +1,80 @@
+"""The nodes that this notebook has: named by the record that `course nodes up` has left, and met once."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+
+from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
+from course_lib.cluster.nodes.node import RemoteNode
+from course_lib.cluster.nodes.node_set import NodeSet
+from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
+
+__all__ = ["meet", "nodes_here"]
+
+_UP = "name some by `course nodes up --hosts a,b` (two on this machine: `course nodes up --local 2`)"
+_met: dict[NodesRecord, NodeSet] = {}
+_lock = threading.Lock()
+
+
+def nodes_here(wanted: int | None = None) -> NodeSet | None:
+    """All nodes of this notebook, or the first ``wanted``; None where there are none and none are wanted.
+
+    One that has gone is asked again; where it does not come, those that are left are all.
+
+    Raises:
+        ValueError: More are wanted than there are, or the record cannot be read.
+        NodesUnlike: A node has another Python, PyTorch or course.
+        NodeLost: No node answers.
+    """
+    if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
+        raise ValueError(f"nodes={wanted!r} must be a whole number of at least 1; use 1")
+    record = None if os.environ.get(VARIABLE) == "off" else NodesRecord.read(record_path())
+    if record is None:
+        if wanted is not None:
+            raise ValueError(f"nodes={wanted}, and this notebook has no nodes: {_UP}, or leave nodes= out")
+        return None
+    with _lock:
+        found = _met.get(record)
+        if found is None or any(node.is_lost for node in found.nodes):
+            found = _met[record] = meet(record, after=found)
+    if wanted is not None and wanted > len(found.nodes):
+        raise ValueError(f"nodes={wanted} is more than answer, {len(found.nodes)}; use nodes={len(found.nodes)}")
+    return found if wanted is None else found.first(wanted)
+
+
+def meet(record: NodesRecord, *, after: NodeSet | None = None) -> NodeSet:
+    """Start an agent on each node, and learn what it is. ``after``: nodes met before; those that live are kept.
+
+    Raises:
+        NodesUnlike: One has another Python, PyTorch or course than this notebook.
+        NodeLost: One does not answer; after others have been met, none does.
+    """
+    kept = {node.number: node for node in after.nodes if not node.is_lost} if after else {}
+    nodes = []
+    for number, host in enumerate(record.hosts):
+        nodes.append(kept.get(number) or RemoteNode(number, host, *record.command(host)))
+        if number not in kept:
+            atexit.register(nodes[-1].close)
+    answering, lost = [], None
+    for node in nodes:
+        try:
+            NodeSet([node], record.address).meet()
+            answering.append(node)
+        except NodeLost as error:
+            lost = error
+        except NodesUnlike:
+            _close(nodes)
+            raise
+    if lost is not None and (after is None or not answering):
+        _close(nodes)
+        raise lost
+    return NodeSet(answering, record.address)
+
+
+def _close(nodes: list[RemoteNode]) -> None:
+    for node in nodes:
+        with contextlib.suppress(OSError):
+            node.close()

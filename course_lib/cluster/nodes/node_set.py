@@ -1,0 +1,131 @@
+"""The nodes of a notebook: found by their engines, met, compared with this machine; and which rank is where."""
+
+from __future__ import annotations
+
+import os
+import platform
+import secrets
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from course_lib.cluster.base.process_group import RankConfig, RendezvousAddress
+from course_lib.cluster.nodes.errors import NodesUnlike
+from course_lib.cluster.nodes.node import RemoteNode
+from course_lib.cluster.nodes.remote_rank import RemoteRank
+from course_lib.cluster.process.caller_context import Context
+
+__all__ = ["NodeSet", "NodeTeam", "RankPlace", "places_of"]
+
+
+@dataclass(frozen=True)
+class RankPlace:
+    """Where a rank is: its node, its number there, and how many are there."""
+
+    node: int
+    local_rank: int
+    local_size: int
+
+
+def places_of(world_size: int, num_nodes: int) -> tuple[RankPlace, ...]:
+    """Ranks in their order over the nodes, as torchrun counts them; the first nodes have one more where it is uneven.
+
+    Raises ``ValueError`` where there are more nodes than ranks.
+    """
+    if num_nodes > world_size:
+        raise ValueError(f"nodes={num_nodes} is more than there are ranks, {world_size}; use nodes={world_size}")
+    each, more = divmod(world_size, num_nodes)
+    sizes = [each + (node < more) for node in range(num_nodes)]
+    return tuple(RankPlace(node, local, size) for node, size in enumerate(sizes) for local in range(size))
+
+
+class NodeSet:
+    """Nodes in their order, each met once. ``address``: this machine, as the nodes reach it."""
+
+    def __init__(self, nodes: Sequence[RemoteNode], address: str) -> None:
+        self.nodes, self.address = tuple(nodes), address
+
+    def meet(self) -> None:
+        """Ask each node what it is.
+
+        Raises:
+            NodesUnlike: One has another Python, PyTorch or course than this notebook.
+            NodeLost: One does not answer.
+        """
+        import torch
+
+        import course_lib
+
+        own = {
+            "Python": ".".join(platform.python_version_tuple()[:2]),
+            "PyTorch": torch.__version__,
+            "this course": getattr(course_lib, "__version__", ""),
+        }
+        for node in self.nodes:
+            facts = node.meet(os.getcwd())
+            has = {
+                "Python": ".".join(facts.python.split(".")[:2]),
+                "PyTorch": facts.torch,
+                "this course": facts.course,
+            }
+            unlike = [f"{what} {has[what]} (here: {own[what]})" for what in own if has[what] != own[what]]
+            if unlike:
+                raise NodesUnlike(
+                    f"{node} has {' and '.join(unlike)}. Ranks that exchange tensors and functions need the same: "
+                    "install the same there, or name its Python by `course nodes up --python PATH`."
+                )
+
+    def first(self, number: int) -> NodeSet:
+        """So many of them; all where there are fewer."""
+        return NodeSet(self.nodes[:number], self.address)
+
+    def in_words(self, world_size: int) -> str:
+        """Which ranks go where: "8 ranks on 2 nodes: 4 on a, 4 on b."""
+        places = places_of(world_size, len(self.nodes))
+        counts = [sum(place.node == node.number for place in places) for node in self.nodes]
+        hosts = [node.facts.host if node.facts else f"node {node.number}" for node in self.nodes]
+        each = ", ".join(f"{count} on {host}" for count, host in zip(counts, hosts, strict=True))
+        return f"{world_size} ranks on {len(self.nodes)} nodes: {each}."
+
+    def open(self) -> NodeTeam:
+        """Make room for a new team on all nodes, and a place where its ranks meet."""
+        from torch.distributed import TCPStore
+
+        name = secrets.token_hex(8)
+        for node in self.nodes:
+            node.ask("open", name)
+        listener = socket.create_server((self.address, 0))
+        port = listener.getsockname()[1]
+        store = TCPStore(
+            self.address,
+            port,
+            is_master=True,
+            timeout=timedelta(seconds=60),
+            wait_for_workers=False,
+            master_listen_fd=listener.detach(),
+        )
+        return NodeTeam(self, name, RendezvousAddress(self.address, port, secrets.token_hex(16)), store)
+
+
+class NodeTeam:
+    """The ranks of one team on all nodes: started, and ended."""
+
+    def __init__(self, nodes: NodeSet, name: str, rendezvous: RendezvousAddress, store: Any) -> None:
+        self._nodes, self._name, self._rendezvous = nodes, name, rendezvous
+        self._store = store  # held as long as ranks may meet there
+
+    def start(self, config: RankConfig, place: RankPlace, context: Context) -> RemoteRank:
+        """Start one rank on its node; it reports on its work line when it has met the others."""
+        node = self._nodes.nodes[place.node]
+        where = {"node": place.node, "local_rank": place.local_rank, "local_size": place.local_size}
+        placed = replace(config, rendezvous=self._rendezvous, **where)
+        rank = node.new_rank(self._name, config.rank)
+        node.post("start", self._name, placed, context)
+        return rank
+
+    def end(self) -> None:
+        """End what is left of it on the nodes. Safe to repeat."""
+        for node in self._nodes.nodes:
+            node.end(self._name)

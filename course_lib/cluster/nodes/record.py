@@ -1,0 +1,75 @@
+"""The record of a user's nodes: which machines, and how they are reached; every notebook of this user reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from course_lib.base.paths import data_dir, library_folder
+
+__all__ = ["VARIABLE", "NodesRecord", "record_path"]
+
+VARIABLE = "COURSE_NODES"
+_AGENT = ("-m", "course_lib.cluster.nodes.agent_process")
+# ssh asks nothing, and notices within seconds that a machine does not answer any more.
+_SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3",
+        "-o", "ConnectTimeout=10")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NodesRecord:
+    """``hosts`` in the order of their nodes. ``address``: this machine, as the hosts reach it.
+
+    ``python`` and ``clone``: the Python there, and the folder of the course. ``is_local``: all are this machine.
+    """
+
+    hosts: tuple[str, ...]
+    address: str
+    python: str = sys.executable
+    clone: str = field(default_factory=lambda: str(library_folder()))
+    ssh_options: tuple[str, ...] = ()
+    is_local: bool = False
+
+    def command(self, host: str) -> tuple[list[str], Mapping[str, str] | None]:
+        """The words that start an agent there, and their environment."""
+        words = [self.python, *_AGENT]
+        if self.is_local:
+            return words, {**os.environ, "PYTHONPATH": self.clone}
+        return [*_SSH, *self.ssh_options, host, shlex.join(["env", f"PYTHONPATH={self.clone}", *words])], None
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        os.replace(draft, path)
+
+    @classmethod
+    def read(cls, path: Path) -> NodesRecord | None:
+        """The record, or None where there is none.
+
+        Raises:
+            ValueError: The file is not what `course nodes up` writes.
+        """
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            texts = {name: str(found[name]) for name in ("address", "python", "clone")}
+            lists = {name: tuple(map(str, found[name])) for name in ("hosts", "ssh_options")}
+            return cls(**texts, **lists, is_local=bool(found["is_local"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ValueError(
+                f"{path} is no record of nodes ({type(error).__name__}: {error}). "
+                "`course nodes down` removes it, `course nodes up` writes a new one."
+            ) from None
+
+
+def record_path() -> Path:
+    """Where the record lies: where ``COURSE_NODES`` says, else among this user's own files."""
+    named = os.environ.get(VARIABLE, "")
+    return Path(named) if named not in ("", "off") else data_dir() / "nodes" / "up.json"

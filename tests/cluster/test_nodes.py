@@ -1,0 +1,334 @@
+"""Ranks over nodes: two agents on this machine stand for two machines, and all goes the way between machines."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from multiprocessing import Pipe
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from waiting import wait_until
+
+from course_lib.cluster import Cluster, RankFailed, RankInterrupted, RankTimeout
+from course_lib.cluster.nodes import agent_process, found
+from course_lib.cluster.nodes.command import main
+from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
+from course_lib.cluster.nodes.node_set import NodeSet, places_of
+from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
+
+pytestmark = [pytest.mark.xdist_group("nodes"), pytest.mark.limit_s(400.0)]
+
+
+@pytest.fixture(scope="module")
+def two_nodes(tmp_path_factory):
+    """Two nodes on this machine, for the tests of this file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(VARIABLE, str(tmp_path_factory.mktemp("nodes") / "up.json"))
+        assert main(["up", "--local", "2"]) == 0
+        yield
+        assert main(["down"]) == 0
+    close_all()
+
+
+@pytest.fixture
+def cluster(two_nodes):
+    with Cluster(3, timeout_s=120) as over_two:
+        yield over_two
+
+
+def close_all() -> None:
+    """Let all nodes of this process go, as its end would do."""
+    for nodes in found._met.values():
+        for node in nodes.nodes:
+            node.close()
+    found._met.clear()
+    wait_until(lambda: not agents(), "agents end with their line")
+
+
+def agents() -> list[int]:
+    lines = [(process.pid, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
+    return [pid for pid, line in lines if "course_lib.cluster.nodes.agent_process" in line]
+
+
+def a_long_wait(file: Path):
+    """A function that never comes back, and a way to do something once it has begun on a rank."""
+
+    def wait_long(me):
+        file.touch()
+        threading.Event().wait()
+
+    def when_begun(do):
+        threading.Thread(target=lambda: (wait_until(file.exists, "a rank begins"), do()), daemon=True).start()
+
+    return wait_long, when_begun
+
+
+def place_and_sum(me):
+    import torch
+    import torch.distributed as dist
+
+    total = torch.tensor([float(me.rank)], dtype=torch.float64)
+    dist.all_reduce(total)
+    print(f"rank {me.rank} sums up to {total.item():g}")
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    return me.node, me.local_rank, total.item(), [int(os.environ[name]) for name in names]
+
+
+def test_ranks_lie_on_the_nodes_as_torchrun_counts_them(cluster):
+    run = cluster.run(place_and_sum)
+    assert [run[rank] for rank in range(3)] == [
+        (0, 0, 3.0, [0, 0, 3, 2]),
+        (0, 1, 3.0, [1, 1, 3, 2]),
+        (1, 0, 3.0, [2, 0, 3, 1]),
+    ]
+    assert [run.text[rank] for rank in range(3)] == [f"rank {rank} sums up to 3\n" for rank in range(3)]
+
+
+def test_large_values_go_to_and_fro_bit_for_bit(cluster):
+    import torch
+
+    given = torch.randn(300_000, dtype=torch.float64).as_strided((100, 1000), (1000, 3))
+    given.requires_grad_()
+
+    def doubled(me, value):
+        return value * 2, value.stride(), value.requires_grad
+
+    run = cluster.call(doubled, (given,))
+    for rank in range(3):
+        value, stride, requires_grad = run[rank]
+        assert torch.equal(value, given * 2)
+        assert (stride, requires_grad) == (given.stride(), True)
+
+
+def test_a_rank_that_fails_is_told_with_its_node(cluster):
+    def fail_on_two(me):
+        import torch
+        import torch.distributed as dist
+
+        if me.rank == 2:
+            raise ValueError("no more")
+        dist.all_reduce(torch.ones(1))
+
+    with pytest.raises(RankFailed) as caught:
+        cluster.run(fail_on_two)
+    story = str(caught.value)
+    assert story.startswith("rank 2 of 3 on node 1 (")
+    assert "ValueError: no more" in story
+    assert "rank 0 on node 0 (" in story
+    assert "waits in all_reduce #1" in story
+    assert cluster.run(place_and_sum)[0][2] == 3.0, "the next call works"
+
+
+def test_a_hang_is_found_and_told(cluster):
+    def leave_one_out(me):
+        import torch
+        import torch.distributed as dist
+
+        if me.rank != 1:
+            dist.all_reduce(torch.ones(1))
+
+    with pytest.raises(RankTimeout) as caught:
+        cluster.run(leave_one_out)
+    assert caught.value.is_deadlock
+    assert "Rank 1 never called all_reduce #1." in str(caught.value)
+
+
+def test_a_killed_rank_is_told_and_replaced(cluster):
+    def end_the_last(me):
+        import torch
+        import torch.distributed as dist
+
+        if me.rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(torch.ones(1))
+
+    with pytest.raises(RankFailed, match=r"rank 2 of 3 on node 1 .* was killed by SIGKILL"):
+        cluster.run(end_the_last)
+    assert cluster.run(place_and_sum)[2][2] == 3.0
+
+
+def test_an_interrupt_ends_the_call_and_the_next_one_works(cluster, tmp_path):
+    wait_long, when_begun = a_long_wait(tmp_path / "begun")
+    when_begun(lambda: signal.raise_signal(signal.SIGINT))
+    with pytest.raises(RankInterrupted, match="the 3 ranks have been stopped"):
+        cluster.run(wait_long)
+    assert cluster.run(place_and_sum)[1][2] == 3.0
+
+
+def test_cells_keep_their_variables_over_a_failure(cluster):
+    cluster.cell("kept = rank + 10", show=False)
+    cluster.push(given=[1, 2])
+    with pytest.raises(RankFailed, match="ZeroDivisionError"):
+        cluster.cell("1 / 0 if rank == 1 else None")
+    assert [cluster.pull("kept")[rank] for rank in range(3)] == [10, 11, 12]
+    assert cluster.cell("given", show=False)[2] == "[1, 2]"
+
+
+def test_two_clusters_and_two_notebooks_share_the_nodes(cluster):
+    program = (
+        "from course_lib.cluster import Cluster\n"
+        "def twice(me):\n    return 2 * me.rank\n"
+        "if __name__ == '__main__':\n"
+        "    with Cluster(2) as cluster:\n        print([cluster.run(twice)[rank] for rank in range(2)])\n"
+    )
+    other = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    with Cluster(2, timeout_s=120) as second:
+        assert second.run(place_and_sum)[1][:3] == (1, 0, 1.0)
+        assert cluster.run(place_and_sum)[1][:3] == (0, 1, 3.0)
+    assert other.communicate(timeout=200)[0].splitlines()[-1] == "[0, 2]"
+
+
+def test_a_function_may_make_the_group_itself(two_nodes):
+    def own_group(me):
+        import torch
+        import torch.distributed as dist
+
+        dist.init_process_group("gloo")
+        total = torch.ones(1)
+        dist.all_reduce(total)
+        return total.item()
+
+    with Cluster(2, process_group=False, timeout_s=120) as cluster:
+        assert cluster.run(own_group)[1] == 2.0
+
+
+def test_wishes_that_no_nodes_can_fulfil(two_nodes, monkeypatch):
+    from course_lib.cluster import Links
+
+    with pytest.raises(ValueError, match=r"nodes=3 is more than answer, 2; use nodes=2"):
+        Cluster(4, nodes=3)
+    with pytest.raises(ValueError, match=r"nodes=2 is more than there are ranks, 1; use nodes=1"):
+        places_of(1, 2)
+    with pytest.raises(ValueError, match=r"links are shaped between ranks of one machine, and nodes=2"):
+        Cluster(2, nodes=2, links=Links())
+    with Cluster(2, links=Links(), timeout_s=60) as here:
+        assert here.run(lambda me: me.node)[1] == 0, "links stay on this machine"
+    assert main(["up", "--local", "2"]) == 1, "they are up already"
+
+
+def test_where_there_are_no_nodes(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "none.json"))
+    with pytest.raises(ValueError, match=r"nodes=2, and this notebook has no nodes: name some by `course nodes up"):
+        Cluster(2, nodes=2)
+    for wrong in (0, -1, 1.5, True, "two"):
+        with pytest.raises(ValueError, match="must be a whole number of at least 1"):
+            found.nodes_here(wrong)
+    assert main(["status"]) == 0
+    assert main(["down"]) == 0
+    assert "Your notebooks have no nodes" in capsys.readouterr().out
+    for words, says in (
+        (["up", "--local", "0"], "must be from 1 to 8; use 2"),
+        (["up", "--hosts", " , "], "names no machine"),
+        (["up", "--hosts", "a,a"], "names a machine twice"),
+    ):
+        assert main(words) == 1
+        assert says in capsys.readouterr().err
+
+
+def test_a_record_that_nobody_wrote(monkeypatch, tmp_path):
+    path = tmp_path / "up.json"
+    path.write_text("{")
+    monkeypatch.setenv(VARIABLE, str(path))
+    with pytest.raises(ValueError, match=r"up.json is no record of nodes .* `course nodes down` removes it"):
+        Cluster(2)
+    assert main(["down"]) == 0
+    assert not path.exists()
+
+
+def test_a_host_that_nobody_knows(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
+    assert main(["up", "--hosts", "no-such-host.invalid"]) == 1
+    assert "the host 'no-such-host.invalid' cannot be reached from here" in capsys.readouterr().err
+    assert not record_path().exists()
+
+
+def test_a_node_that_goes_ends_the_call_and_the_next_works_on_what_is_left(monkeypatch, tmp_path):
+    """On nodes of its own, for one of them is gone then."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
+    NodesRecord(("here-0", "here-1"), "127.0.0.1", is_local=True).write(tmp_path / "up.json")
+    with Cluster(2, timeout_s=120) as cluster:
+        cluster.run(place_and_sum)
+        second = found.nodes_here().nodes[1]
+        wait_long, when_begun = a_long_wait(tmp_path / "begun")
+        when_begun(lambda: os.kill(second._process.pid, signal.SIGKILL))
+        with pytest.raises(RankFailed, match=r"rank 1 of 2 on node 1 .* is gone: nothing is heard any more of node 1"):
+            cluster.run(wait_long)
+        with pytest.raises(NodeLost, match=r"node 1 .* has gone: its line has closed"):
+            cluster.run(place_and_sum)
+    monkeypatch.setattr(NodesRecord, "command", no_more_of_the_second(NodesRecord.command))
+    with Cluster(2, timeout_s=120) as rest:
+        assert [rest.run(place_and_sum)[rank][0] for rank in range(2)] == [0, 0], "on what is left"
+    close_all()
+
+
+def no_more_of_the_second(plain):
+    return lambda self, host: plain(self, host) if host != "here-1" else ([sys.executable, "-c", "1 / 0"], None)
+
+
+def test_a_node_that_cannot_start_says_its_last_words(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
+    monkeypatch.setattr(NodesRecord, "command", no_more_of_the_second(NodesRecord.command))
+    assert main(["up", "--local", "2"]) == 1
+    assert re.search(r"node 1 \(here-1\) .*: its line has closed \(exit code 1\): ZeroDiv", capsys.readouterr().err)
+    assert not record_path().exists()
+
+
+def test_nodes_that_are_unlike(two_nodes, monkeypatch):
+    other = replace(found.nodes_here().nodes[0].facts, torch="1.0", python="3.8.1")
+    fake = SimpleNamespace(meet=lambda folder: other)
+    with pytest.raises(NodesUnlike, match=r"has Python 3.8 \(here: .*\) and PyTorch 1.0 \(here: .*\)\. Ranks that"):
+        NodeSet([fake], "127.0.0.1").meet()
+
+
+def test_an_agent_ends_when_its_notebook_is_not_heard_of(monkeypatch):
+    monkeypatch.setattr(agent_process, "UNHEARD_S", 0.2)
+    (incoming, asks), (answers, outgoing) = Pipe(duplex=False), Pipe(duplex=False)
+    server = agent_process.AgentProcess(incoming, outgoing)
+    asks.send_bytes(pickle.dumps((1, "no_such_method", ())))
+    server.serve()  # comes back though the line is open
+    number, kind, text = pickle.loads(answers.recv_bytes())
+    assert (number, kind, "no_such_method" in text) == (1, "failed", True)
+
+
+def test_the_command_for_a_host_is_one_word_for_its_shell():
+    record = NodesRecord(("a",), "10.0.0.1", "/opt/my python", "/my course", ("-p2222",))
+    *ssh, host, there = record.command("ada@a")[0]
+    assert ssh[0] == "ssh"
+    assert ssh[-1] == "-p2222"
+    assert host == "ada@a"
+    assert shlex.split(there) == [
+        "env", "PYTHONPATH=/my course", "/opt/my python", "-m", "course_lib.cluster.nodes.agent_process"
+    ]  # fmt: skip
+
+
+def test_places():
+    assert [(place.node, place.local_rank, place.local_size) for place in places_of(5, 2)] == [
+        (0, 0, 3), (0, 1, 3), (0, 2, 3), (1, 0, 2), (1, 1, 2)
+    ]  # fmt: skip
+
+
+def test_what_a_node_takes_over_of_the_notebooks_surroundings(tmp_path, monkeypatch):
+    from course_lib.cluster.nodes.localized import context_here_from
+    from course_lib.cluster.process.caller_context import Context
+
+    monkeypatch.setenv("HERE_AND_THERE", "the node's")
+    monkeypatch.setenv("COURSE_HOME", "the node's")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    theirs = (("HERE_AND_THERE", "x"), ("ONLY_THERE", "y"), ("OMP_NUM_THREADS", "4"), ("COURSE_HOME", "z"))
+    taken = context_here_from(Context("/no/such/folder", ("/no/such/path", str(tmp_path)), theirs))
+    env = dict(taken.env)
+    assert (env["HERE_AND_THERE"], env["ONLY_THERE"]) == ("the node's", "y")
+    assert (env["OMP_NUM_THREADS"], env["COURSE_HOME"]) == ("4", "the node's")
+    assert taken.cwd == os.path.expanduser("~")
+    assert taken.sys_path[0] == str(tmp_path)
+    assert Path(taken.cwd).is_dir()
