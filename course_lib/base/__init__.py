@@ -5,6 +5,7 @@ In the order to read:
 - ``checked.py``: ``@checked``: a function, or a dataclass, whose arguments are held against its own type hints, with a
   sentence
 - ``checks.py``: sentences for settings that cannot work
+- ``clock.py``: the clock of a job: the notebook's, also on a rank of another machine
 - ``foreign_text.py``: A text that somebody else wrote, so that it can neither steer a terminal nor pass for another
   text on a page
 - ``front_end.py``: what shows this notebook's outputs

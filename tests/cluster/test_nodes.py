@@ -255,7 +255,7 @@ def test_a_host_that_nobody_knows(monkeypatch, tmp_path, capsys):
 def test_a_node_that_goes_ends_the_call_and_the_next_works_on_what_is_left(monkeypatch, tmp_path):
     """On nodes of its own, for one of them is gone then."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
-    NodesRecord(("here-0", "here-1"), "127.0.0.1", is_local=True).write(tmp_path / "up.json")
+    NodesRecord(("here-0", "here-1"), "127.0.0.1", starter="here").write(tmp_path / "up.json")
     with Cluster(2, timeout_s=120) as cluster:
         cluster.run(place_and_sum)
         second = found.nodes_here().nodes[1]
@@ -309,6 +309,46 @@ def test_the_command_for_a_host_is_one_word_for_its_shell():
     assert shlex.split(there) == [
         "env", "PYTHONPATH=/my course", "/opt/my python", "-m", "course_lib.cluster.nodes.agent_process"
     ]  # fmt: skip
+
+
+def test_an_allocation_of_slurm_is_found(tmp_path, monkeypatch):
+    for name, says in (("srun", ""), ("scontrol", "echo localhost; echo localhost")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{says}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert NodesRecord.of_allocation() is None
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")
+    assert NodesRecord.of_allocation() is None
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    record = NodesRecord.of_allocation()
+    assert (record.hosts, record.address, record.starter) == (("localhost", "localhost"), "127.0.0.1", "srun")
+    words, env = record.command("n2")
+    assert words[0] == "srun"
+    assert "--nodelist=n2" in words
+    assert env["PYTHONPATH"] == record.clone
+
+
+def test_spans_of_a_rank_keep_time_with_the_notebook(cluster, monkeypatch):
+    from course_lib.base.clock import now_s
+
+    def span(me):
+        from course_lib.meter import Timeline
+
+        timeline = Timeline(me.rank)
+        with timeline.span("work"):
+            pass
+        return timeline.spans[0].start_s
+
+    before_s = now_s()
+    run = cluster.run(span)
+    after_s = now_s()
+    assert all(before_s < run[rank] < after_s for rank in range(3))
+    node = found.nodes_here().nodes[1]
+    monkeypatch.setattr(node, "behind_s", 1000.0)
+    with Cluster(2, timeout_s=120) as late:
+        run = late.run(span)
+    assert run[1] - run[0] > 900, "what was measured at the meeting is what its ranks go by"
 
 
 def test_places():

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import wait
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from course_lib.base.clock import now_s
 from course_lib.cluster.base.failure import Failure
 from course_lib.cluster.failures import report
 from course_lib.cluster.failures.cpu_deadline import CpuDeadline, UncountedTime
@@ -197,7 +197,7 @@ class Supervisor:
         exit_code = self._processes[rank].exit_code()
         self._processes[rank].end_children()
         lost_with = self._processes[rank].lost_with
-        return report.died(rank, exit_code, time.monotonic(), text, lost_with=lost_with)
+        return report.died(rank, exit_code, now_s(), text, lost_with=lost_with)
 
     def _unanswered(self, rank: int) -> RankStatus:
         """What can be known of a rank whose own thread is silent: stopped, or held inside C code."""

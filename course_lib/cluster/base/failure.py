@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pickle
 import re
-import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
 import cloudpickle
+
+from course_lib.base.clock import now_s
 
 __all__ = ["Cause", "Failure", "Frame", "describe", "file_of", "is_user_code"]
 
@@ -100,7 +101,7 @@ def describe(error: BaseException, *, rank: int, kind: str = "raised") -> Failur
     while current is not None and len(chain) < 8:
         chain.append(Cause(type(current).__name__, _message(current), _frames(current.__traceback__)))
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
-    return Failure(rank, kind, tuple(reversed(chain)), time.monotonic(), _pickled(error))
+    return Failure(rank, kind, tuple(reversed(chain)), now_s(), _pickled(error))
 
 
 def is_user_code(filename: str) -> bool:

@@ -46,6 +46,7 @@ class RankConfig:
     node: int = 0
     local_rank: int = -1  # -1: the same as its rank
     local_size: int = -1  # -1: all ranks are here
+    clock_behind_s: float = 0.0  # this machine's, of the notebook's
     rendezvous: RendezvousAddress | None = None  # None: all ranks are here, and meet in the folder
 
     def __post_init__(self) -> None:

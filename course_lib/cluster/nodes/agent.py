@@ -11,7 +11,6 @@ import os
 import platform
 import socket
 import threading
-import time
 from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
@@ -20,6 +19,7 @@ from typing import Any
 
 import psutil
 
+from course_lib.base.clock import now_s
 from course_lib.cluster.base import temp_dirs
 from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.leaks import shared_memory
@@ -36,7 +36,7 @@ _GOODBYE_S = 1.0  # for ended ranks to be gone
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What a node says of itself. ``clock_s``: its monotonic clock, at the moment of the answer."""
+    """What a node says of itself."""
 
     host: str
     python: str
@@ -45,7 +45,6 @@ class NodeFacts:
     cores: int
     num_gpus: int
     has_folder: bool  # whether the notebook's folder is there under the same name
-    clock_s: float
 
 
 @dataclass(frozen=True)
@@ -91,11 +90,11 @@ class NodeAgent:
             cores=here.cores,
             num_gpus=len(here.devices),
             has_folder=os.path.isdir(folder),
-            clock_s=time.monotonic(),
         )
 
     def clock_s(self) -> float:
-        return time.monotonic()
+        """This machine's clock, which those of its ranks are set by."""
+        return now_s()
 
     def open(self, team: str) -> None:
         """Make room for a new team."""

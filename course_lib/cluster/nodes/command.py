@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import socket
 import sys
 from collections.abc import Sequence
 
 from course_lib.base.paths import library_folder
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
 from course_lib.cluster.nodes.found import meet
-from course_lib.cluster.nodes.record import NodesRecord, record_path
+from course_lib.cluster.nodes.record import NodesRecord, address_towards, record_path
 
 __all__ = ["main"]
 
@@ -60,19 +59,20 @@ def _asked(args: argparse.Namespace) -> NodesRecord:
     if args.hosts is None:
         if not 1 <= args.local <= _MOST_LOCAL:
             raise ValueError(f"--local {args.local} must be from 1 to {_MOST_LOCAL}; use 2")
-        return NodesRecord(tuple(f"here-{number}" for number in range(args.local)), "127.0.0.1", is_local=True)
+        return NodesRecord(tuple(f"here-{number}" for number in range(args.local)), "127.0.0.1", starter="here")
     hosts = tuple(host.strip() for host in args.hosts.split(",") if host.strip())
     if not hosts or any(host.startswith("-") for host in hosts):
         raise ValueError(f"--hosts {args.hosts!r} names no machine; give such as --hosts a,b")
     if len(set(hosts)) < len(hosts):
         raise ValueError(f"--hosts {args.hosts!r} names a machine twice; name each once")
-    address = args.address or _address_towards(hosts[0])
+    address = args.address or address_towards(hosts[0])
     clone = args.clone or str(library_folder())
     return NodesRecord(hosts, address, args.python, clone, tuple(args.ssh_option))
 
 
 def _status() -> int:
     record = NodesRecord.read(record_path())
+    record = record or NodesRecord.of_allocation()
     if record is None:
         print("Your notebooks have no nodes; their ranks are on this machine.")
     else:
@@ -104,14 +104,3 @@ def _table(record: NodesRecord) -> str:
         )
         node.close()
     return "\n".join(lines)
-
-
-def _address_towards(host: str) -> str:
-    """This machine's address, as ``host`` reaches it."""
-    name = host.rpartition("@")[2].partition(":")[0]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((name, 9))  # of a datagram socket: nothing is sent
-            return str(probe.getsockname()[0])
-        except OSError as error:
-            raise ValueError(f"the host {name!r} cannot be reached from here: {error}") from None

@@ -1,4 +1,4 @@
-"""The nodes that this notebook has: named by the record that `course nodes up` has left, and met once."""
+"""The nodes that this notebook has: by the record of `course nodes up`, or by its Slurm allocation; met once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def nodes_here(wanted: int | None = None) -> NodeSet | None:
     """
     if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
         raise ValueError(f"nodes={wanted!r} must be a whole number of at least 1; use 1")
-    record = None if os.environ.get(VARIABLE) == "off" else NodesRecord.read(record_path())
+    is_off = os.environ.get(VARIABLE) == "off"
+    record = None if is_off else NodesRecord.read(record_path()) or NodesRecord.of_allocation()
     if record is None:
         if wanted is not None:
             raise ValueError(f"nodes={wanted}, and this notebook has no nodes: {_UP}, or leave nodes= out")

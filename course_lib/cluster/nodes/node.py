@@ -11,11 +11,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from course_lib.cluster.base.failure import Failure
+from course_lib.base.clock import now_s
 from course_lib.cluster.nodes.agent import NodeFacts, RankEvent
 from course_lib.cluster.nodes.agent_process import EVENT, UNHEARD_S
 from course_lib.cluster.nodes.errors import NodeLost
@@ -77,9 +76,9 @@ class RemoteNode:
         self.facts = self.ask("hello", folder, timeout_s=_FIRST_ANSWER_S)
         ways = []
         for _ in range(_NUM_CLOCK_READINGS):
-            before_s = time.monotonic()
+            before_s = now_s()
             theirs_s = self.ask("clock_s")
-            after_s = time.monotonic()
+            after_s = now_s()
             ways.append((after_s - before_s, (before_s + after_s) / 2 - theirs_s))
         self.behind_s = min(ways)[1]
         return self.facts
@@ -181,20 +180,13 @@ class RemoteNode:
         with self._lock:
             rank = self._ranks.get((event.team, event.rank))
         if rank is not None:
-            rank.take_in(event.kind, self._on_our_clock(event))
+            rank.take_in(event.kind, event.value)
 
     def _say_that_we_live(self) -> None:
         with contextlib.suppress(NodeLost, RuntimeError):
             while not self._is_lost:
                 time.sleep(UNHEARD_S / 4)
                 self.ask("clock_s")
-
-    def _on_our_clock(self, event: RankEvent) -> Any:
-        """An answer that failed says when, by the clock of its node."""
-        if event.kind != "work" or not isinstance(event.value[1], Failure):
-            return event.value
-        kind, failure, *rest = event.value
-        return (kind, replace(failure, time_s=failure.time_s + self.behind_s), *rest)
 
     def _last_words(self) -> str:
         """The last line that ssh, or the agent, has written to its stderr."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
+import socket
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -12,20 +15,23 @@ from pathlib import Path
 
 from course_lib.base.paths import data_dir, library_folder
 
-__all__ = ["VARIABLE", "NodesRecord", "record_path"]
+__all__ = ["VARIABLE", "NodesRecord", "address_towards", "record_path"]
 
 VARIABLE = "COURSE_NODES"
 _AGENT = ("-m", "course_lib.cluster.nodes.agent_process")
 # ssh asks nothing, and notices within seconds that a machine does not answer any more.
 _SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3",
         "-o", "ConnectTimeout=10")  # fmt: skip
+# A task beside those that the job has: it shares their cores, and what it says is passed on as it comes.
+_SRUN = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--export=ALL")
 
 
 @dataclass(frozen=True)
 class NodesRecord:
     """``hosts`` in the order of their nodes. ``address``: this machine, as the hosts reach it.
 
-    ``python`` and ``clone``: the Python there, and the folder of the course. ``is_local``: all are this machine.
+    ``python`` and ``clone``: the Python there, and the folder of the course. ``starter``: what starts an agent there,
+    "ssh", "srun" within an allocation of Slurm, or "here", where all are this machine.
     """
 
     hosts: tuple[str, ...]
@@ -33,14 +39,26 @@ class NodesRecord:
     python: str = sys.executable
     clone: str = field(default_factory=lambda: str(library_folder()))
     ssh_options: tuple[str, ...] = ()
-    is_local: bool = False
+    starter: str = "ssh"
 
     def command(self, host: str) -> tuple[list[str], Mapping[str, str] | None]:
         """The words that start an agent there, and their environment."""
         words = [self.python, *_AGENT]
-        if self.is_local:
+        if self.starter == "here":
             return words, {**os.environ, "PYTHONPATH": self.clone}
+        if self.starter == "srun":
+            return [*_SRUN, f"--nodelist={host}", *words], {**os.environ, "PYTHONPATH": self.clone}
         return [*_SSH, *self.ssh_options, host, shlex.join(["env", f"PYTHONPATH={self.clone}", *words])], None
+
+    @classmethod
+    def of_allocation(cls) -> NodesRecord | None:
+        """The nodes of the Slurm allocation that this process is in, where it has several and srun is here."""
+        nodes = os.environ.get("SLURM_JOB_NODELIST", "")
+        if not nodes or os.environ.get("SLURM_JOB_NUM_NODES", "1") == "1" or shutil.which("srun") is None:
+            return None
+        told = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True)
+        hosts = tuple(told.stdout.split())
+        return cls(hosts, address_towards(hosts[-1]), starter="srun") if len(hosts) > 1 else None
 
     def write(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,9 +75,9 @@ class NodesRecord:
         """
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            texts = {name: str(found[name]) for name in ("address", "python", "clone")}
+            texts = {name: str(found[name]) for name in ("address", "python", "clone", "starter")}
             lists = {name: tuple(map(str, found[name])) for name in ("hosts", "ssh_options")}
-            return cls(**texts, **lists, is_local=bool(found["is_local"]))
+            return cls(**texts, **lists)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -67,6 +85,17 @@ class NodesRecord:
                 f"{path} is no record of nodes ({type(error).__name__}: {error}). "
                 "`course nodes down` removes it, `course nodes up` writes a new one."
             ) from None
+
+
+def address_towards(host: str) -> str:
+    """This machine's address, as ``host`` reaches it. Raises ``ValueError`` where the host is not known."""
+    name = host.rpartition("@")[2].partition(":")[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((name, 9))  # of a datagram socket: nothing is sent
+            return str(probe.getsockname()[0])
+        except OSError as error:
+            raise ValueError(f"the host {name!r} cannot be reached from here: {error}") from None
 
 
 def record_path() -> Path:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any, NoReturn
 
+from course_lib.base.clock import keep_time_with
 from course_lib.cluster.base.failure import describe
 from course_lib.cluster.base.process_group import RankConfig, join, leave
 from course_lib.cluster.base.rank import Rank
@@ -49,6 +50,7 @@ def current_rank() -> Rank | None:
 
 def serve(config: RankConfig, context: Context, work: Connection, watch: Connection) -> None:
     """Run on a fresh process: join the others, then answer requests until told to close. Never returns."""
+    keep_time_with(config.clock_behind_s)
     _become_own_group()
     adopt()
     _let_the_server_go()

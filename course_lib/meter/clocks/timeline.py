@@ -6,10 +6,10 @@
             loss = loss_of(model(x), y)
     print(timeline)
 
-The clock is ``time.perf_counter``: the system's monotonic clock, which all processes of one host share, so
-that the spans of several ranks can be laid side by side. On a GPU a call returns before its work is done;
-there, spans of computing and communicating are read from device events, which need no waiting while the
-program runs.
+The clock is ``base/clock.py``: the system's monotonic clock, which all processes of one host share, set by that of the
+notebook on other hosts, so that the spans of several ranks can be laid side by side. On a GPU a call returns before
+its work is done; there, spans of computing and communicating are read from device events, which need no waiting
+while the program runs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from __future__ import annotations
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
+from course_lib.base.clock import now_s
 from course_lib.meter.clocks.gpu_clock import GpuClock
 from course_lib.meter.clocks.spans import KINDS, Span, check_kind, name_event, trace_events
 from course_lib.meter.units import time_text
@@ -41,7 +41,7 @@ class Timeline:
     With a CUDA ``device``, spans of kind compute, send, receive and collective are timed by device events.
     """
 
-    def __init__(self, rank: int = 0, *, device: Any = None, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, rank: int = 0, *, device: Any = None, clock: Callable[[], float] = now_s) -> None:
         self.rank = rank
         self._clock = clock
         self._spans: list[Span] = []
@@ -50,7 +50,7 @@ class Timeline:
 
     @classmethod
     def join(cls, timelines: Iterable[Timeline | Iterable[Span]]) -> Timeline:
-        """One timeline of the spans of several ranks of the same host."""
+        """One timeline of the spans of several ranks."""
         joined = cls()
         for timeline in timelines:
             for span in timeline.spans if isinstance(timeline, Timeline) else timeline:

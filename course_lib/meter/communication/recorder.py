@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._C._distributed_c10d import Work
 
+from course_lib.base.clock import now_s
 from course_lib.cluster.base.call_marks import only_on_gloo, under_construction
 from course_lib.cluster.base.failure import Frame, is_user_code
 from course_lib.cluster.hooks import comm_hooks, operators
@@ -58,7 +59,7 @@ class Recorder:
                 pending.done.wait(max(0.0, deadline - time.monotonic()))
 
     def wait_started(self, work: Any) -> float:
-        return time.perf_counter()
+        return now_s()
 
     def wait_ended(self, work: Any, started: float, error: BaseException | None) -> None:
         """Note when a message was there: gloo's messages tell only the one who waits.
@@ -147,7 +148,7 @@ class _Pending:
 
     def begin(self) -> None:
         self._cpu_s = _cpu_clock(self.thread)
-        self.call = replace(self.call, start_s=time.perf_counter())
+        self.call = replace(self.call, start_s=now_s())
 
     def watch(self, result: Any) -> None:
         """Have the end noted by whoever brings it about; what runs on a stream ends when no clock of the host looks.
@@ -177,7 +178,7 @@ class _Pending:
 
     def end(self) -> None:
         if not self.done.is_set():
-            end_s, cpu_s = time.perf_counter(), _cpu_clock(self.thread)
+            end_s, cpu_s = now_s(), _cpu_clock(self.thread)
             hidden_s = None if cpu_s is None or self._cpu_s is None else cpu_s - self._cpu_s
             self.call = replace(self.call, end_s=end_s, hidden_s=hidden_s)
             self.done.set()

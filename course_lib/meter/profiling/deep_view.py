@@ -5,7 +5,7 @@
     run = profiled(cluster, train)       # cluster.run(train) under the profiler and the communication meter
     run.timeline.save("trace.json")      # open it at ui.perfetto.dev
 
-Each rank's profiler has a clock of its own. A marker block around a reading of ``time.perf_counter``, the clock of
+Each rank's profiler has a clock of its own. A marker block around a reading of ``base/clock.py``, the clock of
 ``Timeline`` and of the meter, tells by how much to shift it; the shift is good to about 0.01 ms.
 """
 
@@ -17,13 +17,13 @@ import json
 import math
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.base.clock import now_s
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.failures.run import Run
@@ -44,7 +44,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class DeepTrace:
-    """What profilers and meters saw of one run, all on the clock ``time.perf_counter``.
+    """What profilers and meters saw of one run, all on the clock of ``base/clock.py``.
 
     ``events[rank]`` are the profiler's, in Chrome's trace format with ``ts`` in us; ``spans`` the meter's calls
     and the spans of the timelines that the ranks returned.
@@ -109,7 +109,7 @@ def _on_rank(function: Callable[..., Any], me: Rank, *args: Any, **kwargs: Any) 
     try:
         for _ in range(_NUM_MARKERS):
             with record_function(_MARKER):
-                readings_s.append(time.perf_counter())
+                readings_s.append(now_s())
         result = function(me, *args, **kwargs)
         if on_gpu:
             torch.cuda.synchronize(me.device)
