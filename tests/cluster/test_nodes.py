@@ -20,10 +20,11 @@ import pytest
 from waiting import wait_until
 
 from course_lib.cluster import Cluster, RankFailed, RankInterrupted, RankTimeout
+from course_lib.cluster.base.process_group import RendezvousAddress
 from course_lib.cluster.nodes import agent_process, found
 from course_lib.cluster.nodes.command import main
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
-from course_lib.cluster.nodes.node_set import NodeSet, places_of
+from course_lib.cluster.nodes.node_set import NodeSet, NodeTeam, places_of
 from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
 
 pytestmark = [pytest.mark.xdist_group("nodes"), pytest.mark.limit_s(400.0)]
@@ -327,6 +328,42 @@ def test_an_allocation_of_slurm_is_found(tmp_path, monkeypatch):
     assert words[0] == "srun"
     assert "--nodelist=n2" in words
     assert env["PYTHONPATH"] == record.clone
+
+
+def test_bytes_between_nodes_are_counted_apart(cluster):
+    import torch
+
+    from course_lib.meter import metered
+
+    def two_messages(me, value):
+        import torch
+        import torch.distributed as dist
+
+        if me.rank == 0:
+            dist.send(value, 1)  # within node 0
+            dist.send(value, 2)  # to node 1
+        else:
+            dist.recv(torch.empty_like(value), 0)
+
+    seen = metered(cluster, two_messages, torch.zeros(1000, dtype=torch.float64)).communication
+    assert (seen.total_bytes, seen.between_nodes_bytes) == (16_000, 8_000)
+    assert seen.nodes == (0, 0, 1)
+    assert seen.of(rank=0).between_nodes_bytes == 8_000
+    assert "; between nodes 7.81 KiB" in str(seen)
+
+
+@pytest.mark.long  # PyTorch tries for a minute
+def test_ranks_that_cannot_meet_say_where_they_wanted_to(two_nodes, monkeypatch):
+    monkeypatch.setattr(NodeSet, "open", plain_open_elsewhere)
+    with Cluster(2, timeout_s=60) as cluster, pytest.raises(RankFailed, match=r"`course nodes up --address ADDRESS`"):
+        cluster.run(place_and_sum)
+
+
+def plain_open_elsewhere(nodes: NodeSet) -> NodeTeam:
+    """A place to meet where nobody listens."""
+    for node in nodes.nodes:
+        node.ask("open", "nowhere")
+    return NodeTeam(nodes, "nowhere", RendezvousAddress("127.0.0.1", 9, "x"), None)
 
 
 def test_spans_of_a_rank_keep_time_with_the_notebook(cluster, monkeypatch):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from course_lib.cluster.base.backends import RankDevice, rank_devices
 
 if TYPE_CHECKING:
+    from course_lib.cluster.base.failure import Failure
     from course_lib.cluster.nodes.node_set import NodeSet, NodeTeam, RankPlace
 
 __all__ = ["RankLayout", "here", "over_nodes"]
+
+
+# What PyTorch says where no connection comes about.
+_NOT_REACHED = re.compile(r"timed? ?out|refused|no route|unreachable|connect", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,16 @@ class RankLayout:
         if self.nodes is None:
             return {}
         return {rank: str(self.nodes.nodes[place.node]) for rank, place in enumerate(self.places)}
+
+    def advice(self, failure: Failure) -> str:
+        """What may help where ranks of several nodes did not meet; empty elsewhere."""
+        if self.nodes is None or not _NOT_REACHED.search(failure.message):
+            return ""
+        return (
+            f"\n\nThe ranks meet at this machine's address {self.address}, and then connect to one another, on any port. "
+            "Is this the address by which the nodes reach it (`course nodes up --address ADDRESS`), and does a firewall "
+            "let them through?"
+        )
 
     def new_team(self) -> NodeTeam | None:
         """Room on the nodes for a new team; None where all ranks are here."""

@@ -202,6 +202,7 @@ class Team:
             if first.kind == "died" or "temporarily unavailable" in first.message:
                 limit = processes_in_words()
                 story += f"\n\nIt may be for want of processes: {limit}." if limit else ""
+            story += self._layout.advice(first)
             raise RankFailed("The ranks could not start: " + story, failures=outcome.failures)
         if outcome.statuses:
             uncounted = outcome.uncounted

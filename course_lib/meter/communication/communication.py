@@ -39,19 +39,24 @@ _WIDTHS = (13, 10, 21, 10, 10)  # of the columns of a table, after the operation
 
 @dataclass(frozen=True)
 class Communication:
-    """All calls of a run, by every rank; those by which strategies that are built compare ranks stand apart."""
+    """All calls of a run, by every rank; those by which strategies that are built compare ranks stand apart.
+
+    ``nodes``: the node of each rank; empty where all are on one.
+    """
 
     world_size: int
     calls: tuple[Call, ...]
     construction: tuple[Call, ...] = ()
+    nodes: tuple[int, ...] = ()
 
     @classmethod
-    def of_calls(cls, world_size: int, calls: Sequence[Call]) -> Communication:
+    def of_calls(cls, world_size: int, calls: Sequence[Call], nodes: Sequence[int] = ()) -> Communication:
         """Of all that was recorded, with the calls by which strategies compare ranks set apart."""
         return cls(
             world_size,
             tuple(call for call in calls if not call.is_construction),
             tuple(call for call in calls if call.is_construction),
+            tuple(nodes) if len(set(nodes)) > 1 else (),
         )
 
     def of(self, rank: int | None = None, *, operation: str | Sequence[str] | None = None) -> Communication:
@@ -61,7 +66,7 @@ class Communication:
         def kept(calls: Iterable[Call]) -> tuple[Call, ...]:
             return tuple(c for c in calls if rank in (None, c.rank) and (names is None or c.operation in names))
 
-        return Communication(self.world_size, kept(self.calls), kept(self.construction))
+        return Communication(self.world_size, kept(self.calls), kept(self.construction), self.nodes)
 
     def sent_bytes(self, rank: int) -> int:
         """What one rank put on the wire."""
@@ -69,6 +74,14 @@ class Communication:
 
     def received_bytes(self, rank: int) -> int:
         return sum(call.sent_bytes.get(rank, 0) for call in self.calls)
+
+    @property
+    def between_nodes_bytes(self) -> int:
+        """What went from a node to another one, by all ranks; 0 where all are on one node."""
+        if not self.nodes:
+            return 0
+        sent = [(call.rank, receiver, size) for call in self.calls for receiver, size in call.sent_bytes.items()]
+        return sum(size for sender, receiver, size in sent if self.nodes[sender] != self.nodes[receiver])
 
     def num_messages(self, rank: int) -> int:
         """How many messages one rank sent, by the algorithm of each call."""
@@ -142,7 +155,10 @@ class Communication:
             return f"no communication{self._construction_text()}"
         total, busiest = bytes_text(self.total_bytes), bytes_text(self.busiest_bytes)
         warnings = "".join(f"\n{breach}." for breach in self.nccl_breaches())
-        return f"{self.table()}\nin all {total}; the busiest rank {busiest}{self._construction_text()}{warnings}"
+        between = f"; between nodes {bytes_text(self.between_nodes_bytes)}" if self.nodes else ""
+        return (
+            f"{self.table()}\nin all {total}; the busiest rank {busiest}{between}{self._construction_text()}{warnings}"
+        )
 
     def _construction_text(self) -> str:
         """A line where something was compared."""
@@ -166,16 +182,17 @@ def _slowest_text(part: Communication, name: str) -> str:
 def metered(cluster: Cluster, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:
     """``cluster.run(function, ...)`` with the meter on: ``run.communication`` holds what every rank sent."""
     run = cluster.run(functools.partial(_recorded, function), *args, **kwargs)
-    results = {rank: result for rank, (result, _) in run.results.items()}
+    results = {rank: result for rank, (result, *_) in run.results.items()}
     calls: list[Call] = [call for rank in run.ranks for call in run.results[rank][1]]
-    communication = Communication.of_calls(cluster.world_size, calls)
+    nodes = [run.results[rank][2] for rank in run.ranks]
+    communication = Communication.of_calls(cluster.world_size, calls, nodes)
     return dataclasses.replace(run, results=results, communication=communication)
 
 
-def _recorded(function: Callable[..., Any], me: Rank, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Call, ...]]:
-    """On the rank: call the function with a recorder on."""
+def _recorded(function: Callable[..., Any], me: Rank, *args: Any, **kwargs: Any) -> tuple[Any, tuple[Call, ...], int]:
+    """On the rank: call the function with a recorder on; its result, its calls, and the node of the rank."""
     from course_lib.meter.communication.recorder import Recorder
 
     with Recorder(me.rank) as recorder:
         result = function(me, *args, **kwargs)
-    return result, recorder.calls
+    return result, recorder.calls, me.node
