@@ -118,9 +118,8 @@ def _room(lesson: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
     if lesson not in exercises.lesson_numbers():
         return {}, {}, {}
     try:
-        asked, tried, quiz = (
-            of(lesson) for of in (exercises.predictions_of, exercises.exercises_of, exercises.quiz_of)
-        )
+        asked, tried = exercises.predictions_of(lesson), exercises.exercises_of(lesson)
+        quiz = exercises.quiz_of(lesson)
     except ImportError:
         return {}, {}, {}
     parts = {f"{lesson}.{one.name}": one.part for one in quiz}

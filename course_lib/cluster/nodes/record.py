@@ -75,9 +75,9 @@ class NodesRecord:
         """
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
-            texts = {name: str(found[name]) for name in ("address", "python", "clone", "starter")}
-            lists = {name: tuple(map(str, found[name])) for name in ("hosts", "ssh_options")}
-            return cls(**texts, **lists)
+            address, python, clone, starter = (str(found[name]) for name in ("address", "python", "clone", "starter"))
+            hosts, ssh_options = (tuple(map(str, found[name])) for name in ("hosts", "ssh_options"))
+            return cls(hosts, address, python, clone, ssh_options, starter)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
