@@ -409,3 +409,15 @@ def test_what_a_node_takes_over_of_the_notebooks_surroundings(tmp_path, monkeypa
     assert taken.cwd == os.path.expanduser("~")
     assert taken.sys_path[0] == str(tmp_path)
     assert Path(taken.cwd).is_dir()
+
+
+@pytest.mark.long
+@pytest.mark.limit_s(3000.0)
+def test_after_faults_of_every_kind_the_next_call_is_right_or_says_what_is_missing():
+    """``COURSE_NODE_FAULTS=300`` draws more than a night does."""
+    count = int(os.environ.get("COURSE_NODE_FAULTS", "30"))
+    program = Path(__file__).resolve().parents[1] / "support" / "node_trials.py"
+    done = subprocess.run([sys.executable, str(program), str(count), "7"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{count} faults" in done.stdout
+    assert "Traceback" not in done.stderr, done.stderr
