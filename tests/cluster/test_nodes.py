@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import re
@@ -57,8 +58,14 @@ def close_all() -> None:
 
 
 def agents() -> list[int]:
-    lines = [(process.pid, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"])]
-    return [pid for pid, line in lines if "course_lib.cluster.nodes.agent_process" in line]
+    """Of the nodes that this test has, and not of somebody else's on this machine."""
+    found_here = []
+    for process in psutil.process_iter(["cmdline"]):
+        if "course_lib.cluster.nodes.agent_process" in (process.info["cmdline"] or []):
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(VARIABLE) == os.environ[VARIABLE]:
+                    found_here.append(process.pid)
+    return found_here
 
 
 def a_long_wait(file: Path):
@@ -289,6 +296,16 @@ def test_nodes_that_are_unlike(two_nodes, monkeypatch):
     fake = SimpleNamespace(meet=lambda folder: other)
     with pytest.raises(NodesUnlike, match=r"has Python 3.8 \(here: .*\) and PyTorch 1.0 \(here: .*\)\. Ranks that"):
         NodeSet([fake], "127.0.0.1").meet()
+
+
+def test_no_agent_outlives_a_notebook_that_was_killed(two_nodes):
+    program = (
+        "import os, signal\nfrom course_lib.cluster import Cluster\n"
+        "cluster = Cluster(2)\ncluster.run(lambda me: None)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    before = set(agents())
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    wait_until(lambda: set(agents()) <= before, "its agents hear that their line has closed")
 
 
 def test_an_agent_ends_when_its_notebook_is_not_heard_of(monkeypatch):
