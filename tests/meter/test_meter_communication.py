@@ -317,6 +317,7 @@ def test_what_is_hidden_is_computing_of_the_thread_that_began_the_call(monkeypat
         perf_counter=lambda: now_s,
     )
     monkeypatch.setattr(recorder, "time", stand_in)
+    monkeypatch.setattr(recorder, "now_s", stand_in.perf_counter)
     monkeypatch.setattr(recorder, "paced_s", {7: 10.0, 8: 500.0}.get)
     now_s, call = 100.0, Call(0, 1, "all_reduce", (0, 1), 4, {}, 0, 0.0, None, None, None)
     pending = recorder._Pending(call, 7)

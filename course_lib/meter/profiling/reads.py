@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset, get_worker_info
 
+from course_lib.base.clock import now_s
 from course_lib.meter.clocks.spans import Span
 
 __all__ = ["TimedReads"]
@@ -40,7 +41,7 @@ class TimedReads(Dataset[Any]):
         self,
         dataset: Any,
         *,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = now_s,
         cpu_clock: Callable[[], float] = time.process_time,
     ) -> None:
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
