@@ -298,6 +298,7 @@ def test_nodes_that_are_unlike(two_nodes, monkeypatch):
         NodeSet([fake], "127.0.0.1").meet()
 
 
+@pytest.mark.long
 def test_no_agent_outlives_a_notebook_that_was_killed(two_nodes):
     program = (
         "import os, signal\nfrom course_lib.cluster import Cluster\n"
