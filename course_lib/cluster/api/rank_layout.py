@@ -59,7 +59,7 @@ def here(world_size: int, *, backend: str = "auto", num_gpus: int) -> RankLayout
     return RankLayout(rank_devices(world_size, backend=backend, num_gpus=num_gpus))
 
 
-def over_nodes(world_size: int, nodes: NodeSet, *, backend: str = "auto", on_cpu: bool = False) -> RankLayout:
+def over_nodes(world_size: int, nodes: NodeSet, *, backend: str = "auto") -> RankLayout:
     """Ranks over all these nodes, in order; one back end for all, since they form one process group.
 
     Raises ``ValueError`` for fewer ranks than nodes, and for a back end that a node cannot give.
@@ -67,7 +67,7 @@ def over_nodes(world_size: int, nodes: NodeSet, *, backend: str = "auto", on_cpu
     from course_lib.cluster.nodes.node_set import places_of
 
     places = places_of(world_size, len(nodes.nodes))
-    num_gpus = 0 if on_cpu else min(node.facts.num_gpus if node.facts else 0 for node in nodes.nodes)
+    num_gpus = min(node.facts.num_gpus if node.facts else 0 for node in nodes.nodes)
     largest = max(place.local_size for place in places)
     of_node = rank_devices(largest, backend=backend, num_gpus=num_gpus)
     return RankLayout(tuple(of_node[place.local_rank] for place in places), nodes, places)

@@ -6,15 +6,11 @@ import socket
 from datetime import timedelta
 from typing import Any
 
-__all__ = ["open_rendezvous_store"]
+__all__ = ["listening_store", "open_rendezvous_store"]
 
 
-def open_rendezvous_store(world_size: int, address: str = "127.0.0.1") -> tuple[Any, dict[str, str]]:
-    """A fresh TCP store held by the caller at ``address``, and the environment that leads ``env://`` to it.
-
-    The caller hosts it, as torchrun's agent does, so that no rank has to guess a free port. Keep the store as long
-    as ranks may need it.
-    """
+def listening_store(address: str, world_size: int | None = None) -> tuple[Any, int]:
+    """A fresh TCP store held by this process at ``address`` alone, and its port, which the system chooses."""
     from torch.distributed import TCPStore
 
     listener = socket.create_server((address, 0))
@@ -28,6 +24,16 @@ def open_rendezvous_store(world_size: int, address: str = "127.0.0.1") -> tuple[
         wait_for_workers=False,
         master_listen_fd=listener.detach(),
     )
+    return store, port
+
+
+def open_rendezvous_store(world_size: int, address: str = "127.0.0.1") -> tuple[Any, dict[str, str]]:
+    """A fresh TCP store held by the caller at ``address``, and the environment that leads ``env://`` to it.
+
+    The caller hosts it, as torchrun's agent does, so that no rank has to guess a free port. Keep the store as long
+    as ranks may need it.
+    """
+    store, port = listening_store(address, world_size)
     return store, {
         "MASTER_ADDR": address,
         "MASTER_PORT": str(port),

@@ -3,6 +3,7 @@
 In the order to read:
 
 - ``errors.py``: what a notebook hears of its nodes when they cannot be used
+- ``addresses.py``: by which of its addresses this machine is reached
 - ``localized.py``: what changes on the way between a notebook and a rank of another machine
 - ``agent.py``: the agent of a node
 - ``agent_process.py``: the process of a node's agent

@@ -17,13 +17,12 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from course_lib.base.clock import now_s
 from course_lib.cluster.base import temp_dirs
 from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.leaks import shared_memory
-from course_lib.cluster.nodes.localized import answer_to_carry, context_here_from, request_from_afar
+from course_lib.cluster.nodes.addresses import interface_towards
+from course_lib.cluster.nodes.localized import context_here_from, request_from_afar, to_carry
 from course_lib.cluster.process import processes
 from course_lib.cluster.process.caller_context import Context
 from course_lib.cluster.process.serialization import Payload
@@ -105,7 +104,7 @@ class NodeAgent:
     def start(self, team: str, config: RankConfig, context: Context) -> None:
         """Start a rank; its first answer comes as an event."""
         with self._lock:
-            interface = _interface_towards(config.rendezvous.host) if config.rendezvous else ""
+            interface = interface_towards(config.rendezvous.host) if config.rendezvous else ""
             names = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}
             config = replace(config, folder=self._teams[team].folder, env={**names, **config.env})
             rank = processes.start(config, context_here_from(context))
@@ -187,17 +186,5 @@ class NodeAgent:
         if kind == "work":
             for payload in self._teams[team].laid_down.pop(rank, ()):
                 payload.discard()
-            value = answer_to_carry(value)
+            value = to_carry(value, discard=True)
         return RankEvent(team, rank, kind, value)
-
-
-def _interface_towards(host: str) -> str:
-    """The network interface of this machine by which ``host`` is reached; empty where the system does not say."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, 9))  # of a datagram socket: nothing is sent
-            own = probe.getsockname()[0]
-        except OSError:
-            return ""
-    addresses = psutil.net_if_addrs().items()
-    return next((name for name, of_name in addresses if any(one.address == own for one in of_name)), "")

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from course_lib.base.paths import library_folder
+from course_lib.cluster.nodes.addresses import address_towards
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
 from course_lib.cluster.nodes.found import meet
-from course_lib.cluster.nodes.record import NodesRecord, address_towards, record_path
+from course_lib.cluster.nodes.record import NodesRecord, record_path
 
 __all__ = ["main"]
 
@@ -71,8 +72,7 @@ def _asked(args: argparse.Namespace) -> NodesRecord:
 
 
 def _status() -> int:
-    record = NodesRecord.read(record_path())
-    record = record or NodesRecord.of_allocation()
+    record = NodesRecord.current()
     if record is None:
         print("Your notebooks have no nodes; their ranks are on this machine.")
     else:

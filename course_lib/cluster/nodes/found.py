@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import threading
 
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.node_set import NodeSet
-from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
+from course_lib.cluster.nodes.record import NodesRecord
 
 __all__ = ["meet", "nodes_here"]
 
@@ -31,8 +30,7 @@ def nodes_here(wanted: int | None = None) -> NodeSet | None:
     """
     if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
         raise ValueError(f"nodes={wanted!r} must be a whole number of at least 1; use 1")
-    is_off = os.environ.get(VARIABLE) == "off"
-    record = None if is_off else NodesRecord.read(record_path()) or NodesRecord.of_allocation()
+    record = NodesRecord.current()
     if record is None:
         if wanted is not None:
             raise ValueError(f"nodes={wanted}, and this notebook has no nodes: {_UP}, or leave nodes= out")

@@ -12,16 +12,19 @@ from course_lib.base.paths import library_folder
 from course_lib.cluster.process.caller_context import Context
 from course_lib.cluster.process.serialization import Payload, carried, laid_down
 
-__all__ = ["answer_to_carry", "context_here_from", "request_from_afar", "request_to_carry"]
+__all__ = ["context_here_from", "request_from_afar", "to_carry"]
 
 # Variables that go along with the notebook although the node has such a one; all others of the node's own stay.
 _GO_ALONG = ("COURSE_", "OMP_", "MKL_", "TORCH", "PYTORCH_", "NCCL_", "GLOO_")
 _STAY = ("COURSE_HOME", "COURSE_NODES")
 
 
-def request_to_carry(request: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A request in the notebook as it is sent: what lies in a file of this machine goes along."""
-    return tuple(carried(detail) if isinstance(detail, Payload) else detail for detail in request)
+def to_carry(parts: tuple[Any, ...], *, discard: bool = False) -> tuple[Any, ...]:
+    """A request or an answer as it is sent: what lies in a file of this machine goes along.
+
+    ``discard``: the file is gone then.
+    """
+    return tuple(carried(part, discard=discard) if isinstance(part, Payload) else part for part in parts)
 
 
 def request_from_afar(request: tuple[Any, ...], folder: Path) -> tuple[Any, ...]:
@@ -34,11 +37,6 @@ def request_from_afar(request: tuple[Any, ...], folder: Path) -> tuple[Any, ...]
             detail = context_here_from(detail)
         own.append(detail)
     return tuple(own)
-
-
-def answer_to_carry(answer: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A rank's answer as it is sent; the file in which a large value lay is gone then."""
-    return tuple(carried(part, discard=True) if isinstance(part, Payload) else part for part in answer)
 
 
 def context_here_from(context: Context) -> Context:

@@ -126,7 +126,10 @@ class RemoteNode:
             answer.set_exception(NodeLost(f"{self} does not answer: {why}"))
         for rank in ranks:
             rank.die(None)
-        self.close()
+        with self._lock, contextlib.suppress(OSError):
+            self._outgoing.close()
+        with contextlib.suppress(OSError):
+            self._process.terminate()
 
     def end(self, team: str) -> None:
         """End what is left of a team there."""
@@ -135,11 +138,7 @@ class RemoteNode:
 
     def close(self) -> None:
         """Close the line; the agent ends, and all its ranks. Safe to repeat."""
-        with self._lock, contextlib.suppress(OSError):
-            self._outgoing.close()
-        with contextlib.suppress(OSError):
-            self._process.terminate()
-        self._is_lost, self.why_lost = True, self.why_lost or "it was closed"
+        self.lose("it was closed")
 
     def _send(self, method: str, args: tuple[Any, ...]) -> Future[Any]:
         answer: Future[Any] = Future()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import secrets
-import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 from course_lib.cluster.base.process_group import RankConfig, RendezvousAddress
+from course_lib.cluster.base.rendezvous_store import listening_store
 from course_lib.cluster.nodes.errors import NodesUnlike
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.remote_rank import RemoteRank
@@ -91,21 +90,10 @@ class NodeSet:
 
     def open(self) -> NodeTeam:
         """Make room for a new team on all nodes, and a place where its ranks meet."""
-        from torch.distributed import TCPStore
-
         name = secrets.token_hex(8)
         for node in self.nodes:
             node.ask("open", name)
-        listener = socket.create_server((self.address, 0))
-        port = listener.getsockname()[1]
-        store = TCPStore(
-            self.address,
-            port,
-            is_master=True,
-            timeout=timedelta(seconds=60),
-            wait_for_workers=False,
-            master_listen_fd=listener.detach(),
-        )
+        store, port = listening_store(self.address)
         return NodeTeam(self, name, RendezvousAddress(self.address, port, secrets.token_hex(16)), store)
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,8 +13,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from course_lib.base.paths import data_dir, library_folder
+from course_lib.cluster.nodes.addresses import address_towards
 
-__all__ = ["VARIABLE", "NodesRecord", "address_towards", "record_path"]
+__all__ = ["VARIABLE", "NodesRecord", "record_path"]
 
 VARIABLE = "COURSE_NODES"
 _AGENT = ("-m", "course_lib.cluster.nodes.agent_process")
@@ -67,6 +67,17 @@ class NodesRecord:
         os.replace(draft, path)
 
     @classmethod
+    def current(cls) -> NodesRecord | None:
+        """What counts for a notebook that begins here: none where ``COURSE_NODES`` is off, a record, an allocation.
+
+        Raises:
+            ValueError: The file is not what `course nodes up` writes.
+        """
+        if os.environ.get(VARIABLE) == "off":
+            return None
+        return cls.read(record_path()) or cls.of_allocation()
+
+    @classmethod
     def read(cls, path: Path) -> NodesRecord | None:
         """The record, or None where there is none.
 
@@ -85,17 +96,6 @@ class NodesRecord:
                 f"{path} is no record of nodes ({type(error).__name__}: {error}). "
                 "`course nodes down` removes it, `course nodes up` writes a new one."
             ) from None
-
-
-def address_towards(host: str) -> str:
-    """This machine's address, as ``host`` reaches it. Raises ``ValueError`` where the host is not known."""
-    name = host.rpartition("@")[2].partition(":")[0]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((name, 9))  # of a datagram socket: nothing is sent
-            return str(probe.getsockname()[0])
-        except OSError as error:
-            raise ValueError(f"the host {name!r} cannot be reached from here: {error}") from None
 
 
 def record_path() -> Path:

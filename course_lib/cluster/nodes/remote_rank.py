@@ -10,7 +10,7 @@ from multiprocessing import Pipe
 from typing import Any, Protocol
 
 from course_lib.cluster.nodes.errors import NodeLost
-from course_lib.cluster.nodes.localized import request_to_carry
+from course_lib.cluster.nodes.localized import to_carry
 
 __all__ = ["Carrier", "RemoteRank"]
 
@@ -37,7 +37,7 @@ class _Line:
         self._bell, self._ringer = Pipe(duplex=False)
 
     def send(self, request: Any) -> None:
-        own = request_to_carry(request) if self._name == "work" else request
+        own = to_carry(request) if self._name == "work" else request
         try:
             self._node.post("send", self._team, self._rank, self._name, own)
         except NodeLost as error:

@@ -91,12 +91,7 @@ def carried(payload: Payload, *, discard: bool = False) -> Payload:
     """The same value without a file, for another machine. ``discard``: then the file is removed."""
     if payload.path is None:
         return payload
-    whole = Path(payload.path).read_bytes()
-    pieces, start = [], 0
-    for size in payload.sizes:
-        start += -start % _ALIGN_BYTES
-        pieces.append(whole[start : start + size])
-        start += size
+    pieces = _pieces(payload, Path(payload.path).read_bytes())
     if discard:
         payload.discard()
     return Payload(payload.sizes, tuple(pieces), None)
@@ -117,12 +112,18 @@ def unpack(payload: Payload) -> Any:
     assert payload.path is not None
     with open(payload.path, "rb") as file:
         view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    pieces = _pieces(payload, view)
+    return pickle.loads(pieces[0], buffers=pieces[1:])
+
+
+def _pieces(payload: Payload, whole: Any) -> list[Any]:
+    """The pickle and the raw buffers, as slices of what its file holds."""
     pieces, start = [], 0
     for size in payload.sizes:
         start += -start % _ALIGN_BYTES
-        pieces.append(view[start : start + size])
+        pieces.append(whole[start : start + size])
         start += size
-    return pickle.loads(pieces[0], buffers=pieces[1:])
+    return pieces
 
 
 def unpack_all(payloads: Mapping[int, Payload]) -> dict[int, Any]:
