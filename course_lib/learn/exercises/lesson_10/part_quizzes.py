@@ -27,6 +27,10 @@ _LONG = {
 }
 
 
+def _times(times: float) -> str:
+    return "as many" if times == 1 else f"{times:g} times"
+
+
 def _one_after_the_other(layers: Any, a: Any, b: Any) -> None:
     for x in (a, b):
         for layer in layers:
@@ -117,7 +121,7 @@ PART_QUIZZES = (
         "8, by dice. How many times as many rows go between nodes?",
         choices=(1.0, 1.3, 1.5, 2.0),
         answer=lambda: round(_rows_between_nodes(16) / _rows_between_nodes(8), 1),
-        show=lambda times: "as many" if times == 1 else f"{times:g} times",
+        show=_times,
         misconceptions={
             1.0: "Eight choices leave out some nodes. Further choices reach some of these.",
             1.5: "That is from 5.3 nodes to all 8. Do sixteen choices never miss a node?",
@@ -134,7 +138,7 @@ PART_QUIZZES = (
         "and each choice is a row. How many times as many bytes does a rank send in a layer of experts, forward?",
         choices=(4.0, 1.25, 1.0, 0.25),
         answer=lambda: round(_sent_forward(16) / _sent_forward(4), 2),
-        show=lambda times: "as many" if times == 1 else f"{times:g} times",
+        show=_times,
         misconceptions={
             0.25: "That is what becomes of the experts that a rank holds. Its tokens stay as many.",
             1.0: "A rank has as many rows as before. Which of them stay at home?",
