@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -41,8 +43,8 @@ def new_key(path: Path) -> None:
 
 
 @pytest.fixture
-def ssh_options(tmp_path, monkeypatch):
-    """Options by which ssh reaches a server of this test; `a` and `b` are both this machine."""
+def sshd(tmp_path, monkeypatch):
+    """A server of this test, and the options by which ssh reaches it; `a` and `b` are both this machine."""
     new_key(tmp_path / "key")
     new_key(tmp_path / "host_key")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -55,7 +57,7 @@ def ssh_options(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
     words = [f"-p{port}", f"-i{tmp_path}/key", "-oHostName=127.0.0.1", "-oStrictHostKeyChecking=no"]
     words += [f"-oUserKnownHostsFile={tmp_path}/known", "-oLogLevel=ERROR", "-F/dev/null"]
-    yield [f"--ssh-option={word}" for word in words]
+    yield SimpleNamespace(options=[f"--ssh-option={word}" for word in words], process=server)
     for nodes in found._met.values():
         for node in nodes.nodes:
             node.close()
@@ -64,11 +66,15 @@ def ssh_options(tmp_path, monkeypatch):
     server.wait()
 
 
-def agents() -> list[int]:
-    """The agents here, without the ssh that has started each of them."""
-    lines = [(one.pid, one.info["cmdline"] or [""]) for one in psutil.process_iter(["cmdline"])]
-    last = "course_lib.cluster.nodes.agent_process"
-    return [pid for pid, line in lines if line[-1] == last and "python" in Path(line[0]).name]
+def agents(server: subprocess.Popen[bytes]) -> list[int]:
+    """Those that this server has started, and not of somebody else's on this machine."""
+    found_here = []
+    for process in psutil.Process(server.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()
+            if words[-1:] == ["course_lib.cluster.nodes.agent_process"] and "python" in Path(words[0]).name:
+                found_here.append(process.pid)
+    return found_here
 
 
 def ring(me):
@@ -80,8 +86,8 @@ def ring(me):
     return me.node, total.item()
 
 
-def test_two_hosts_from_up_to_down(ssh_options, capsys):
-    up = ["up", "--hosts", "a,b", "--address", "127.0.0.1", *ssh_options]
+def test_two_hosts_from_up_to_down(sshd, capsys):
+    up = ["up", "--hosts", "a,b", "--address", "127.0.0.1", *sshd.options]
     assert main(up) == 0, capsys.readouterr().err
     assert main(["status"]) == 0
     told = capsys.readouterr().out
@@ -103,18 +109,18 @@ def test_two_hosts_from_up_to_down(ssh_options, capsys):
     assert main(["down"]) == 0
 
 
-def test_an_ssh_that_is_killed_takes_its_ranks_along(ssh_options, capsys):
-    assert main(["up", "--hosts", "a,b", "--address", "127.0.0.1", *ssh_options]) == 0, capsys.readouterr().err
+def test_an_ssh_that_is_killed_takes_its_ranks_along(sshd, capsys):
+    assert main(["up", "--hosts", "a,b", "--address", "127.0.0.1", *sshd.options]) == 0, capsys.readouterr().err
     with Cluster(2, timeout_s=120) as cluster:
         cluster.run(ring)
-        assert len(agents()) == 2
+        assert len(agents(sshd.process)) == 2
         found.nodes_here().nodes[1]._process.kill()
-        assert holds_in_time(lambda: len(agents()) == 1), "the agent hears that its line has closed"
+        assert holds_in_time(lambda: len(agents(sshd.process)) == 1), "the agent hears that its line has closed"
 
 
-def test_a_host_whose_key_is_not_ours(ssh_options, tmp_path, capsys):
+def test_a_host_whose_key_is_not_ours(sshd, tmp_path, capsys):
     (tmp_path / "key.pub").write_text("")
-    assert main(["up", "--hosts", "a", "--address", "127.0.0.1", *ssh_options]) == 1
+    assert main(["up", "--hosts", "a", "--address", "127.0.0.1", *sshd.options]) == 1
     assert "node 0 (a)" in (err := capsys.readouterr().err)
     assert "Permission denied" in err
     assert not (tmp_path / "up.json").exists()
