@@ -31,7 +31,7 @@ def failed(outcome: JobOutcome, *, killed: Sequence[int], codes: Mapping[int, in
         lines.append(f"{cause}.")
         lines += [f"Besides, {fault}." for fault in found if not fault.is_echo and fault != cause][:3]
     lines += _echoes(found, None if is_reported else cause)
-    unmet = failures.why_no_rendezvous({node: outcome.agent_text(node) for node in codes})
+    unmet = failures.why_no_rendezvous({node: outcome.agent_text(node) for node in codes}, codes)
     if unmet is not None:
         nodes = sorted({one.node for one in outcome.began})
         came = f"ranks of {_of_nodes(nodes)} had begun before" if nodes else "no rank began"

@@ -309,6 +309,14 @@ def test_a_killed_host_of_the_store_is_the_cause_and_the_way_out_is_named(tmp_pa
     assert "could not reach the store" in told
 
 
+def test_a_closed_rendezvous_is_told_with_how_the_others_ended(tmp_path):
+    outcome, _ = made_outcome(tmp_path, {0: ECHO}, {0: "... RendezvousClosedError ...", 1: ""})
+    told = reports.failed(outcome, killed=[], codes={0: 1, 1: 0}, host=0)
+    assert "node 0 found the rendezvous closed" in told
+    assert "; the agent of node 1 left with exit code 0; " in told
+    assert "could not reach the store" not in told
+
+
 def test_a_killed_node_without_which_the_rest_could_not_meet(tmp_path):
     outcome, _ = made_outcome(tmp_path, {0: ECHO}, {0: "RendezvousTimeoutError"})
     told = reports.failed(outcome, killed=[1], codes={0: 1, 1: -9}, host=0)
