@@ -35,6 +35,7 @@ def test_what_needs_git_says_so(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_page_is_made_without_git_in_an_odd_folder(tmp_path: Path) -> None:
     folder = tmp_path / 'o d\'d "q" %20s #é λ'
     folder.mkdir()

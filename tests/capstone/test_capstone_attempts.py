@@ -39,7 +39,7 @@ FOUR = CapstoneJob(
 )
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long
 @pytest.mark.parametrize("text", ["pp=2 tp=2", "dp_shard=4", "pp=2 dp_replicate=2", "dp_replicate=2 tp=2"])
 def test_what_a_mesh_holds_and_sends_is_what_was_expected(clusters, text):
     mesh = Mesh.parse(text)

@@ -44,7 +44,7 @@ def uninterrupted(clusters):
 @pytest.mark.parametrize(
     ("num_ranks", "mesh"),
     [
-        (4, "--dp 2 --tp 2"),
+        pytest.param(4, "--dp 2 --tp 2", marks=pytest.mark.long),
         (1, ""),
         pytest.param(4, "--pp 2 --tp 2", marks=pytest.mark.long),
         pytest.param(4, "--pp 2 --shard 2", marks=pytest.mark.long),

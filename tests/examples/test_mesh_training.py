@@ -76,6 +76,7 @@ def test_a_clipped_step_is_another_than_one_that_is_not():
     assert any((plain[name] - clipped[name]).abs().max() > 1e-6 for name in plain)
 
 
+@pytest.mark.long
 def test_data_is_dealt_along_dp_and_shard_and_not_along_pp_and_tp(clusters):
     (_, _, whole) = expected_of("", 3)
     for mesh, shares in {
@@ -103,6 +104,7 @@ def test_a_rank_holds_its_part_and_no_more(clusters):
     assert "head.weight" not in first
 
 
+@pytest.mark.long
 def test_bfloat16_crosses_stages_and_float32_is_kept(clusters):
     def types(me, mesh):
         training = prepared(me, f"{mesh} --precision bf16")

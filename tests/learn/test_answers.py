@@ -13,12 +13,13 @@ pytestmark = pytest.mark.xdist_group("exercises")  # one process: ranks and orac
 # Each time the first row of every sixth table; the others with --long. Each costs what a check costs a learner, seconds
 # on several ranks, and the solutions, which run each time, hand an answer to every judge.
 EVERY = 6
+DEAR = ("04.ddp_awkward", "05.fsdp_values")  # whole builds
 ROWS = [
     pytest.param(
         name,
         row,
         id=f"{name}:{getattr(row.answer, '__name__', place)}",
-        marks=[pytest.mark.long] if row.long or place > 0 or number % EVERY else [],
+        marks=[pytest.mark.long] if row.long or place > 0 or number % EVERY or name in DEAR else [],
     )
     for number, (name, path) in enumerate(answer_files())
     for place, row in enumerate(rows_of(path))

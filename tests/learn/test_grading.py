@@ -76,6 +76,7 @@ def test_what_cannot_travel_is_tried_here_and_says_so():
     need_passed("00.share")
 
 
+@pytest.mark.long
 def test_what_cannot_be_made_again_is_tried_here_and_says_so(monkeypatch):
     def cannot(folder):
         (folder / "verdict").write_text(json.dumps({"cannot": "it cannot be made again in another."}))

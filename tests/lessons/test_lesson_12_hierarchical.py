@@ -178,5 +178,6 @@ def test_wrong_answers_are_turned_away(answer, mistake, words):
     assert words in f"{seen.message} {seen.evidence}", seen
 
 
+@pytest.mark.long
 def test_a_reduce_scatter_between_nodes_counts_as_its_algorithm_sends():
     assert judged(exercises.exercise("12.hierarchical"), in_two_halves_between).passed

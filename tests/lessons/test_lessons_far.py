@@ -13,21 +13,14 @@ from fake_device_lesson import NEAR
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted((ROOT / "notebooks" / "src").glob("[0-9]*.py"))
-IN_EVERY_RUN = "08a_tensor_parallel"  # the others every night
-
 pytestmark = [
     pytest.mark.limit_s(600),
     pytest.mark.skipif(not HAS_FAR, reason="this torch has no Python back end for foreign devices"),
 ]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.long] if path.stem != IN_EVERY_RUN else [])
-        for path in SOURCES
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("source", [pytest.param(path, id=path.stem) for path in SOURCES])
 def test_a_lesson_runs_where_the_ranks_have_a_device(source, tmp_path):
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "support" / "fake_device_lesson.py"), str(source)],

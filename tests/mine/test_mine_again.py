@@ -25,6 +25,7 @@ def by_pytest(learner):
     )
 
 
+@pytest.mark.long
 def test_pytest_runs_the_check_of_each_function_and_writes_nothing_down(anna, capsys):
     zigzag_kept(capsys)
     before = anna.progress.read_text()

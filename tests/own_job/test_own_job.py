@@ -42,8 +42,9 @@ def line_of(name: str, text: str) -> list[int]:
 
 @pytest.mark.parametrize(
     ("job", "ranks_per_node"),
-    [("ddp", 1), *(pytest.param(job, 2, marks=pytest.mark.long) for job in ("ddp", "fsdp", "pipeline", "mesh"))],
+    [("ddp", 1), *((job, 2) for job in ("ddp", "fsdp", "pipeline", "mesh"))],
 )
+@pytest.mark.long
 @pytest.mark.limit_s(400)
 def test_what_a_job_sends_is_what_the_formula_says(job, ranks_per_node):
     codes, text = torchrun(job, ranks_per_node=ranks_per_node)

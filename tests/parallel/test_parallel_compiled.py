@@ -93,7 +93,7 @@ def largest_difference(me, name):
 
 @pytest.mark.parametrize(
     "name",
-    [name if name in ("DDP", "tensor") else pytest.param(name, marks=pytest.mark.long) for name in MODELS],
+    [name if name == "DDP" else pytest.param(name, marks=pytest.mark.long) for name in MODELS],
 )
 def test_compiled_it_is_the_same_model(cluster2, name):
     run = metered(cluster2, largest_difference, name)
