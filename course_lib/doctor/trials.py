@@ -41,10 +41,11 @@ def check_all_reduce(backend: str) -> Finding:
     name = f"all-reduce, {backend}"
     try:
         from course_lib.cluster.api.cluster import Cluster
+        from course_lib.cluster.nodes.found import on_this_machine
     except ImportError as error:
         return Finding(name, "blocked", f"the cluster cannot be loaded ({error})", "Install the course again.")
     try:
-        with Cluster(2, timeout_s=_LIMIT_S, backend=backend) as cluster:
+        with on_this_machine(), Cluster(2, timeout_s=_LIMIT_S, backend=backend) as cluster:
             run = cluster.run(_sum_of_ranks)
             sums, devices = zip(*run, strict=True)
     except Exception as error:

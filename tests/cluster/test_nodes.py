@@ -439,3 +439,28 @@ def test_after_faults_of_every_kind_the_next_call_is_right_or_says_what_is_missi
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{count} faults" in done.stdout
     assert "Traceback" not in done.stderr, done.stderr
+
+
+def test_what_is_of_this_machine_stays_here(tmp_path, monkeypatch):
+    """A record that cannot be read is an error for whoever asks for nodes."""
+    from course_lib.devices import machine
+    from course_lib.doctor.trials import check_all_reduce
+    from course_lib.meter.calibration import calibration
+
+    (tmp_path / "up.json").write_text("{")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
+    monkeypatch.setattr(calibration, "measure_rates", no_rates)
+    monkeypatch.setattr(calibration, "measure_together", lambda cluster, num_ranks: num_ranks)
+    with pytest.raises(ValueError, match="is no record of nodes"):
+        Cluster(2)
+    assert check_all_reduce("gloo").detail.startswith("2 ranks on cpu")
+    assert calibration.measure(machine()).link.latency_s > 0
+    assert calibration.measure_all_together() == (2, 4)
+    with found.on_this_machine(), pytest.raises(ValueError, match="is no record of nodes"):
+        Cluster(2, nodes=2)
+
+
+def no_rates(me, **options):
+    from course_lib.meter.calibration.probes import Rates
+
+    return Rates("none", {}, 1.0, 0.0)

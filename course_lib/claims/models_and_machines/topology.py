@@ -12,6 +12,7 @@ import torch.distributed as dist
 from course_lib.claims.court.evidence import Evidence, Ranks, blocked, tries
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.nodes.found import on_this_machine
 from course_lib.devices import machine
 from course_lib.meter import time_text
 
@@ -36,7 +37,7 @@ def _all_reduce_s(me: Rank, size_bytes: int, rounds: int = 20) -> float:
 
 def _times_s(env: Mapping[str, str], sizes_bytes: Sequence[int]) -> dict[int, float]:
     """The slower rank's times, by size. The ranks are new, since NCCL reads its switches when they start."""
-    with Cluster(2, env=env) as cluster:
+    with on_this_machine(), Cluster(2, env=env) as cluster:
         return {size: max(cluster.run(_all_reduce_s, size)) for size in sizes_bytes}
 
 

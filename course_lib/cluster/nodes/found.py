@@ -5,17 +5,30 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
 
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.node_set import NodeSet
 from course_lib.cluster.nodes.record import NodesRecord
 
-__all__ = ["meet", "nodes_here"]
+__all__ = ["meet", "nodes_here", "on_this_machine"]
 
 _UP = "name some by `course nodes up --hosts a,b` (two on this machine: `course nodes up --local 2`)"
 _met: dict[NodesRecord, NodeSet] = {}
 _lock = threading.Lock()
+_stays_here: ContextVar[bool] = ContextVar("stays_here", default=False)
+
+
+@contextlib.contextmanager
+def on_this_machine() -> Iterator[None]:
+    """Clusters that are made within it have their ranks on this machine, whatever nodes there are."""
+    token = _stays_here.set(True)
+    try:
+        yield
+    finally:
+        _stays_here.reset(token)
 
 
 def nodes_here(wanted: int | None = None) -> NodeSet | None:
@@ -30,7 +43,7 @@ def nodes_here(wanted: int | None = None) -> NodeSet | None:
     """
     if wanted is not None and (isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1):
         raise ValueError(f"nodes={wanted!r} must be a whole number of at least 1; use 1")
-    record = NodesRecord.current()
+    record = None if _stays_here.get() and wanted is None else NodesRecord.current()
     if record is None:
         if wanted is not None:
             raise ValueError(f"nodes={wanted}, and this notebook has no nodes: {_UP}, or leave nodes= out")

@@ -174,9 +174,10 @@ def machine_key(here: Machine) -> str:
 def measure(here: Machine) -> Calibration:
     """Measure now, on two ranks of a cluster of its own."""
     from course_lib.cluster.api.cluster import Cluster
+    from course_lib.cluster.nodes.found import on_this_machine
 
     start_s = time.perf_counter()
-    with Cluster(2, timeout_s=_LIMIT_S) as cluster:
+    with on_this_machine(), Cluster(2, timeout_s=_LIMIT_S) as cluster:
         one_core = cluster.run(measure_rates)[0]
         all_cores = cluster.run(measure_rates, threads=here.cores)[0] if here.cores > 1 else one_core
         gpu = cluster.run(measure_rates, on_gpu=True)[0] if here.devices else None
@@ -199,9 +200,10 @@ def measure_all_together() -> tuple[Together, ...]:
     """What 2 and 4 busy ranks get; four crowd most laptops, and how much is what is measured."""
     from course_lib.cluster.api.arguments import CrowdedWarning
     from course_lib.cluster.api.cluster import Cluster
+    from course_lib.cluster.nodes.found import on_this_machine
 
     found = []
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), on_this_machine():
         warnings.simplefilter("ignore", CrowdedWarning)
         for num_ranks in (2, 4):
             with Cluster(num_ranks, timeout_s=_LIMIT_S) as cluster:
