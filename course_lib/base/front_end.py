@@ -11,7 +11,9 @@ import base64
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,13 @@ __all__ = [
     "PICTURES",
     "STAND_IN",
     "at_cell_ends",
+    "is_taken_down",
     "knows_no_texts",
     "picture_tag",
     "running_cell",
     "server_root",
     "shown_by_server",
+    "taken_down",
     "was_installed_by_notebook",
 ]
 
@@ -33,6 +37,24 @@ IN_COURSE_LAB = "COURSE_LAB"  # a variable of kernels that `course lab`, or a hu
 # Classes of HTML that a front end alone needs, and no page that is made of a notebook.
 STAND_IN = "course-stand-in"  # for a form that is lost
 PICTURES = "course-pictures"  # of a lesson that lies without them
+
+
+_taken_down: ContextVar[bool] = ContextVar("taken_down", default=False)
+
+
+@contextmanager
+def taken_down() -> Iterator[None]:
+    """Within it what is printed is shown as that of an answer, so the course itself must not print."""
+    token = _taken_down.set(True)
+    try:
+        yield
+    finally:
+        _taken_down.reset(token)
+
+
+def is_taken_down() -> bool:
+    """Whether what is printed now is shown as that of an answer."""
+    return _taken_down.get()
 
 
 def shown_by_server() -> bool:

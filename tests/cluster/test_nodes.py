@@ -464,3 +464,33 @@ def no_rates(me, **options):
     from course_lib.meter.calibration.probes import Rates
 
     return Rates("none", {}, 1.0, 0.0)
+
+
+def test_what_is_said_of_nodes_is_said_once_and_not_within_a_check(two_nodes, monkeypatch, capsys):
+    from course_lib.base.front_end import taken_down
+    from course_lib.cluster import Links
+    from course_lib.cluster.api import placement
+
+    monkeypatch.setattr(placement, "in_a_notebook", lambda: True)
+    monkeypatch.setattr(placement, "_warned", set())
+    with taken_down():
+        one = Cluster(1)
+        with one.shaped(links=Links()):
+            pass
+    assert capsys.readouterr().out == "", "it would stand among what the answer printed"
+    for num_ranks, says in ((1, r"1 rank on 1 node: 1 on \S+\."), (3, r"3 ranks on 2 nodes: 2 on \S+, 1 on \S+\.")):
+        for again in (False, True):
+            Cluster(num_ranks)
+            assert bool(re.fullmatch(f"{says}\n", capsys.readouterr().out)) is not again
+    with one.shaped(links=Links()):
+        pass
+    assert (
+        capsys.readouterr().out == "Links are shaped on this machine: 1 rank here stands in for ranks on your nodes.\n"
+    )
+    Cluster(2, links=Links())
+    assert (
+        capsys.readouterr().out == "Links are shaped on this machine: 2 ranks here stand in for ranks on your nodes.\n"
+    )
+    with Cluster(3).shaped(slow={1: 2.0}):
+        pass
+    assert capsys.readouterr().out == "", "nothing is shaped by a rank that is slow"

@@ -175,7 +175,7 @@ class Cluster:
     def shaped(self, *, links: Links | None = None, slow: Mapping[int, float] | None = None) -> Iterator[Cluster]:
         """In this block: these links and slow ranks, in place of those that the cluster was made with.
 
-        Links are shaped on the CPU: where the ranks are on GPUs, others stand in, without their variables.
+        Links are shaped on this machine's CPU: for ranks elsewhere others stand in, without their variables.
         """
         before = self._shape, self._lifecycle
         self._lifecycle = self._lifecycle.on_cpu() if links is not None else self._lifecycle

@@ -7,6 +7,7 @@ import weakref
 from multiprocessing.util import Finalize
 from typing import Any
 
+from course_lib.cluster.api.placement import say_of_links
 from course_lib.cluster.api.rank_layout import RankLayout, here
 from course_lib.cluster.api.team import Team
 from course_lib.cluster.base.os_errors import check_processes, explained
@@ -63,6 +64,8 @@ class TeamLifecycle:
         """Itself where its ranks sit on the CPU, else that of as many ranks there; they are up when first needed."""
         if self.layout.nodes is None and self.layout.devices[0].device == "cpu":
             return self
+        if self.layout.nodes is not None:
+            say_of_links(len(self.layout.devices))
         self._on_cpu = self._on_cpu or TeamLifecycle(here(len(self.layout.devices), num_gpus=0), self._settings)
         return self._on_cpu
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from course_lib.base.text import counted
 from course_lib.cluster.base.process_group import RankConfig, RendezvousAddress
 from course_lib.cluster.base.rendezvous_store import listening_store
 from course_lib.cluster.nodes.errors import NodesUnlike
@@ -86,7 +87,7 @@ class NodeSet:
         counts = [sum(place.node == node.number for place in places) for node in self.nodes]
         hosts = [node.facts.host if node.facts else f"node {node.number}" for node in self.nodes]
         each = ", ".join(f"{count} on {host}" for count, host in zip(counts, hosts, strict=True))
-        return f"{world_size} ranks on {len(self.nodes)} nodes: {each}."
+        return f"{counted(world_size, 'rank')} on {counted(len(self.nodes), 'node')}: {each}."
 
     def open(self) -> NodeTeam:
         """Make room for a new team on all nodes, and a place where its ranks meet."""

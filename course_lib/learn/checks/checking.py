@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from course_lib.base.front_end import taken_down
 from course_lib.forms.show import show
 from course_lib.learn import exercises
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence, Exercise, Mistake, Raised
@@ -118,7 +119,7 @@ def judged(exercise: Exercise, answer: Any) -> Verdict:
 @contextlib.contextmanager
 def _quiet(text: CappedText) -> Iterator[None]:
     """Keep what the answer prints, and the warnings that its own code gives."""
-    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), own_warnings():
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text), own_warnings(), taken_down():
         yield
 
 
