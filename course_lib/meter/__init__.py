@@ -34,6 +34,7 @@ _HOME_OF = {
     "time_text": "units",
     "Calibration": "calibration.calibration",
     "calibrate": "calibration.calibration",
+    "link_between_nodes": "calibration.between_nodes",
     "Call": "communication.call",
     "Communication": "communication.communication",
     "metered": "communication.communication",

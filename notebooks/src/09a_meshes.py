@@ -24,7 +24,7 @@
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster
 from course_lib.layouts import Mesh
-from course_lib.meter import bytes_text, metered
+from course_lib.meter import bytes_text, link_between_nodes, metered
 from course_lib.models import Transformer, TransformerConfig
 from course_lib.parallel.mesh import MeshGroups, OnMesh
 from course_lib.rounding import agree
@@ -280,8 +280,8 @@ reveal("09.cut", orders)
 #
 # Four ranks on two nodes, `dp_replicate=2` and `tp=2`, 32 rows. Within a node a link of 20 MB/s, and between nodes one
 # of 2 MB/s for each rank, ten times as slow. (The ratio is a usual one; the speeds are small, so that two cores can
-# keep up. Links are shaped.) A job's axes stand in the wrong order: `tp` goes from node to node. It raises no error,
-# and loss and messages are those of the right order:
+# keep up. Links are shaped; with nodes of your own a last line tells what the real link takes.) A job's axes stand in
+# the wrong order: `tp` goes from node to node. It raises no error, and loss and messages are those of the right order:
 
 # %%
 RIGHT, WRONG = Mesh.of(dp_replicate=2, tp=2), Mesh.of(tp=2, dp_replicate=2)
@@ -341,6 +341,9 @@ model_s = [predicted_s(order, both) for order in (WRONG, RIGHT)]
 found_s = [measured_s(order, both) for order in (WRONG, RIGHT)]
 for order, by_model_s, by_clock_s in zip((WRONG, RIGHT), model_s, found_s, strict=True):
     print(f"{', '.join(order.axes)}: predicted {by_model_s * 1e3:.0f} ms, measured {by_clock_s * 1e3:.0f} ms")
+if link := link_between_nodes(four):  # None where all ranks are on one machine
+    real_s = [max(four.run(messages_s, order, both)) for order in (WRONG, RIGHT)]
+    print(f"{link}; in these orders {real_s[0] * 1e3:.0f} ms and {real_s[1] * 1e3:.0f} ms")
 reveal("09.factor", found_s[0] / found_s[1], *model_s, seconds_of(both))
 
 # %% [markdown]

@@ -21,7 +21,7 @@
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster
-from course_lib.meter import Communication, bytes_text, metered
+from course_lib.meter import Communication, bytes_text, link_between_nodes, metered
 from course_lib.nodes import Nodes, link_bytes
 from course_lib.parallel.collectives import hierarchical_all_reduce
 from course_lib.parallel.sharded import FullySharded
@@ -412,7 +412,8 @@ reveal("12.cards", flat_by_rank, storeys_by_rank)
 
 # %% [markdown]
 # And by the clock. Shaped links (lesson 02) know ports as well: 10 MB/s each way for a port, one or two of them on a
-# node, and as fast as it goes inside. Last, the same without any slow link.
+# node, and as fast as it goes inside. Last, the same without any slow link; with nodes of your own, over the link
+# between them.
 
 
 # %%
@@ -429,17 +430,16 @@ for ports in (1, 2):
     ends = [max(by_rank) if ports == 2 else sum(by_rank) for by_rank in (flat_by_rank, storeys_by_rank)]
     print(f"{'their bytes alone':>18}   flat {ends[0] / 1e4:4.0f} ms, hierarchical {ends[1] / 1e4:4.0f} ms")
 flat_s, storeys_s = (min(slowest_s(job) for _ in range(3)) for job in (flat, hierarchical))
-print(
-    f"no slow link at all  flat {flat_s * 1e3:4.0f} ms, hierarchical {storeys_s * 1e3:4.0f} ms, the best of three"
-)
+where = link_between_nodes(four) or "no slow link at all"
+print(f"{where}  flat {flat_s * 1e3:4.0f} ms, hierarchical {storeys_s * 1e3:4.0f} ms, the best of three")
 
 # %% [markdown]
 # Below each time stands what its bytes alone take on the busiest port: 10 kB in a millisecond. Three collectives keep
 # the processor busy besides, so a measured ratio is rather below that of the bytes. Where a time is far above that of
 # its bytes, other programs had the processor, and the ratio of the times says nothing: run the cell again. And the last
-# line is the other side: without a slow link there is nothing to spare. The hierarchical one then makes three calls for
-# one, sends more inside the node, and is as a rule the slower. Where links inside and between are alike, take a flat
-# one.
+# line, where it names no nodes, is the other side: without a slow link there is nothing to spare. The hierarchical one
+# then makes three calls for one, sends more inside the node, and is as a rule the slower. Where links inside and
+# between are alike, take a flat one.
 #
 # ## A step of training
 #

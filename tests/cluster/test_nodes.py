@@ -494,3 +494,15 @@ def test_what_is_said_of_nodes_is_said_once_and_not_within_a_check(two_nodes, mo
     with Cluster(3).shaped(slow={1: 2.0}):
         pass
     assert capsys.readouterr().out == "", "nothing is shaped by a rank that is slow"
+
+
+def test_the_link_between_nodes_is_measured(cluster):
+    from course_lib.cluster import Links
+    from course_lib.meter import link_between_nodes
+
+    link = link_between_nodes(cluster)
+    assert re.fullmatch(r"measured between node 0 \(\S+\) and node 1 \(\S+\): latency \S+ .?s, \S+ MB/s", str(link))
+    assert link.fit.latency_s > 0
+    assert len(link.fit.samples) == 10, "the other end answers"
+    with cluster.shaped(links=Links()):
+        assert link_between_nodes(cluster) is None, "those ranks are all here"

@@ -77,8 +77,8 @@ def _rates_of(device: torch.device, threads: int) -> Rates:
     return Rates(name, flops_per_s, 2 * size_bytes / min(times), max([*spreads, spread(times)]))
 
 
-def measure_message_times(me: Rank, *, rounds: int = 40) -> list[tuple[int, float]]:
-    """Rank 0 and rank 1 pass a message back and forth, for each size of ``MESSAGE_SIZES``.
+def measure_message_times(me: Rank, *, rounds: int = 40, other: int = 1) -> list[tuple[int, float]]:
+    """Rank 0 and rank ``other`` pass a message back and forth, for each size of ``MESSAGE_SIZES``.
 
     Returns (size in bytes, one-way time in seconds) pairs; rank 0's count. Gloo sends no CUDA tensors from
     point to point, so there the message lies in main memory.
@@ -90,11 +90,11 @@ def measure_message_times(me: Rank, *, rounds: int = 40) -> list[tuple[int, floa
     for size in MESSAGE_SIZES:
         message = torch.zeros(size, dtype=torch.uint8, device=device)
         count = rounds if size <= _MIB else max(6, rounds // 5)
-        samples.append((size, median(_ping_pong(me, message, count)) / 2))
+        samples.append((size, median(_ping_pong(me, message, count, other)) / 2))
     return samples
 
 
-def _ping_pong(me: Rank, message: torch.Tensor, count: int) -> list[float]:
+def _ping_pong(me: Rank, message: torch.Tensor, count: int, other: int) -> list[float]:
     """Times of ``count`` round trips in seconds, after three that are not counted."""
     import torch.distributed as dist
 
@@ -103,9 +103,9 @@ def _ping_pong(me: Rank, message: torch.Tensor, count: int) -> list[float]:
         _wait_for(message.device)
         start_s = time.perf_counter()
         if me.rank == 0:
-            dist.send(message, 1)
-            dist.recv(message, 1)
-        elif me.rank == 1:
+            dist.send(message, other)
+            dist.recv(message, other)
+        elif me.rank == other:
             dist.recv(message, 0)
             dist.send(message, 0)
         _wait_for(message.device)
