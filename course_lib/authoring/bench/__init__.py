@@ -14,6 +14,7 @@ In the order to read:
 - ``meter.py``: ``course bench meter``: what the communication meter costs a training step that it watches
 - ``page.py``: ``course bench page``: from a control's change to the redrawn picture on the screen, in a real JupyterLab
 - ``strategies/``: Every strategy beside PyTorch's, in turns
+- ``two_nodes/``: Ranks on two nodes, timed within and between them, and beside torchrun's
 - ``gpu/``: ``course bench gpu``: everything that needs a GPU, by one command, for the day when one is there
 """
 
@@ -42,6 +43,7 @@ BENCHES = {
     "gpu": "everything that needs a GPU: tests, lessons, measurements (`--cpu` tries it without)",
     "published": "the planner beside training runs that others published",
     "class": "learners of one installation who work at once: seconds, memory and errors of each",
+    "nodes": "how long ranks on two nodes take to start, to answer and to all-reduce, beside torchrun",
     "page": "how long a control's change takes to reach the screen, in a real browser",
     "links": "what shaped links let through, beside what was asked of them",
 }
@@ -61,6 +63,7 @@ _ROOMS = {
     ),
     "judging": ("judges",),
     "published_runs": ("published",),
+    "two_nodes": ("nodes",),
 }
 _HOME_OF = {name: f"{room}.{name}" for room, names in _ROOMS.items() for name in names}
 _HOME_OF["class"] = "class_of_users"  # a word that Python keeps for itself
