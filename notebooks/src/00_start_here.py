@@ -339,7 +339,7 @@ for num_ranks in [2, 3, 4]:
 # %% [markdown]
 # Look at the growth first: by the model, each rank more adds two messages, and always the same time. How evenly does
 # yours grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also waits for a core,
-# which the model does not know; on GPUs other paths are taken.
+# which the model does not know; on GPUs and between nodes other paths are taken.
 #
 # Still, the model tells you what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.**
 # Lesson 02 opens the ring; here it is enough to know that agreeing on one number is not free.

@@ -227,9 +227,9 @@ for name in ALGORITHMS:
     print(f"{name:<9} {in_a_row:>10.0f} {time_us / in_a_row:>13,.0f} {in_all:>11} {time_us / in_all:>13,.0f}")
 
 # %% [markdown]
-# Which column has about the same number three times? That is what a message costs on this machine. If it is the
-# right one, then latency is not what your ranks wait for: they wait for a core. (And where `torch.distributed` is
-# ahead of our ring, in the table above, that is Python which it does without: its ring sends the same bytes.)
+# Which column has about the same number three times? That is what a message costs between your ranks. If it is the
+# right one, then latency is not what your ranks wait for: they wait for a core. (And where `torch.distributed` is ahead
+# of our ring, in the table above, that is Python which it does without: its ring sends the same bytes.)
 #
 # Put both readings to the test on all sizes. With m messages and c tensors' worth of bytes, the time for s bytes should
 # be

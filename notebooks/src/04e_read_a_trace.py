@@ -401,8 +401,8 @@ print(f"{len(late)} copies take {sum(row.duration_us for row in late) / 1e3:.1f}
 #
 # ## A trace of your own ranks
 #
-# Two ranks on this machine, a small CNN, PyTorch's DDP over gloo. Two steps warm up, three are recorded, and each rank
-# writes a file. These lines work in a job on GPUs as they stand.
+# Two ranks, a small CNN, PyTorch's DDP over gloo. Two steps warm up, three are recorded, and each rank writes a file.
+# These lines work in a job on GPUs as they stand.
 
 
 # %%
@@ -439,7 +439,7 @@ print(own_report)
 #
 # There is no GPU. Computing is what operators do on the host, so nothing waits for a launch. Gloo's threads share the
 # host's cores: communication that hides may slow down the computing that hides it. Bytes and numbers of calls are those
-# that a cluster would have. Times are those of this machine.
+# that a cluster would have. Times are those of your own ranks.
 #
 # For a job of yours, `./course trace rank0.json rank1.json` prints the same page. Give it the files of all ranks.
 #

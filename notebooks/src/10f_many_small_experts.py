@@ -244,7 +244,7 @@ node_verdict = check("10.once_a_node", once_a_node)
 # ### On eight ranks
 #
 # Now with rows. Four nodes of two ranks, 32 experts, 8 for each token, 64 tokens on each rank, in float64. (The nodes
-# are names here: all ranks run on your machine. Bytes are counted, times are not.)
+# are names here, wherever your ranks are. Bytes are counted, times are not.)
 #
 # Over the slow link a row is sent to the node's rank with the sender's local number. That rank passes it on inside its
 # node, to each rank that has one of its experts, again once. Beside the row travel the numbers of its experts, and
