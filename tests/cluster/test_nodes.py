@@ -506,3 +506,21 @@ def test_the_link_between_nodes_is_measured(cluster):
     assert len(link.fit.samples) == 10, "the other end answers"
     with cluster.shaped(links=Links()):
         assert link_between_nodes(cluster) is None, "those ranks are all here"
+
+
+def test_ranks_of_all_nodes_begin_with_the_same_random_numbers(cluster):
+    """As forks of one server do on one machine: a model that is made without a seed is one model."""
+
+    def drawn(me):
+        import random
+
+        import numpy as np
+        import torch
+
+        return torch.rand(2, dtype=torch.float64).tolist(), random.random(), float(np.random.rand())
+
+    first = cluster.run(drawn)
+    assert first[0] == first[1] == first[2]
+    assert cluster.run(drawn)[2] == first[0], "and each run begins there"
+    with Cluster(1, timeout_s=120) as alone:
+        assert alone.run(drawn)[0] == first[0], "in each cluster of this notebook"

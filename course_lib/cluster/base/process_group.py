@@ -47,6 +47,7 @@ class RankConfig:
     local_rank: int = -1  # -1: the same as its rank
     local_size: int = -1  # -1: all ranks are here
     clock_behind_s: float = 0.0  # this machine's, of the notebook's
+    seed: int | None = None  # of all generators of random numbers; None: they stand as its fork server's do
     rendezvous: RendezvousAddress | None = None  # None: all ranks are here, and meet in the folder
 
     def __post_init__(self) -> None:

@@ -20,6 +20,10 @@ from course_lib.cluster.process.caller_context import Context
 __all__ = ["NodeSet", "NodeTeam", "RankPlace", "places_of"]
 
 
+# Forks of one server begin with the random numbers of that server, and each node has a server of its own.
+_SEED = secrets.randbits(32)
+
+
 @dataclass(frozen=True)
 class RankPlace:
     """Where a rank is: its node, its number there, and how many are there."""
@@ -109,7 +113,7 @@ class NodeTeam:
         """Start one rank on its node; it reports on its work line when it has met the others."""
         node = self._nodes.nodes[place.node]
         where = {"node": place.node, "local_rank": place.local_rank, "local_size": place.local_size}
-        placed = replace(config, rendezvous=self._rendezvous, clock_behind_s=node.behind_s, **where)
+        placed = replace(config, rendezvous=self._rendezvous, clock_behind_s=node.behind_s, seed=_SEED, **where)
         rank = node.new_rank(self._name, config.rank)
         node.post("start", self._name, placed, context)
         return rank

@@ -31,7 +31,7 @@ from course_lib.cluster.process.descendants import adopt, end_below, end_strays
 from course_lib.cluster.process.interruption import Interrupted, InterruptSignal
 from course_lib.cluster.process.output_capture import Catcher
 from course_lib.cluster.process.serialization import NotSendable, Payload, pack, unpack
-from course_lib.cluster.state import monkeypatch_guard
+from course_lib.cluster.state import monkeypatch_guard, random_state
 from course_lib.cluster.state.process_state import ProcessState
 
 __all__ = ["Interrupted", "current_rank", "serve"]
@@ -102,6 +102,7 @@ class _Worker:
             self._tracker.install()
             self._join(0)
             monkeypatch_guard.accept()  # what listens from here on is our own
+            random_state.seed_all(self._config.seed)
             self._state = ProcessState()
 
         return self._answer(begin, context)

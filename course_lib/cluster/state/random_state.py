@@ -7,7 +7,7 @@ import random
 import sys
 from typing import Any, Protocol
 
-__all__ = ["random_states"]
+__all__ = ["random_states", "seed_all"]
 
 _SEED = 67280421310721  # of a generator of PyTorch that nobody has seeded
 _MERSENNE_BYTES = 625 * 4  # what numpy's MT19937 keeps: 624 words, and the place among them
@@ -21,6 +21,18 @@ def random_states() -> tuple[_State, ...]:
     """How all generators of this process stand now."""
     has_numpy = "numpy.random.mtrand" in sys.modules
     return (_OfTorch(), _OfPython(), *([_OfNumpy()] if has_numpy else []))
+
+
+def seed_all(seed: int | None) -> None:
+    """Put the generators of this process on the CPU where ``seed``, below 2**32, puts them; None: leave them."""
+    if seed is None:
+        return
+    import torch
+
+    torch.default_generator.manual_seed(seed)  # those of GPUs, which nobody has seeded, begin alike
+    random.seed(seed)
+    if "numpy.random.mtrand" in sys.modules:
+        _numpy().seed(seed)
 
 
 class _OfTorch:
