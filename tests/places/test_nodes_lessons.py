@@ -78,3 +78,9 @@ def test_what_names_nodes_is_taken_out_and_nothing_else():
     assert [output.text for output in without_nodes([stream(left), stream("")])] == [left, ""]
     page = nbformat.v4.new_output("display_data", {"text/html": "rank 0 on node 0 (a-b.c) waits", "image/png": "x"})
     assert without_nodes([page])[0].data == {"text/html": "rank 0 waits", "image/png": "x"}
+    warned = (
+        "all.</p><details><summary>What your code printed</summary><pre style='a'>"
+        "More ranks than cores: 3 ranks share 2. Results are the same.\n{}</pre></details>"
+    )
+    pages = [nbformat.v4.new_output("display_data", {"text/html": warned.format(more)}) for more in ("", "hello\n")]
+    assert [page.data["text/html"] for page in without_nodes(pages)] == ["all.</p>", warned.format("hello\n")]
