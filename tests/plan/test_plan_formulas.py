@@ -12,11 +12,12 @@ from course_lib.plan import KINDS, MODELS, Constants, Decoder, Job, Layout, Soft
 from course_lib.plan.estimate.layer_time import layer_pass, output_s
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import stage_parameters
+from course_lib.plan.estimate.step_time import gradient_sum_s
 from course_lib.plan.inputs.constants import ClusterKind
 
 SMALL = Decoder("small", layers=10, hidden=4096, heads=32, ffn=16384, vocab=32, tied=True)
 JOB = Job(SMALL, seq=4096, batch=32)
-EVEN = Software(layers_by_cost=False)
+EVEN = Software(layers_by_cost=False, copied_bytes=0.0)
 C = Constants(host_layer_s=0.05e-3)
 
 
@@ -65,10 +66,11 @@ def test_a_forward_pass_is_its_products_their_bytes_and_what_goes_element_by_ele
 def test_a_step_is_three_passes_of_work_and_two_of_collectives() -> None:
     layout = Layout(tp=2, micro_batch=2)
     once, whole = forward(layout), step(layout)
-    assert whole.compute_s == pytest.approx(16 * 10 * (3 * once.compute_s + once.attention_s))
+    sums_s = gradient_sum_s(JOB, layout, cluster_of("8xh100", gpus=2), C, EVEN)
+    assert whole.compute_s == pytest.approx(16 * 10 * (3 * once.compute_s + once.attention_s + sums_s))
     assert whole.tensor_s == pytest.approx(16 * 10 * 2 * once.tensor_s)
     full = step(replace(layout, recompute="full"))
-    assert full.compute_s == pytest.approx(16 * 10 * 4 * once.compute_s)
+    assert full.compute_s == pytest.approx(16 * 10 * (4 * once.compute_s + sums_s))
     assert full.tensor_s == pytest.approx(16 * 10 * 3 * once.tensor_s)
 
 

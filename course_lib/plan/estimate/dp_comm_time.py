@@ -60,6 +60,7 @@ class DataAxis(NamedTuple):
     hideable_s: float
     window_s: float
     hiding_share: float  # of what finds something to hide behind
+    copied_s: float = 0.0  # between tensors and what is sent, on the GPU itself
 
     @property
     def hidden_s(self) -> float:
@@ -69,7 +70,7 @@ class DataAxis(NamedTuple):
     @property
     def exposed_s(self) -> float:
         """What the step waits for."""
-        return sum(one.total_s for one in self.sendings) - self.hidden_s
+        return sum(one.total_s for one in self.sendings) + self.copied_s - self.hidden_s
 
 
 def data_axis(
@@ -100,9 +101,7 @@ def data_axis(
     sendings = [
         one
         for each, sharers in shared
-        for one in _sendings(
-            layout.sharding, layers, each, *sharers.groups(cluster, constants), software, micro_batches
-        )
+        for one in _sendings(layout, layers, each, *sharers.groups(cluster, constants), software, micro_batches)
     ]
     window_s = micro_batches * layers * layer_s
     if layout.sharding < 3:
@@ -110,7 +109,11 @@ def data_axis(
     ahead = software.overlaps or (layout.sharding == 3 and software.prefetches)
     shown = (1 - constants.hidden_share) ** (2 if ahead else 1)
     hideable_s = sum(one.total_s for one in sendings if ahead or one.what == "gradients")
-    return DataAxis(tuple(sendings), hideable_s, window_s, 1 - shown)
+    copied_s = 0.0
+    if layout.sharding == 3:
+        memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
+        copied_s = micro_batches * software.copied_bytes * numbers / memory
+    return DataAxis(tuple(sendings), hideable_s, window_s, 1 - shown, copied_s)
 
 
 @dataclass(frozen=True)
@@ -128,7 +131,7 @@ class _Sharers:
 
 
 def _sendings(
-    sharding: int,
+    layout: Layout,
     layers: int,
     numbers: float,
     inner: Group,
@@ -137,15 +140,16 @@ def _sendings(
     micro_batches: float,
 ) -> Iterator[Sending]:
     """Of ``numbers`` in a step; gradients in buckets, or all at once."""
-    reduced_bytes = software.reduce_bytes * numbers
+    sharding, reduced_bytes = layout.sharding, software.reduce_bytes * numbers
     buckets = max(1.0, reduced_bytes / software.bucket_bytes) if software.bucket_bytes else 1.0
     if sharding == 0:  # shards is 1: all copies are the outer group
         yield Sending("gradients", "all-reduce", buckets, reduced_bytes / buckets, outer)
         return
     if sharding == 3:
         calls = layers * software.sharded_calls_a_layer
+        gathers = 3 if software.gathers_again and layout.recompute == "full" else 2
         yield Sending("gradients", "reduce-scatter", micro_batches * calls, reduced_bytes / calls, inner)
-        yield Sending("weights", "all-gather", 2 * micro_batches * calls, _WEIGHT_BYTES * numbers / calls, inner)
+        yield Sending("weights", "all-gather", gathers * micro_batches * calls, _WEIGHT_BYTES * numbers / calls, inner)
     else:
         times = (micro_batches if sharding == 2 else 1.0) * buckets
         yield Sending("gradients", "reduce-scatter", times, reduced_bytes / buckets, inner)

@@ -19,6 +19,8 @@ __all__ = ["SCORE_BYTES", "LayerPass", "MatrixWork", "element_bytes", "layer_pas
 
 SCORE_BYTES = 13  # of an unfused score: written, read and written by softmax and dropout, a mask, read again
 _MERGE_BYTES = 14  # of a query's number at each step of a ring: a new part, and float32 sums read and written
+_EAGER_NORM_BYTES = 32  # of a norm's number, beside what one kernel moves: to float32, squared, scaled, back, weighed
+_EAGER_ROTATION_BYTES = 16  # of a number of queries and keys, beside 4: to float32 and back, and the product
 _LOGIT_BYTES = 28  # of a logit: copied to float32, read for maximum, sum and probability, and the gradient
 
 
@@ -68,7 +70,7 @@ def layer_pass(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
     return LayerPass(
         products_s=product_work(job, layout).seconds(cluster, constants, rate),
         attention_s=attention_s,
-        elements_s=element_bytes(job, layout) / memory,
+        elements_s=element_bytes(job, layout, fused=software.fused_elements) / memory,
         tensor_s=2 * Group.of(cluster, constants, layout.tp, 1).all_reduce_s(2 * rows * job.model.hidden),
         context_s=_context_s(job, layout, cluster, constants, attention_s / max(1, layout.cp)),
         expert_s=_expert_s(job, layout, cluster, constants),
@@ -88,7 +90,7 @@ def product_work(job: Job, layout: Layout) -> MatrixWork:
     )
 
 
-def element_bytes(job: Job, layout: Layout) -> float:
+def element_bytes(job: Job, layout: Layout, *, fused: bool = True) -> float:
     """What a layer reads and writes element by element: norms, residual sums, dropout; rotations, activations."""
     model, tp = job.model, layout.tp
     rows = layout.micro_batch * job.seq / layout.cp
@@ -96,7 +98,10 @@ def element_bytes(job: Job, layout: Layout) -> float:
     outside = rows * model.hidden / (tp if layout.sequence_parallel else 1)
     inside = rows * (2 * model.q_width + 4 * model.kv_width) / tp
     inside += met * (3 if model.gated else 2) * model.ffn / tp
-    return 2 * (12 * outside + inside)
+    eager = 0.0 if fused else 2 * _EAGER_NORM_BYTES * outside
+    if not fused and model.gated:
+        eager += _EAGER_ROTATION_BYTES * rows * (model.q_width + model.kv_width) / tp
+    return 2 * (12 * outside + inside) + eager
 
 
 def output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:

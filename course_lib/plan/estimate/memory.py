@@ -27,7 +27,6 @@ from course_lib.plan.inputs.stages import output_layers, stage_layers
 
 __all__ = [
     "GATHERED_LAYERS",
-    "LOGIT_BYTES",
     "OPTIMIZER_BYTES",
     "WEIGHT_BYTES",
     "MemoryParts",
@@ -45,7 +44,6 @@ __all__ = [
 ]
 
 WEIGHT_BYTES, OPTIMIZER_BYTES = 2, 12
-LOGIT_BYTES = 10  # in two bytes, as float32, and their probabilities in float32
 _PIPELINE_BYTES = 12  # a number of the stage's input and output: both, their gradients, and copies to send
 GATHERED_LAYERS = 2  # of sharding 3: the one that computes and the one that comes next
 
@@ -153,7 +151,7 @@ def fullest_stage(job: Job, layout: Layout, constants: Constants, software: Soft
         parts = MemoryParts(
             *_states(job.model, layout, software, numbers, counts[stage]),
             activations_bytes=in_flight(layout, stage, layout.num_micro_batches(job.batch)) * each_bytes + again_bytes,
-            logits_bytes=_logits_bytes(job, layout) if stage == stages - 1 else 0.0,
+            logits_bytes=_logits_bytes(job, layout, software) if stage == stages - 1 else 0.0,
             reserve_bytes=constants.reserve_bytes,
         )
         found.append((stage, parts))
@@ -204,5 +202,5 @@ def again_layer_bytes(job: Job, layout: Layout, software: Software) -> float:
     return layer_activation_bytes(job.model, inside, job.seq, software)
 
 
-def _logits_bytes(job: Job, layout: Layout) -> float:
-    return LOGIT_BYTES * layout.micro_batch * job.seq / layout.cp * job.model.vocab / layout.tp
+def _logits_bytes(job: Job, layout: Layout, software: Software) -> float:
+    return software.logit_bytes * layout.micro_batch * job.seq / layout.cp * job.model.vocab / layout.tp

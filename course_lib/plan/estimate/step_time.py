@@ -25,9 +25,11 @@ from course_lib.plan.inputs.stages import output_layers, stage_layers
 
 __all__ = [
     "ADAM_BYTES",
+    "GRADIENT_SUM_BYTES",
     "HOST_ADAM_BYTES_PER_S",
     "LayerStep",
     "StepParts",
+    "gradient_sum_s",
     "hop_s",
     "layer_step",
     "least_step_s",
@@ -36,6 +38,9 @@ __all__ = [
 ]
 
 ADAM_BYTES = 34  # read and written for a parameter: gradient, master and two moments there and back, weight
+# Of a gradient that is added to others, by the bytes that software keeps of it: in two bytes; in float32 inside of the
+# product, which would have written two bytes; or from two bytes to float32.
+GRADIENT_SUM_BYTES = {2: 6, 4: 6, 6: 10}
 HOST_ADAM_BYTES_PER_S = 100e9  # what a host's memory lets through, where it updates offloaded states
 
 
@@ -150,6 +155,7 @@ def layer_step(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
         compute_s += forward.attention_s  # the scores anew
     if layout.recompute == "selective" and software.selective_products:
         compute_s += 0.5 * (forward.compute_s - forward.attention_s)
+    compute_s += gradient_sum_s(job, layout, cluster, constants, software)
     shared = [  # a ring's backward pass sends keys and values, and their gradients
         (2 + again) * forward.tensor_s * ((1 - constants.hidden_share / 2) if software.overlaps else 1.0),
         (3 + again) * forward.context_s,
@@ -157,6 +163,14 @@ def layer_step(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
     ]
     host_s = max(0.0, (2 + again) * host_layer_s - compute_s - sum(shared))
     return LayerStep(compute_s, host_s, *shared)
+
+
+def gradient_sum_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> float:
+    """Adding a micro-batch's gradients of a layer to those before, in seconds; 0 where shares are added up alone."""
+    if layout.sharding >= 2 or job.batch <= layout.micro_batch * layout.dp:
+        return 0.0
+    moved_bytes = GRADIENT_SUM_BYTES[software.gradient_bytes] * stage_parameters(job.model, layout, 1, 0)
+    return moved_bytes / (cluster.memory_bandwidth_bytes_per_s * constants.memory_share)
 
 
 def hop_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from math import exp, log
 from pathlib import Path
@@ -19,7 +19,7 @@ from course_lib.base.checks import above_zero, known
 from course_lib.base.whole_file import write_whole
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import KINDS, Constants
-from course_lib.plan.inputs.software import Software
+from course_lib.plan.inputs.software import LOGIT_BYTES, Software
 
 __all__ = [
     "PROFILES_FILE",
@@ -69,12 +69,19 @@ class Profile:
     overlaps: bool = False
     reads_sizes: bool = False
     bucket_bytes: float = 25e6  # 0: in one call
+    half_gradients: bool = False  # travel in two bytes, also with bfloat16
+    fused_elements: bool = True
+    gathers_again: bool = False
+    copied_bytes: float = 0.0
+    logit_bytes: int = LOGIT_BYTES
+    power_share: float = 1.0  # of the power that arithmetic may take, where the owners set a limit below the GPU's
+    programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # other facts of a table's own program
     fitted_on: int = 0
     source: str = ""
 
     def software(self, dtype: str) -> Software:
         """How its program works: with bfloat16, gradients are added up and sent in float32."""
-        reduce_bytes = 2 if dtype == "float16" else 4
+        reduce_bytes = 2 if dtype == "float16" or self.half_gradients else 4
         return Software(
             fused_attention=self.fused_attention,
             layers_by_cost=self.layers_by_cost,
@@ -88,7 +95,15 @@ class Profile:
             overlaps=self.overlaps,
             reads_sizes=self.reads_sizes,
             bucket_bytes=self.bucket_bytes,
+            fused_elements=self.fused_elements,
+            gathers_again=self.gathers_again,
+            copied_bytes=self.copied_bytes,
+            logit_bytes=self.logit_bytes,
         )
+
+    def of_table(self, table: str) -> Profile:
+        """The same cluster with the program of a table's runs, where it is not the cluster's own."""
+        return replace(self, **self.programs.get(table, {}))
 
     def machines(self, gpus: int, node_size: int) -> ClusterSpec:
         """``gpus`` of its GPUs in nodes of ``node_size``, each an NVLink domain."""
@@ -98,7 +113,7 @@ class Profile:
             node_size=node_size,
             domain_size=node_size,
             memory_bytes=round(self.gpu.memory_bytes),
-            peak_flops_per_s=self.gpu.peak_flops_per_s,
+            peak_flops_per_s=self.gpu.peak_flops_per_s * self.power_share,
             memory_bandwidth_bytes_per_s=self.gpu.memory_bandwidth_bytes_per_s,
             domain_bandwidth_bytes_per_s=self.gpu.link_bandwidth_bytes_per_s,
             node_bandwidth_bytes_per_s=self.node_bandwidth_bytes_per_s,

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from course_lib.base.checked import checked
 from course_lib.base.checks import at_least, not_negative
 
-__all__ = ["Software"]
+__all__ = ["LOGIT_BYTES", "Software"]
+
+LOGIT_BYTES = 10  # in two bytes, as float32, and their probabilities in float32
 
 
 @checked
@@ -28,6 +30,14 @@ class Software:
     ``reads_sizes``: a stage reads the size of each message on the host before it goes on (nanotron), so that the host
     cannot issue work ahead. ``bucket_bytes``: in which gradients are sent; 0: all in one call, as where nothing
     overlaps; 25 MB are DDP's.
+
+    ``fused_elements``: a norm, a rotation or an activation is one kernel; else PyTorch runs them operation by
+    operation, norms and rotations in float32. ``gathers_again``: with full recomputation sharding 3 gathers a layer's
+    weights a third time, as DeepSpeed did in 2021. ``copied_bytes``: of a number that sharding 3 copies in a
+    micro-batch between tensors and what it sends. PyTorch's ``fully_shard`` copies weights out in both passes and
+    gradients in, to float32: 14. FSDP's flat parameter joins gradients alone: 4.
+    ``logit_bytes``: of a logit at the peak: 10 in two bytes, as float32 and their probabilities; 12 in the backward
+    pass of PyTorch's own cross-entropy, for the logarithms of probabilities and two gradients.
     """
 
     fused_attention: bool = True
@@ -42,8 +52,13 @@ class Software:
     overlaps: bool = False
     reads_sizes: bool = False
     bucket_bytes: float = 25e6
+    fused_elements: bool = True
+    gathers_again: bool = False
+    copied_bytes: float = 14.0
+    logit_bytes: int = LOGIT_BYTES
 
     def __post_init__(self) -> None:
         at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
+        at_least(1, logit_bytes=self.logit_bytes)
         at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)
-        not_negative(bucket_bytes=self.bucket_bytes)
+        not_negative(bucket_bytes=self.bucket_bytes, copied_bytes=self.copied_bytes)

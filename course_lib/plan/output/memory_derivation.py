@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from course_lib.plan.estimate.memory import (
     GATHERED_LAYERS,
-    LOGIT_BYTES,
     OPTIMIZER_BYTES,
     WEIGHT_BYTES,
     MemoryParts,
@@ -58,7 +57,9 @@ class MemoryDerivation:
         if parts.logits_bytes:
             rows = Factor(self.layout.micro_batch * self.job.seq / self.layout.cp, "tokens")
             cut = (Factor(self.layout.tp, "tensor ranks"),) if self.layout.tp > 1 else ()
-            terms = (Term((Factor(LOGIT_BYTES, "bytes"), rows, Factor(self.job.model.vocab, "words")), cut),)
+            terms = (
+                Term((Factor(self.software.logit_bytes, "bytes"), rows, Factor(self.job.model.vocab, "words")), cut),
+            )
             yield Derived("logits and loss", parts.logits_bytes, "bytes", terms)
         yield Derived("CUDA, NCCL, allocator", parts.reserve_bytes, "bytes", (), "a constant of the cluster")
 

@@ -23,6 +23,7 @@ from course_lib.plan.estimate.step_time import (
     HOST_ADAM_BYTES_PER_S,
     LayerStep,
     StepParts,
+    gradient_sum_s,
     hop_s,
     layer_step,
     optimizer_numbers,
@@ -104,6 +105,8 @@ class TimeDerivation:
         if self.layout.recompute == "selective" and self.software.selective_products:
             products_s = forward.compute_s - forward.attention_s
             terms.append(Term((Factor(0.5, ""), Factor(products_s, "s")), what="every second product anew"))
+        if added_s := gradient_sum_s(self.job, self.layout, self.cluster, self.constants, self.software):
+            terms.append(Term((Factor(added_s, "s"),), what="gradients added up"))
         note = "forward, twice that backward" + (", and forward once more" if again else "")
         yield Derived("a layer, arithmetic", self.layer.compute_s, "s", tuple(terms), note)
         yield from self._forward()
@@ -120,7 +123,8 @@ class TimeDerivation:
         )
         yield Derived("forward: products", forward.products_s, "s", products, depth=1)
         yield Derived("forward: attention", forward.attention_s, "s", self._attention(memory), depth=1)
-        elements = Term((Factor(element_bytes(self.job, self.layout), "bytes"),), memory)
+        moved = element_bytes(self.job, self.layout, fused=self.software.fused_elements)
+        elements = Term((Factor(moved, "bytes"),), memory)
         yield Derived("forward: by element", forward.elements_s, "s", (elements,), depth=1)
 
     def _attention(self, memory: tuple[Factor, ...]) -> tuple[Term, ...]:
@@ -185,6 +189,8 @@ class TimeDerivation:
             for what in ("gradients", "weights")
             if any(one.what == what for one in self.data.sendings)
         ]
+        if self.data.copied_s:
+            sent.append(Term((Factor(self.data.copied_s, "s"),), what="copied to and from what is sent"))
         nearest = min(self.data.hideable_s, self.data.window_s)
         hidden = Term(
             (Factor(self.data.hiding_share, "hidden"), Factor(nearest, "s")),

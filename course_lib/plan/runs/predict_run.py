@@ -54,6 +54,7 @@ def prepared(run: PublishedRun, profile: Profile) -> Prepared:
     Of these, those that fit are open; where none does, the run had a way to save memory that its source does not tell:
     the smallest micro-batch is taken then.
     """
+    profile = profile.of_table(run.table)
     if run.has_micro_batch:
         return Prepared(run, profile, (run.layout,))
     layers = run.job.model.layers // run.layout.pp

@@ -138,7 +138,7 @@ class LayerSteps:
     def of(self, layout: Layout) -> LayerStep:
         """Those of this layout."""
         axes = layout.tp, layout.cp, layout.pp, layout.dp, layout.ep
-        key = (*axes, layout.micro_batch, layout.sequence_parallel, layout.recompute)
+        key = (*axes, layout.micro_batch, layout.sequence_parallel, layout.recompute, layout.sharding < 2)
         found = self._known.get(key)
         if found is None:
             job, cluster, constants, software = self._of

@@ -1,0 +1,102 @@
+"""What programs do beside a layout's own work: gradients added up, copies, third gathers, kernels, a power limit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from course_lib.plan import MODELS, Constants, Job, Layout, Software, cluster_of, memory_parts, step_parts
+from course_lib.plan.estimate.dp_comm_time import DataAxis, data_axis
+from course_lib.plan.estimate.layer_time import element_bytes
+from course_lib.plan.estimate.memory import stage_parameters
+from course_lib.plan.estimate.step_time import gradient_sum_s
+from course_lib.plan.inputs.profiles import load_profiles
+
+MODEL = MODELS["llama-3-8b"]
+JOB = Job(MODEL, 4096, 64)
+NODE = cluster_of("8xh100")
+C = Constants(host_layer_s=0.05e-3)
+MEMORY = NODE.memory_bandwidth_bytes_per_s * C.memory_share
+
+
+@pytest.mark.parametrize(("kept_bytes", "moved_bytes"), [(2, 2 + 2 + 2), (4, 4 + 4 - 2), (6, 2 + 4 + 4)])
+def test_gradients_of_a_micro_batch_are_added_to_those_before(kept_bytes: int, moved_bytes: int) -> None:
+    """Read, read and written; a product that adds has nothing else to write."""
+    software = replace(Software(), gradient_bytes=kept_bytes)
+    numbers = MODEL.attention_weights / 2 + MODEL.mlp_weights / 2 + MODEL.small_weights
+    found = gradient_sum_s(JOB, Layout(tp=2, dp=4), NODE, C, software)
+    assert found == pytest.approx(moved_bytes * numbers / MEMORY)
+
+
+@pytest.mark.parametrize("layout", [Layout(dp=8, sharding=2), Layout(dp=8, sharding=3), Layout(dp=8, micro_batch=8)])
+def test_shares_and_single_micro_batches_add_nothing_up(layout: Layout) -> None:
+    assert gradient_sum_s(JOB, layout, NODE, C, Software()) == 0
+
+
+def test_a_step_has_the_sums_once_for_each_micro_batch_and_layer() -> None:
+    layout = Layout(dp=8)
+    sums_s = gradient_sum_s(JOB, layout, NODE, C, Software())
+    alone = step_parts(Job(MODEL, 4096, 8), layout, NODE, C, Software())  # one micro-batch: nothing to add to
+    assert step_parts(JOB, layout, NODE, C, Software()).compute_s == pytest.approx(8 * (alone.compute_s + 32 * sums_s))
+
+
+def axis(layout: Layout, software: Software) -> DataAxis:
+    return data_axis(MODEL, layout, NODE, C, software, 32, 0.01, 8.0)
+
+
+def test_sharding_3_copies_what_it_gathers_and_sends() -> None:
+    layout = Layout(dp=8, sharding=3)
+    with_it, without = (axis(layout, Software(copied_bytes=each)) for each in (14.0, 0.0))
+    wanted_s = 8 * 14 * stage_parameters(MODEL, layout, 32, 2) / MEMORY
+    assert with_it.exposed_s - without.exposed_s == pytest.approx(wanted_s)
+    assert axis(Layout(dp=8, sharding=1), Software(copied_bytes=14.0)).copied_s == 0
+
+
+@pytest.mark.parametrize(("recompute", "gathers"), [("full", 3), ("selective", 2), ("none", 2)])
+def test_weights_are_gathered_again_where_a_program_lets_go_of_them(recompute: str, gathers: int) -> None:
+    found = axis(Layout(dp=8, sharding=3, recompute=recompute), Software(gathers_again=True))
+    times = {one.what: one.times for one in found.sendings}
+    assert times == {"gradients": 8 * 32, "weights": gathers * 8 * 32}
+    kept = axis(Layout(dp=8, sharding=3, recompute="full"), Software())
+    assert {one.times for one in kept.sendings if one.what == "weights"} == {2 * 8 * 32}
+
+
+def test_operations_one_by_one_move_norms_and_rotations_through_float32() -> None:
+    rows, h = 4096, 4096
+    layout = Layout(tp=2, sequence_parallel=True)
+    more = element_bytes(JOB, layout, fused=False) - element_bytes(JOB, layout)
+    assert more == pytest.approx(rows * (2 * 32 * h / 2 + 16 * (h + h / 4) / 2))
+    plain = Job(MODELS["gpt-2-xl"], 1024, 64)
+    more = element_bytes(plain, Layout(), fused=False) - element_bytes(plain, Layout())
+    assert more == pytest.approx(1024 * 2 * 32 * 1600)  # learned positions: nothing is rotated
+
+
+def test_a_logit_has_as_many_bytes_as_its_loss_takes() -> None:
+    ten, twelve = (
+        memory_parts(JOB, Layout(micro_batch=2), NODE, C, replace(Software(), logit_bytes=each)).logits_bytes
+        for each in (10, 12)
+    )
+    assert ten == 10 * 2 * 4096 * MODEL.vocab
+    assert twelve == pytest.approx(1.2 * ten)
+
+
+def test_a_power_limit_slows_arithmetic_down_and_nothing_else() -> None:
+    profile = load_profiles()["torchtitan H100-96", "H100-96GB"]
+    limited, free = profile.machines(8, 8), replace(profile, power_share=1.0).machines(8, 8)
+    assert limited.peak_flops_per_s == pytest.approx(free.peak_flops_per_s * (500 - 70) / (700 - 70), rel=1e-3)
+    assert replace(limited, peak_flops_per_s=free.peak_flops_per_s) == free
+
+
+def test_a_table_of_another_program_has_its_facts_and_its_neighbours_do_not() -> None:
+    profile = load_profiles()["Selene", "A100-80GB"]
+    other, own = (profile.of_table(name).software("float16") for name in ("megatron-2021-t2-zero3", "korthikanti-t5"))
+    assert (other.sharded_calls_a_layer, other.prefetches, other.gathers_again) == (12, False, True)
+    assert (own.sharded_calls_a_layer, own.prefetches, own.gathers_again) == (1, True, False)
+    assert profile.of_table("megatron-2021-t2-zero3").constants == profile.constants
+
+
+def test_gradients_travel_in_half_where_a_program_says_so() -> None:
+    foundry = load_profiles()["foundry", "H100-80GB"]
+    assert foundry.software("bfloat16").reduce_bytes == 2
+    assert replace(foundry, half_gradients=False).software("bfloat16").reduce_bytes == 4
