@@ -26,8 +26,8 @@ FLOORS = (
     ("cost", "parallel", "doctor", "own_job"),
     ("plan", "claims"),
     ("plot",),
-    ("widgets", "capstone", "plan_command", "traces"),
-    ("learn",),
+    ("widgets", "capstone", "traces"),
+    ("learn", "plan_command"),
     ("mine",),
     ("authoring", "classroom", "export"),
 )

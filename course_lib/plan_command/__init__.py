@@ -1,5 +1,5 @@
-"""``course plan``: options (``options.py``), what they ask for (``request.py``, ``layout_words.py``), ``command.py``,
-``one_layout.py``.
+"""``course plan``: options (``options.py``), what they ask for (``request.py``, ``layout_words.py``, ``from_trace.py``
+by ``trace_rates.py``), ``command.py``, ``one_layout.py``.
 
 The arithmetic is ``course_lib.plan``'s; here it meets words that people type, and pictures.
 """

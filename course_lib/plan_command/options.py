@@ -10,6 +10,7 @@ An example
     --max-gpus 256 --tokens 15T --days 90   how many GPUs it takes to be done in 90 days
     --layout "tp=8 pp=2"                    asks about layouts like that alone, and why they do not run
     --why "tp8 pp2 zero1"                   takes one layout apart, line by line, with the formula of each part
+    --from rank0.json                       takes what products and collectives reached from your own trace
     --compare "tp8" "tp4 pp2"               sets two side by side, and says what makes the difference
     --pick 2 --type torchtitan              what to type for the second layout
     --picture plan.png --json plan.json     the same to look at, and for programs
@@ -93,6 +94,8 @@ def _cluster(option: Callable[..., object]) -> None:
            "another network than that of the machine's maker: 25 for Ethernet of 25 Gbit/s")  # fmt: skip
     option("--profile", metavar="NAME", help="constants of one cluster that published runs tell (default: typical of "
            "those with this GPU)")  # fmt: skip
+    option("--from", metavar="FILE", dest="own_file", type=Path, help="a trace of torch.profiler from a job on this "
+           "machine, or the file that calibrate() keeps: replaces what is typical, and says what")  # fmt: skip
 
 
 def _job(option: Callable[..., object]) -> None:

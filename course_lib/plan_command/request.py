@@ -30,6 +30,7 @@ from course_lib.plan.search.budget import Budget, watts_of
 from course_lib.plan.search.fastest import list_fastest
 from course_lib.plan.search.listing import Listing, list_layouts
 from course_lib.plan.search.search_space import candidates
+from course_lib.plan_command.from_trace import constants_from
 from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
 
 __all__ = ["PlanRequest", "request_of"]
@@ -138,6 +139,8 @@ def _cluster(options: argparse.Namespace) -> tuple[ClusterSpec, Constants, tuple
     if path.suffix == ".json" or (path.exists() and not path.is_dir()):
         if options.network_gbit is not None:
             raise ValueError("--network-gbit is of the network between nodes, and a calibration is of one machine.")
+        if options.own_file is not None:
+            raise ValueError("--from and --machine both give a file of a machine; with --from, --machine is a name.")
         if options.nodes not in (None, 1):
             raise ValueError(f"--nodes is {options.nodes}; a calibration is of one machine. The nearest is 1.")
         measured = read_calibrated(path)
@@ -152,6 +155,8 @@ def _cluster(options: argparse.Namespace) -> tuple[ClusterSpec, Constants, tuple
     cluster = cluster_of(name, nodes=options.nodes or 1, gpus=options.gpus, dtype=options.dtype)
     constants, remarks = _typical(options.profile, cluster)
     cluster, network = _with_network(cluster, options.network_gbit)
+    if options.own_file is not None:
+        constants, remarks = constants_from(options.own_file, cluster, constants)
     return cluster, constants, (*network, *_half(cluster), *remarks)
 
 
