@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from course_lib.plan.estimate.memo import Memo
+from course_lib.plan.estimate.memory import memory_parts
 from course_lib.plan.estimate.step_time import StepParts, least_step_s
 from course_lib.plan.inputs.cluster import cluster_of
 from course_lib.plan.inputs.job import Job
@@ -14,7 +14,7 @@ from course_lib.plan.inputs.profiles import load_profiles
 from course_lib.plan.inputs.software import Software
 from course_lib.plan.search import fastest
 from course_lib.plan.search.fastest import list_fastest
-from course_lib.plan.search.listing import LayerSteps, list_layouts
+from course_lib.plan.search.listing import list_layouts
 from course_lib.plan.search.search_space import candidates
 
 CONSTANTS = next(iter(load_profiles().values())).constants
@@ -26,6 +26,7 @@ JOBS = [
     ("megatron-530b", "8xa100", 280, 280, 2048),
 ]
 SOFTWARE = [Software(), Software(layers_by_cost=True, fused_attention=False), Software(overlaps=True)]
+READS_SIZES = Software(reads_sizes=True, gathers_again=True)
 
 
 def _job(model, machine, gpus, batch, seq):
@@ -40,9 +41,9 @@ def test_it_finds_the_first_of_the_whole_listing(job, software):
     alone = list_fastest(job, cluster, CONSTANTS, software, layouts=candidates(job, cluster))
     assert alone.best is not None
     assert alone.best == whole.best
-    layers = LayerSteps(job, cluster, CONSTANTS, software)
+    memo = Memo()
     for option in whole.options:
-        least_s = least_step_s(job, option.layout, cluster, CONSTANTS, software, layers.of(option.layout))
+        least_s = least_step_s(job, option.layout, cluster, CONSTANTS, software, memo)
         assert 0 < least_s <= option.step_s * (1 + 1e-12), option.layout
 
 
@@ -77,12 +78,20 @@ def test_few_layouts_are_asked_in_full(monkeypatch):
     assert 1 <= len(asked) < len(whole.options) / 4
 
 
-def test_layouts_that_differ_in_chunks_and_sharding_share_a_layers_times():
-    job, cluster = _job(*JOBS[1])
-    layers = LayerSteps(job, cluster, CONSTANTS, Software())
-    layout = next(one for one in candidates(job, cluster) if one.pp > 1)
-    assert layers.of(layout) is layers.of(replace(layout, sharding=1, chunks=2))
-    assert layers.of(layout) != layers.of(replace(layout, recompute="full"))
+@pytest.mark.parametrize(
+    "software", [*SOFTWARE, READS_SIZES], ids=["usual", "layers by cost", "overlaps", "reads sizes"]
+)
+@pytest.mark.parametrize("job", JOBS, ids=[name for name, *_ in JOBS])
+def test_what_is_shared_is_what_each_layout_has_alone(job, software):
+    """To the last bit: what neighbours share is worked out by the same sums."""
+    job, cluster = _job(*job)
+    whole = list_layouts(job, cluster, CONSTANTS, software)
+    for option in whole.options[:: max(1, len(whole.options) // 300)]:
+        assert option.step == fastest.step_parts(job, option.layout, cluster, CONSTANTS, software), option.layout
+        assert option.memory == memory_parts(job, option.layout, cluster, CONSTANTS, software), option.layout
+    for refusal in whole.refusals[:: max(1, len(whole.refusals) // 300)]:
+        if refusal.memory is not None:
+            assert refusal.memory == memory_parts(job, refusal.layout, cluster, CONSTANTS, software), refusal.layout
 
 
 def test_the_parts_of_a_step_add_up():

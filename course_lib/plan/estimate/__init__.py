@@ -3,6 +3,7 @@
 In the order to read:
 
 - ``links.py``: how long a group's collectives take, from its place in the cluster and the constants of a profile
+- ``memo.py``: what layouts of one search share, worked out once
 - ``layer_time.py``: how long one layer's forward pass takes for one micro-batch, by part
 - ``memory.py``: how many bytes a rank needs at most, by part
 - ``dp_comm_time.py``: what the data axis sends in a step, and how much of it does not hide behind computing

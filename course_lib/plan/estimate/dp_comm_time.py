@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from course_lib.plan.estimate.links import Group
+from course_lib.plan.estimate.memo import Memo
 from course_lib.plan.estimate.memory import expert_copies, expert_parameters, stage_parameters
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
@@ -61,6 +62,7 @@ class DataAxis(NamedTuple):
     window_s: float
     hiding_share: float  # of what finds something to hide behind
     copied_s: float = 0.0  # between tensors and what is sent, on the GPU itself
+    total_s: float = 0.0  # of all sendings
 
     @property
     def hidden_s(self) -> float:
@@ -70,7 +72,16 @@ class DataAxis(NamedTuple):
     @property
     def exposed_s(self) -> float:
         """What the step waits for."""
-        return sum(one.total_s for one in self.sendings) + self.copied_s - self.hidden_s
+        return self.total_s + self.copied_s - self.hidden_s
+
+
+class _Sent(NamedTuple):
+    """What the data axis sends in a step, whatever there is to hide it behind."""
+
+    sendings: tuple[Sending, ...]
+    total_s: float
+    hideable_s: float
+    copied_s: float
 
 
 def data_axis(
@@ -82,15 +93,39 @@ def data_axis(
     layers: int,
     layer_s: float,
     micro_batches: float,
+    memo: Memo | None = None,
 ) -> DataAxis:
     """Of a step; ``layers`` on the rank, each ``layer_s`` long for a micro-batch.
 
     Where sharding 3 gathers the next layer ahead, or the program overlaps more than the backward pass, weights hide
-    too, and of what would show the same share hides once more.
+    too, and of what would show the same share hides once more. ``memo``: of layouts of the same job, and all else.
     """
-    size = layout.dp * layout.cp
-    if size == 1:
+    if layout.dp * layout.cp == 1:
         return DataAxis((), 0.0, 0.0, 0.0)
+    ahead = software.overlaps or (layout.sharding == 3 and software.prefetches)
+    axes = layout.tp, layout.cp, layout.pp, layout.dp, layout.ep
+    key = ("sent", *axes, layout.micro_batch, layout.sharding, layout.shard_size, layout.recompute == "full")
+    sent = (memo or Memo()).get(
+        key, lambda: _sent(model, layout, cluster, constants, software, layers, micro_batches, ahead)
+    )
+    window_s = micro_batches * layers * layer_s
+    if layout.sharding < 3:
+        window_s = (micro_batches if layout.sharding == 2 else 1.0) * _BACKWARD * layers * layer_s
+    shown = (1 - constants.hidden_share) ** (2 if ahead else 1)
+    return DataAxis(sent.sendings, sent.hideable_s, window_s, 1 - shown, sent.copied_s, sent.total_s)
+
+
+def _sent(
+    model: Decoder,
+    layout: Layout,
+    cluster: ClusterSpec,
+    constants: Constants,
+    software: Software,
+    layers: int,
+    micro_batches: float,
+    ahead: bool,
+) -> _Sent:
+    size = layout.dp * layout.cp
     tables = 1 if layout.pp > 1 or model.tied else 2
     numbers = stage_parameters(model, layout, layers, tables)
     experts = expert_parameters(model, layout, layers)
@@ -98,22 +133,18 @@ def data_axis(
     if experts:
         copies, stride = int(expert_copies(layout)), layout.tp * layout.ep
         shared.append((experts, _Sharers(size // layout.ep, copies, stride)))
-    sendings = [
+    sendings = tuple(
         one
         for each, sharers in shared
         for one in _sendings(layout, layers, each, *sharers.groups(cluster, constants), software, micro_batches)
-    ]
-    window_s = micro_batches * layers * layer_s
-    if layout.sharding < 3:
-        window_s = (micro_batches if layout.sharding == 2 else 1.0) * _BACKWARD * layers * layer_s
-    ahead = software.overlaps or (layout.sharding == 3 and software.prefetches)
-    shown = (1 - constants.hidden_share) ** (2 if ahead else 1)
-    hideable_s = sum(one.total_s for one in sendings if ahead or one.what == "gradients")
+    )
+    times = [(one.what, one.total_s) for one in sendings]
     copied_s = 0.0
     if layout.sharding == 3:
         memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
         copied_s = micro_batches * software.copied_bytes * numbers / memory
-    return DataAxis(tuple(sendings), hideable_s, window_s, 1 - shown, copied_s)
+    hideable_s = sum(total_s for what, total_s in times if ahead or what == "gradients")
+    return _Sent(sendings, sum(total_s for _, total_s in times), hideable_s, copied_s)
 
 
 @dataclass(frozen=True)

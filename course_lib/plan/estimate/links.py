@@ -11,6 +11,7 @@ nodes is the bandwidth of small calls: gigabytes in one call hardly feel the way
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log2
 
 from course_lib.plan.inputs.cluster import ClusterSpec
@@ -34,6 +35,7 @@ class Group:
     levels: float = 0.0  # of a tree of the group's nodes
 
     @classmethod
+    @lru_cache(maxsize=1 << 14)
     def of(cls, cluster: ClusterSpec, constants: Constants, size: int, stride: int) -> Group:
         """The group of ``size`` ranks, each ``stride`` after the one before."""
         place: Placement = placement(cluster, size, stride)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from course_lib.plan.estimate.memo import Memo
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
@@ -132,30 +133,65 @@ def in_flight(layout: Layout, stage: int, micro_batches: int) -> float:
 
 
 def memory_parts(
-    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software
+    job: Job,
+    layout: Layout,
+    cluster: ClusterSpec,
+    constants: Constants,
+    software: Software,
+    memo: Memo | None = None,
 ) -> MemoryParts:
-    """Bytes of the rank that needs most. Legal layouts only: what is illegal is said by ``listing``."""
-    return fullest_stage(job, layout, constants, software)[1]
+    """Bytes of the rank that needs most. Legal layouts only: what is illegal is said by ``listing``.
+
+    ``memo``: of layouts of this job on this cluster, with these constants and this program.
+    """
+    return fullest_stage(job, layout, constants, software, memo)[1]
 
 
-def fullest_stage(job: Job, layout: Layout, constants: Constants, software: Software) -> tuple[int, MemoryParts]:
+def fullest_stage(
+    job: Job, layout: Layout, constants: Constants, software: Software, memo: Memo | None = None
+) -> tuple[int, MemoryParts]:
     """The stage of which a rank needs most, the first of them, and its bytes."""
-    stages = layout.pp
+    stages, memo = layout.pp, memo or Memo()
     counts = stage_layers(job.model.layers, stages, output_layers(job.model), software.layers_by_cost)
-    layer_bytes = layer_activation_bytes(job.model, layout, job.seq, software)
-    again_bytes = again_layer_bytes(job, layout, software)
-    found: list[tuple[int, MemoryParts]] = []
+    pieces = layout.tp, layout.cp, layout.micro_batch, layout.sequence_parallel, layout.recompute
+    layer_bytes, again_bytes, handed, logits = memo.get(
+        ("activations", *pieces, stages > 1), lambda: _activations(job, layout, software)
+    )
+    in_all = layout.num_micro_batches(job.batch)
+    axes = layout.tp, layout.cp, stages, layout.dp, layout.ep
+    shared = layout.sharding, layout.shard_size, layout.offload
+    every = memo.get(("states", *axes, *shared), lambda: _states_of_stages(job, layout, software, counts))
+    most, kept_bytes, fullest = -1.0, 0.0, every[0]
+    for one in every:
+        stage, layers, _, held = one
+        kept = in_flight(layout, stage, in_all) * (layers * layer_bytes + handed) + again_bytes
+        total = held + kept + (logits if stage == stages - 1 else 0.0)
+        if total > most:
+            most, fullest, kept_bytes = total, one, kept
+    stage, _, states, _ = fullest
+    return stage, MemoryParts(*states, kept_bytes, logits if stage == stages - 1 else 0.0, constants.reserve_bytes)
+
+
+def _activations(job: Job, layout: Layout, software: Software) -> tuple[float, float, float, float]:
+    """Of a micro-batch: a layer's, the layer that is computed again, what a stage hands on, and logits, in bytes."""
+    return (
+        layer_activation_bytes(job.model, layout, job.seq, software),
+        again_layer_bytes(job, layout, software),
+        handed_bytes(job, layout),
+        _logits_bytes(job, layout, software),
+    )
+
+
+def _states_of_stages(
+    job: Job, layout: Layout, software: Software, counts: Sequence[int]
+) -> list[tuple[int, int, tuple[float, float, float], float]]:
+    """Of each stage that may be fullest: which, its layers, the bytes of its states, and their sum."""
+    found = []
     for stage in _stages_that_may_be_fullest(counts):
-        numbers = stage_parameters(job.model, layout, counts[stage], tables_of(job.model, stage, stages))
-        each_bytes = counts[stage] * layer_bytes + handed_bytes(job, layout)
-        parts = MemoryParts(
-            *_states(job.model, layout, software, numbers, counts[stage]),
-            activations_bytes=in_flight(layout, stage, layout.num_micro_batches(job.batch)) * each_bytes + again_bytes,
-            logits_bytes=_logits_bytes(job, layout, software) if stage == stages - 1 else 0.0,
-            reserve_bytes=constants.reserve_bytes,
-        )
-        found.append((stage, parts))
-    return max(found, key=lambda one: one[1].total_bytes)
+        numbers = stage_parameters(job.model, layout, counts[stage], tables_of(job.model, stage, layout.pp))
+        states = _states(job.model, layout, software, numbers, counts[stage])
+        found.append((stage, counts[stage], states, sum(states)))
+    return found
 
 
 def _stages_that_may_be_fullest(layers: Sequence[int]) -> list[int]:

@@ -9,12 +9,15 @@ part, and so does what interleaved stages send.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log2
 
 from course_lib.plan.estimate.dp_comm_time import data_axis
 from course_lib.plan.estimate.layer_time import layer_pass, output_s
 from course_lib.plan.estimate.links import Group
+from course_lib.plan.estimate.memo import Memo
 from course_lib.plan.estimate.memory import expert_parameters, share_of, stage_parameters
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
@@ -76,7 +79,7 @@ class LayerStep:
     context_s: float
     expert_s: float
 
-    @property
+    @cached_property
     def total_s(self) -> float:
         """All of it."""
         return self.compute_s + self.host_s + self.tensor_s + self.context_s + self.expert_s
@@ -88,19 +91,17 @@ def step_parts(
     cluster: ClusterSpec,
     constants: Constants,
     software: Software,
-    layer: LayerStep | None = None,
+    memo: Memo | None = None,
 ) -> StepParts:
     """Seconds of one step by part. Legal layouts only: what is illegal is said by ``rules``.
 
-    ``layer``: what ``layer_step`` gives for this layout, where it is known already.
+    ``memo``: of layouts of this job on this cluster, with these constants and this program.
     """
-    model, pp = job.model, layout.pp
-    layer = layer or layer_step(job, layout, cluster, constants, software)
+    model, pp, memo = job.model, layout.pp, memo or Memo()
+    layer = _known_layer(job, layout, cluster, constants, software, memo)
     counts = stage_layers(model.layers, pp, output_layers(model), software.layers_by_cost)
-    vocabulary_s = output_s(job, layout, cluster, constants)
-    stages_s = [count * layer.total_s for count in counts]
-    stages_s[-1] += vocabulary_s
-    slowest = max(range(pp), key=stages_s.__getitem__)
+    vocabulary_s = _known_output_s(job, layout, cluster, constants, memo)
+    slowest, others_s = memo.get(("pace", pp, id(layer)), lambda: _pace(counts, layer.total_s, vocabulary_s))
     micro_batches = max(1.0, job.batch / (layout.micro_batch * layout.dp))
     hop = hop_s(job, layout, cluster, constants)
     shown = 1 - constants.hidden_share if layout.chunks > 1 else 1.0  # another chunk computes meanwhile
@@ -113,26 +114,52 @@ def step_parts(
         context_s=layers * layer.context_s,
         expert_s=layers * layer.expert_s,
         pipeline_s=micro_batches * 2 * hop * layout.chunks * shown,
-        bubble_s=(sum(stages_s) - stages_s[slowest] + 2 * hop * (pp - 1)) / layout.chunks,
+        bubble_s=(others_s + 2 * hop * (pp - 1)) / layout.chunks,
         data_s=data_axis(
-            model, layout, cluster, constants, software, max(counts), layer.total_s, micro_batches
+            model, layout, cluster, constants, software, max(counts), layer.total_s, micro_batches, memo
         ).exposed_s,
         optimizer_s=_optimizer_s(job, layout, cluster, constants, max(counts)),
     )
 
 
 def least_step_s(
-    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software, layer: LayerStep
+    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software, memo: Memo
 ) -> float:
     """What a step takes at least: without messages between stages and along the data axis, and without the optimizer.
 
     It takes a tenth of the work of ``step_parts``, so a search asks it first.
     """
+    layer_s = _known_layer(job, layout, cluster, constants, software, memo).total_s
     counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
-    last_s = counts[-1] * layer.total_s + output_s(job, layout, cluster, constants)
-    slowest_s = max(max(counts[:-1], default=0) * layer.total_s, last_s)
-    waits_s = sum(counts[:-1]) * layer.total_s + last_s - slowest_s
+    most = memo.get(("most layers before the last stage", layout.pp), lambda: max(counts[:-1], default=0))
+    last_s = counts[-1] * layer_s + _known_output_s(job, layout, cluster, constants, memo)
+    slowest_s = max(most * layer_s, last_s)
+    waits_s = (job.model.layers - counts[-1]) * layer_s + last_s - slowest_s
     return max(1.0, job.batch / (layout.micro_batch * layout.dp)) * slowest_s + waits_s / layout.chunks
+
+
+def _pace(counts: Sequence[int], layer_s: float, vocabulary_s: float) -> tuple[int, float]:
+    """The slowest stage, and what a micro-batch takes on all others."""
+    stages_s = [count * layer_s for count in counts]
+    stages_s[-1] += vocabulary_s
+    slowest = max(range(len(counts)), key=stages_s.__getitem__)
+    return slowest, sum(stages_s) - stages_s[slowest]
+
+
+def _known_layer(
+    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software, memo: Memo
+) -> LayerStep:
+    """A layer's times: layouts that differ in stages, chunks and copies alone have the same."""
+    waits = (layout.pp, layout.dp) if software.reads_sizes else ()
+    adds_up = layout.sharding < 2 and job.batch > layout.micro_batch * layout.dp
+    sizes = layout.tp, layout.cp, layout.ep, layout.micro_batch
+    key = ("layer", *sizes, layout.sequence_parallel, layout.recompute, adds_up, waits)
+    return memo.get(key, lambda: layer_step(job, layout, cluster, constants, software))
+
+
+def _known_output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, memo: Memo) -> float:
+    key = ("output", layout.tp, layout.cp, layout.micro_batch)
+    return memo.get(key, lambda: output_s(job, layout, cluster, constants))
 
 
 def _host_waits(layout: Layout, cluster: ClusterSpec, software: Software) -> float:

@@ -41,10 +41,13 @@ class Layout:
     offload: bool = False
 
     def __post_init__(self) -> None:
-        at_least(1, tp=self.tp, cp=self.cp, pp=self.pp, dp=self.dp, ep=self.ep)
-        at_least(1, micro_batch=self.micro_batch, chunks=self.chunks)
-        at_least(0, shard_size=self.shard_size)
-        known("recompute", self.recompute, RECOMPUTE)
+        counts = self.tp, self.cp, self.pp, self.dp, self.ep, self.micro_batch, self.chunks, self.shard_size + 1
+        if set(map(type, counts)) != {int} or min(counts) < 1:  # at once: a search makes tens of thousands of these
+            at_least(1, tp=self.tp, cp=self.cp, pp=self.pp, dp=self.dp, ep=self.ep)
+            at_least(1, micro_batch=self.micro_batch, chunks=self.chunks)
+            at_least(0, shard_size=self.shard_size)
+        if self.recompute not in RECOMPUTE:
+            known("recompute", self.recompute, RECOMPUTE)
         if self.sharding not in (0, 1, 2, 3):
             nearest = min(max(self.sharding, 0), 3)
             raise ValueError(f"sharding is {self.sharding}; it is 0, 1, 2 or 3. The nearest is {nearest}.")

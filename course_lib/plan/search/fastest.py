@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from course_lib.base.checked import checked_before
+from course_lib.plan.estimate.memo import Memo
 from course_lib.plan.estimate.memory import memory_parts
 from course_lib.plan.estimate.step_time import least_step_s, step_parts
 from course_lib.plan.inputs.cluster import ClusterSpec
@@ -13,7 +14,7 @@ from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.software import Software
 from course_lib.plan.search.constraints import why_illegal
-from course_lib.plan.search.listing import LayerSteps, Listing, Option, rank_of, usable_bytes
+from course_lib.plan.search.listing import Listing, Option, rank_of, usable_bytes
 
 __all__ = ["list_fastest"]
 
@@ -34,18 +35,18 @@ def list_fastest(
     Layouts are tried in the order of what they take at least, until that is more than the fastest so far takes.
     """
     limit_bytes = usable_bytes(cluster, memory_bytes)
-    layers = LayerSteps(job, cluster, constants, software)
+    memo = Memo()
     best: Option | None = None
     with checked_before():
         legal = [layout for layout in layouts if not why_illegal(job, layout, cluster.gpus)]
-        least = [least_step_s(job, one, cluster, constants, software, layers.of(one)) for one in legal]
+        least = [least_step_s(job, one, cluster, constants, software, memo) for one in legal]
         for number in sorted(range(len(legal)), key=least.__getitem__):
             if best is not None and least[number] > _TIE * best.step_s:
                 break
             layout = legal[number]
-            memory = memory_parts(job, layout, cluster, constants, software)
+            memory = memory_parts(job, layout, cluster, constants, software, memo)
             if memory.total_bytes <= limit_bytes:
-                step = step_parts(job, layout, cluster, constants, software, layers.of(layout))
+                step = step_parts(job, layout, cluster, constants, software, memo)
                 option = Option(layout, memory, step)
                 best = option if best is None else min(best, option, key=rank_of)
     return Listing(job, cluster, () if best is None else (best,), ())

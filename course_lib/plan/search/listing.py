@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from course_lib.base.checked import checked, checked_before
+from course_lib.plan.estimate.memo import Memo
 from course_lib.plan.estimate.memory import MemoryParts, memory_parts
-from course_lib.plan.estimate.step_time import LayerStep, StepParts, layer_step, step_parts
+from course_lib.plan.estimate.step_time import StepParts, step_parts
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
@@ -18,7 +19,7 @@ from course_lib.plan.inputs.software import Software
 from course_lib.plan.search.constraints import why_illegal
 from course_lib.plan.search.search_space import candidates
 
-__all__ = ["LayerSteps", "Listing", "Option", "Refusal", "list_layouts", "rank_of", "usable_bytes"]
+__all__ = ["Listing", "Option", "Refusal", "list_layouts", "rank_of", "usable_bytes"]
 
 _GB = 1e9
 # Of a GPU's memory: with less room PyTorch's allocator frees and asks again, and runs get slow.
@@ -128,24 +129,6 @@ class Listing:
         return kinds.most_common()
 
 
-class LayerSteps:
-    """A layer's times on a cluster, each computed once: layouts that differ in chunks and sharding have the same."""
-
-    def __init__(self, job: Job, cluster: ClusterSpec, constants: Constants, software: Software) -> None:
-        self._of = job, cluster, constants, software
-        self._known: dict[tuple[object, ...], LayerStep] = {}
-
-    def of(self, layout: Layout) -> LayerStep:
-        """Those of this layout."""
-        axes = layout.tp, layout.cp, layout.pp, layout.dp, layout.ep
-        key = (*axes, layout.micro_batch, layout.sequence_parallel, layout.recompute, layout.sharding < 2)
-        found = self._known.get(key)
-        if found is None:
-            job, cluster, constants, software = self._of
-            found = self._known[key] = layer_step(job, layout, cluster, constants, software)
-        return found
-
-
 def usable_bytes(cluster: ClusterSpec, memory_bytes: float | None = None) -> float:
     """What a plan may fill of a GPU's memory, in bytes; ``memory_bytes``: a limit below that."""
     return min(memory_bytes or cluster.memory_bytes, _FILLED * cluster.memory_bytes)
@@ -169,17 +152,17 @@ def list_layouts(
     """
     limit_bytes = usable_bytes(cluster, memory_bytes)
     given = None if layouts is None else list(layouts)
-    options, refusals, layers = [], [], LayerSteps(job, cluster, constants, software)
+    options, refusals, memo = [], [], Memo()
     with checked_before():  # what came in has been looked at; what the loop below makes of it is ours
         for layout in candidates(job, cluster, offload=offload) if given is None else given:
             if why := why_illegal(job, layout, cluster.gpus):
                 refusals.append(Refusal(layout, why))
                 continue
-            memory = memory_parts(job, layout, cluster, constants, software)
+            memory = memory_parts(job, layout, cluster, constants, software, memo)
             if memory.total_bytes > limit_bytes:
                 refusals.append(Refusal(layout, _why_too_large(memory, limit_bytes), memory))
             else:
-                step = step_parts(job, layout, cluster, constants, software, layers.of(layout))
+                step = step_parts(job, layout, cluster, constants, software, memo)
                 options.append(Option(layout, memory, step))
     options.sort(key=rank_of)
     return Listing(job, cluster, tuple(options), tuple(refusals))
