@@ -14,5 +14,6 @@ In the order to read:
 - ``process_group.py``: joining and leaving the process group, on the rank
 - ``rendezvous_store.py``: A rendezvous store for code that calls ``init_process_group`` itself, as a script under
   torchrun would
+- ``shared_folder.py``: whether all nodes see one folder
 - ``temp_dirs.py``: temporary folders of the ranks and of a server's kernels, and those that killed notebooks have left
 """

@@ -29,6 +29,7 @@ from torch.distributed.checkpoint.metadata import (
 )
 from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, WriteItemType
 
+from course_lib.cluster.base.shared_folder import check_all_nodes_see, check_shared_folder
 from course_lib.parallel.mesh.boxes import Box, boxes_of
 from course_lib.parallel.mesh.on_mesh import OnMesh
 from course_lib.parallel.sharded.tools.checkpoint import placed_state
@@ -44,6 +45,7 @@ def save_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None 
     have.
 
     A folder that holds a complete checkpoint already is a ``ValueError``: whoever writes over the only one loses both.
+    So is one that the ranks' nodes do not share.
     """
     folder, boxes = Path(folder), boxes_of(model)
     if (folder / _METADATA).exists():
@@ -51,6 +53,7 @@ def save_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None 
             f"{folder} holds a complete checkpoint. Save into a new folder, such as {folder}-new, and remove the old "
             "one when the new one is complete."
         )
+    check_shared_folder(folder)
     weights = {box.name: BoxTensor.of(box, box.parameter) for box in boxes}
     states: dict[str, Any] = {}
     if optimizer is not None:
@@ -62,9 +65,11 @@ def save_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None 
 def load_on_mesh(folder: str | Path, model: OnMesh, optimizer: Optimizer | None = None) -> None:
     """Every rank reads the boxes that it holds; the checkpoint may be of any mesh.
 
-    ``ValueError`` where the folder holds no complete checkpoint, or one of another model; nothing is loaded then.
+    ``ValueError`` where the folder holds no complete checkpoint, or one of another model, or is not on all nodes;
+    nothing is loaded then.
     """
     folder, boxes = Path(folder), boxes_of(model)
+    check_all_nodes_see(folder / _METADATA)
     if not (folder / _METADATA).is_file():
         raise ValueError(f"{folder} holds no complete checkpoint: it has no file {_METADATA}, which is written last")
     there = dcp.FileSystemReader(folder).read_metadata().state_dict_metadata

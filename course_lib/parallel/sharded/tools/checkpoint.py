@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Shard
 
+from course_lib.cluster.base.shared_folder import check_all_nodes_see, check_shared_folder
 from course_lib.parallel.sharded.at_rest import ShardedParameter
 from course_lib.parallel.sharded.fully_sharded import FullySharded
 
@@ -36,6 +37,7 @@ def save_sharded(folder: str | Path, model: FullySharded, optimizer: Optimizer |
 
     In it ``model`` stands for the model's ``state_dict()`` and ``optimizer`` for the states, by parameter and name. A
     folder that holds a complete checkpoint already is a ``ValueError``: whoever writes over the only one loses both.
+    So is one that the ranks' nodes do not share.
     """
     dcp.save(_state(model, optimizer), checkpoint_id=_new(folder))
 
@@ -61,9 +63,10 @@ def start_save_sharded(
 def load_sharded(folder: str | Path, model: FullySharded, optimizer: Optimizer | None = None) -> None:
     """Every rank reads the rows that it keeps; the checkpoint may be of any number of ranks.
 
-    ``ValueError`` where the folder holds no complete checkpoint, or one of another model.
+    ``ValueError`` where the folder holds no complete checkpoint, or one of another model, or is not on all nodes.
     """
     folder = Path(folder)
+    check_all_nodes_see(folder / _METADATA)
     if not (folder / _METADATA).is_file():
         newest = newest_checkpoint(folder.parent) if folder.parent.is_dir() else None
         instead = f" The newest one beside it is {newest.name}." if newest else ""
@@ -99,6 +102,7 @@ def _new(folder: str | Path) -> Path:
             "the old one "
             "when the new one is complete."
         )
+    check_shared_folder(folder)
     return folder
 
 
