@@ -22,9 +22,11 @@ from waiting import wait_until
 
 from course_lib.cluster import Cluster, RankFailed, RankInterrupted, RankTimeout
 from course_lib.cluster.base.process_group import RendezvousAddress
-from course_lib.cluster.nodes import agent_process, found
+from course_lib.cluster.nodes import agent_process, found, node_clock
+from course_lib.cluster.nodes import node as node_module
 from course_lib.cluster.nodes.command import main
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
+from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.node_set import NodeSet, NodeTeam, places_of
 from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
 
@@ -39,7 +41,7 @@ def two_nodes(tmp_path_factory):
         assert main(["up", "--local", "2"]) == 0
         yield
         assert main(["down"]) == 0
-    close_all()
+        close_all()
 
 
 @pytest.fixture
@@ -313,9 +315,9 @@ def test_an_agent_ends_when_its_notebook_is_not_heard_of(monkeypatch):
     monkeypatch.setattr(agent_process, "UNHEARD_S", 0.2)
     (incoming, asks), (answers, outgoing) = Pipe(duplex=False), Pipe(duplex=False)
     server = agent_process.AgentProcess(incoming, outgoing)
-    asks.send_bytes(pickle.dumps((1, "no_such_method", ())))
+    asks.send_bytes(b"." + pickle.dumps((1, "no_such_method", ())))
     server.serve()  # comes back though the line is open
-    number, kind, text = pickle.loads(answers.recv_bytes())
+    number, kind, text = pickle.loads(answers.recv_bytes()[1:])
     assert (number, kind, "no_such_method" in text) == (1, "failed", True)
 
 
@@ -400,10 +402,55 @@ def test_spans_of_a_rank_keep_time_with_the_notebook(cluster, monkeypatch):
     after_s = now_s()
     assert all(before_s < run[rank] < after_s for rank in range(3))
     node = found.nodes_here().nodes[1]
-    monkeypatch.setattr(node, "behind_s", 1000.0)
+    monkeypatch.setattr(node.clock, "behind_s", 1000.0)
+    monkeypatch.setattr(node.clock, "take", lambda *_: None)
     with Cluster(2, timeout_s=120) as late:
         run = late.run(span)
     assert run[1] - run[0] > 900, "what was measured at the meeting is what its ranks go by"
+
+
+def test_a_rank_that_died_between_two_calls_is_replaced(cluster, capsys, monkeypatch):
+    pids = cluster.run(lambda me: os.getpid())
+    cluster.push(kept=1)
+    as_told = RemoteNode._take_in
+
+    def not_yet(node, event):
+        """News of its end are still on their way; who asks is told."""
+        if event.kind != "died" or not threading.current_thread().name.startswith("node-"):
+            as_told(node, event)
+
+    monkeypatch.setattr(RemoteNode, "_take_in", not_yet)
+    os.kill(pids[2], signal.SIGKILL)
+    second, team = found.nodes_here().nodes[1], cluster._team._on_nodes._name
+    wait_until(lambda: second.ask("look", team)[1] == {2: -signal.SIGKILL}, "its agent knows")
+    assert cluster._team.is_complete, "and the notebook does not"
+    capsys.readouterr()
+    assert cluster.run(place_and_sum)[2][2] == 3.0
+    assert capsys.readouterr().out.startswith("The ranks have ended since your last cell, and the variables of your")
+
+
+def test_ranks_follow_a_clock_that_drifts(cluster, monkeypatch):
+    def now(me):
+        from course_lib.base.clock import now_s
+
+        return now_s()
+
+    before = cluster.run(now)
+    plain = node_clock.clocks_here
+    monkeypatch.setattr(node_module, "clocks_here", lambda: replace(plain(), job_s=plain().job_s + 1000))
+    after = cluster.run(now)
+    assert all(after[rank] - before[rank] > 900 for rank in range(3))
+    monkeypatch.undo()
+    assert all(abs(cluster.run(now)[rank] - after[rank]) > 900 for rank in range(3)), "and back"
+
+
+def test_what_holds_up_a_rank_of_another_node_is_read_there(cluster):
+    run = cluster.run(lambda me: (me.node, os.getpid()))
+    seen = cluster._team._supervisor._threads(range(3))
+    assert {process for process, _ in seen} == {(run[rank][0] << 32) + run[rank][1] for rank in range(3)}
+    assert all(ran_s >= 0 and stood_s >= 0 for ran_s, stood_s in seen.values())
+    pids = {process for process, _ in cluster._team._supervisor._threads([2])}
+    assert pids == {(1 << 32) + run[2][1]}, "of those alone that are asked for"
 
 
 def test_places():

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from course_lib.base.clock import now_s
 from course_lib.cluster.base.failure import Failure
 from course_lib.cluster.failures import report
-from course_lib.cluster.failures.cpu_deadline import CpuDeadline, UncountedTime
+from course_lib.cluster.failures.cpu_deadline import CpuDeadline, Reading, UncountedTime, read_threads
 from course_lib.cluster.failures.deadlock import Wait, deadlocked_ranks
 from course_lib.cluster.failures.rank_status import Accounts, RankStatus, parse_stacks
 from course_lib.cluster.leaks.collect import RankLeaks
@@ -77,7 +77,7 @@ class Supervisor:
     def deadline(self, limit_s: float | None, ranks: Iterable[int]) -> CpuDeadline:
         """A limit for these ranks, from now on; None: without end."""
         asked = tuple(ranks)
-        return CpuDeadline(math.inf if limit_s is None else limit_s, lambda: self._pids(asked))
+        return CpuDeadline(math.inf if limit_s is None else limit_s, lambda: asked, read=self._threads)
 
     def collect(self, ranks: Sequence[int], *, timeout_s: float | None) -> CallOutcome:
         """Wait for every rank, or until a failure and its grace, the deadline, or a deadlock."""
@@ -113,9 +113,16 @@ class Supervisor:
             outcome.text |= {rank: self._processes[rank].printed() for rank in pending}
         return outcome
 
-    def _pids(self, ranks: Iterable[int]) -> list[int]:
-        """The processes of these ranks, as far as they live."""
-        return [pid for rank in ranks for pid in self._processes[rank].pids]
+    def _threads(self, ranks: Iterable[int]) -> Reading:
+        """How long the threads of these ranks ran and stood in line, as far as they live; other nodes are asked."""
+        found = dict(read_threads([pid for rank in ranks for pid in self._processes[rank].pids]))
+        elsewhere: dict[tuple[Any, str], list[int]] = {}
+        for rank in ranks:
+            if (home := self._processes[rank].home) is not None:
+                elsewhere.setdefault(home, []).append(rank)
+        for (node, team), there in elsewhere.items():
+            found |= node.threads(team, there)
+        return found
 
     def next_answers(self, ranks: Iterable[int], *, timeout_s: float) -> set[int]:
         """The ranks that answer, or die, first; none when the time is over."""

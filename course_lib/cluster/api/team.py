@@ -74,6 +74,11 @@ class Team:
         """The node of each rank, in words; empty where all are on this machine."""
         return self._layout.names
 
+    def look(self) -> None:
+        """Have nodes say which ranks have died; of those on this machine the system knows."""
+        if self._on_nodes is not None and self._is_up:
+            self._on_nodes.look()
+
     @property
     def is_complete(self) -> bool:
         """Whether every rank has started and its process is there, and their folder; either may have gone since."""

@@ -38,6 +38,8 @@ class TeamLifecycle:
         """A team that is up and in order. Says so where variables of cells went with an earlier one."""
         self._refuse_in_a_fork()
         lost = False
+        if self.team is not None:
+            self.team.look()
         if self.team is not None and not (self.team.is_complete and self.team.in_order):
             lost = self.team.keeps_variables  # a rank died between two calls, or a call was cut off at its end
             self.drop()

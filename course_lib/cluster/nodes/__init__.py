@@ -5,6 +5,9 @@ In the order to read:
 - ``errors.py``: what a notebook hears of its nodes when they cannot be used
 - ``addresses.py``: by which of its addresses this machine is reached
 - ``localized.py``: what changes on the way between a notebook and a rank of another machine
+- ``facts.py``: what a machine says of itself
+- ``node_clock.py``: how the clocks of a node stand to ours
+- ``line.py``: the line between a notebook and an agent
 - ``agent.py``: the agent of a node
 - ``agent_process.py``: the process of a node's agent
 - ``remote_rank.py``: a rank on another machine, as a notebook holds it

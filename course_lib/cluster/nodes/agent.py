@@ -7,43 +7,29 @@ with it.
 from __future__ import annotations
 
 import contextlib
-import os
-import platform
-import socket
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from course_lib.base.clock import now_s
 from course_lib.cluster.base import temp_dirs
 from course_lib.cluster.base.process_group import RankConfig
+from course_lib.cluster.failures.cpu_deadline import Reading, read_threads
 from course_lib.cluster.leaks import shared_memory
 from course_lib.cluster.nodes.addresses import interface_towards
+from course_lib.cluster.nodes.facts import NodeFacts, facts_here
 from course_lib.cluster.nodes.localized import context_here_from, request_from_afar, to_carry
+from course_lib.cluster.nodes.node_clock import ClockReading, clocks_here
 from course_lib.cluster.process import processes
 from course_lib.cluster.process.caller_context import Context
 from course_lib.cluster.process.serialization import Payload
-from course_lib.devices import machine
 
-__all__ = ["NodeAgent", "NodeFacts", "RankEvent"]
+__all__ = ["NodeAgent", "RankEvent"]
 
 _GOODBYE_S = 1.0  # for ended ranks to be gone
-
-
-@dataclass(frozen=True)
-class NodeFacts:
-    """What a node says of itself."""
-
-    host: str
-    python: str
-    torch: str
-    course: str
-    cores: int
-    num_gpus: int
-    has_folder: bool  # whether the notebook's folder is there under the same name
 
 
 @dataclass(frozen=True)
@@ -63,6 +49,7 @@ class _Team:
     folder: Path
     ranks: dict[int, processes.RankProcess] = field(default_factory=dict)
     laid_down: dict[int, list[Payload]] = field(default_factory=dict)  # of the call that a rank is in
+    behind_s: dict[int, float] = field(default_factory=dict)  # of this node's clock, as each rank was told last
 
 
 class NodeAgent:
@@ -76,24 +63,26 @@ class NodeAgent:
 
     def hello(self, folder: str) -> NodeFacts:
         """What this node is, for a notebook that works in ``folder``."""
-        import torch
+        return facts_here(folder)
 
-        import course_lib
+    def clocks(self) -> ClockReading:
+        """This machine's clocks; those of its ranks are set by them."""
+        return clocks_here()
 
-        here = machine()
-        return NodeFacts(
-            host=socket.gethostname(),
-            python=platform.python_version(),
-            torch=torch.__version__,
-            course=course_lib.__version__,
-            cores=here.cores,
-            num_gpus=len(here.devices),
-            has_folder=os.path.isdir(folder),
-        )
+    def look(self, team: str) -> tuple[ClockReading, dict[int, int | None]]:
+        """The clocks, and which ranks of a team have died, each with its exit code."""
+        with self._lock:
+            of_team = self._teams.get(team)
+            ranks = of_team.ranks.items() if of_team is not None else ()
+            died = {number: rank.exit_code() for number, rank in ranks if not rank.is_alive}
+        return clocks_here(), died
 
-    def clock_s(self) -> float:
-        """This machine's clock, which those of its ranks are set by."""
-        return now_s()
+    def threads(self, team: str, ranks: Sequence[int]) -> Reading:
+        """How long the threads of these ranks ran, and stood in line for a core."""
+        of_team = self._teams.get(team)
+        there = dict(of_team.ranks) if of_team is not None else {}
+        pids = [there[rank].process.pid for rank in ranks if rank in there]
+        return read_threads([pid for pid in pids if pid is not None])
 
     def open(self, team: str) -> None:
         """Make room for a new team."""
@@ -109,12 +98,16 @@ class NodeAgent:
             config = replace(config, folder=self._teams[team].folder, env={**names, **config.env})
             rank = processes.start(config, context_here_from(context))
             self._teams[team].ranks[config.rank] = rank
+            self._teams[team].behind_s[config.rank] = config.clock_behind_s
             for line, kind in ((rank.work, "work"), (rank.watch, "watch"), (rank.sentinel, "died")):
                 self._lines[line] = (team, config.rank, kind)
         self._wake.send_bytes(b".")
 
-    def send(self, team: str, rank: int, line: str, request: Any) -> None:
-        """Pass a request on. Where the rank has died, its end is an event, and this says nothing."""
+    def send(self, team: str, rank: int, line: str, request: Any, behind_s: float) -> None:
+        """Pass a request on, and first how far this node's clock is behind, where that is new.
+
+        Where the rank has died, its end is an event, and this says nothing.
+        """
         with self._lock:
             of_team = self._teams.get(team)
             if of_team is None or rank not in of_team.ranks:
@@ -123,6 +116,9 @@ class NodeAgent:
                 request = request_from_afar(request, of_team.folder)
                 of_team.laid_down[rank] = [detail for detail in request if isinstance(detail, Payload)]
             with contextlib.suppress(OSError):
+                if line == "work" and of_team.behind_s[rank] != behind_s:
+                    of_team.behind_s[rank] = behind_s
+                    of_team.ranks[rank].work.send(("keep_time", behind_s))
                 getattr(of_team.ranks[rank], line).send(request)
 
     def events(self, wait_s: float) -> list[RankEvent]:

@@ -10,11 +10,13 @@ from course_lib.base.paths import library_folder
 from course_lib.cluster.nodes.addresses import address_towards
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
 from course_lib.cluster.nodes.found import meet
+from course_lib.cluster.nodes.node_clock import NodeClock
 from course_lib.cluster.nodes.record import NodesRecord, record_path
 
 __all__ = ["main"]
 
 _MOST_LOCAL = 8
+_MOST_APART_S = 2  # of two machines' times of day
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,6 +91,15 @@ def _down() -> int:
     return 0
 
 
+def _clock_words(clock: NodeClock) -> str:
+    """A part of a sentence where its time of day is not ours; times of files, and of logs, are told by it."""
+    apart_s = round(abs(clock.day_ahead_s))
+    if apart_s <= max(_MOST_APART_S, clock.right_to_s):
+        return ""
+    where = "ahead of" if clock.day_ahead_s > 0 else "behind"
+    return f"; its clock is {apart_s:,} s {where} this machine's: type `sudo timedatectl set-ntp true` on both"
+
+
 def _table(record: NodesRecord) -> str:
     """Meet the nodes, and say what they are."""
     found = meet(record)
@@ -100,7 +111,7 @@ def _table(record: NodesRecord) -> str:
         folder = "" if facts.has_folder else "; your folder is not there, so its ranks work in the home folder"
         lines.append(
             f"  node {node.number}  {facts.host}: {facts.cores} cores, {gpus}, Python {facts.python}, "
-            f"PyTorch {facts.torch}{folder}"
+            f"PyTorch {facts.torch}{folder}{_clock_words(node.clock)}"
         )
         node.close()
     return "\n".join(lines)

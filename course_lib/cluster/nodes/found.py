@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
@@ -16,7 +17,9 @@ from course_lib.cluster.nodes.record import NodesRecord
 __all__ = ["meet", "nodes_here", "on_this_machine"]
 
 _UP = "name some by `course nodes up --hosts a,b` (two on this machine: `course nodes up --local 2`)"
+_AGAIN_S = 60.0  # until nodes that have gone are asked again, at the next cluster
 _met: dict[NodesRecord, NodeSet] = {}
+_asked_s: dict[NodesRecord, float] = {}  # when all of a record were asked last, by ``time.monotonic``
 _lock = threading.Lock()
 _stays_here: ContextVar[bool] = ContextVar("stays_here", default=False)
 
@@ -34,7 +37,8 @@ def on_this_machine() -> Iterator[None]:
 def nodes_here(wanted: int | None = None) -> NodeSet | None:
     """All nodes of this notebook, or the first ``wanted``; None where there are none and none are wanted.
 
-    One that has gone is asked again; where it does not come, those that are left are all.
+    One that has gone is asked again, and where it does not come again after a minute; until then those that are left
+    are all.
 
     Raises:
         ValueError: More are wanted than there are, or the record cannot be read.
@@ -50,11 +54,17 @@ def nodes_here(wanted: int | None = None) -> NodeSet | None:
         return None
     with _lock:
         found = _met.get(record)
-        if found is None or any(node.is_lost for node in found.nodes):
+        if found is None or any(node.is_lost for node in found.nodes) or _may_be_back(record, found):
+            _asked_s[record] = time.monotonic()
             found = _met[record] = meet(record, after=found)
     if wanted is not None and wanted > len(found.nodes):
         raise ValueError(f"nodes={wanted} is more than answer, {len(found.nodes)}; use nodes={len(found.nodes)}")
     return found if wanted is None else found.first(wanted)
+
+
+def _may_be_back(record: NodesRecord, found: NodeSet) -> bool:
+    """Whether nodes are missing that may answer by now; one that is gone costs some ten seconds each time."""
+    return len(found.nodes) < len(record.hosts) and time.monotonic() - _asked_s[record] > _AGAIN_S
 
 
 def meet(record: NodesRecord, *, after: NodeSet | None = None) -> NodeSet:

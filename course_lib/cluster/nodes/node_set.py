@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from course_lib.base.text import counted
 from course_lib.cluster.base.process_group import RankConfig, RendezvousAddress
 from course_lib.cluster.base.rendezvous_store import listening_store
 from course_lib.cluster.nodes.errors import NodesUnlike
+from course_lib.cluster.nodes.facts import facts_here
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.remote_rank import RemoteRank
 from course_lib.cluster.process.caller_context import Context
@@ -58,22 +58,9 @@ class NodeSet:
             NodesUnlike: One has another Python, PyTorch or course than this notebook.
             NodeLost: One does not answer.
         """
-        import torch
-
-        import course_lib
-
-        own = {
-            "Python": ".".join(platform.python_version_tuple()[:2]),
-            "PyTorch": torch.__version__,
-            "this course": getattr(course_lib, "__version__", ""),
-        }
+        own = facts_here(os.getcwd()).versions
         for node in self.nodes:
-            facts = node.meet(os.getcwd())
-            has = {
-                "Python": ".".join(facts.python.split(".")[:2]),
-                "PyTorch": facts.torch,
-                "this course": facts.course,
-            }
+            has = node.meet(os.getcwd()).versions
             unlike = [f"{what} {has[what]} (here: {own[what]})" for what in own if has[what] != own[what]]
             if unlike:
                 raise NodesUnlike(
@@ -113,10 +100,17 @@ class NodeTeam:
         """Start one rank on its node; it reports on its work line when it has met the others."""
         node = self._nodes.nodes[place.node]
         where = {"node": place.node, "local_rank": place.local_rank, "local_size": place.local_size}
-        placed = replace(config, rendezvous=self._rendezvous, clock_behind_s=node.behind_s, seed=_SEED, **where)
+        where |= {"clock_behind_s": node.clock.behind_s, "seed": _SEED}
+        placed = replace(config, rendezvous=self._rendezvous, **where)
         rank = node.new_rank(self._name, config.rank)
         node.post("start", self._name, placed, context)
         return rank
+
+    def look(self) -> None:
+        """Learn which ranks have died since the last call, and how the clocks stand now: each node is asked at once."""
+        looks = [node.begin_look(self._name) for node in self._nodes.nodes]
+        for look in looks:
+            look()
 
     def end(self) -> None:
         """End what is left of it on the nodes. Safe to repeat."""

@@ -20,7 +20,7 @@ __all__ = ["VARIABLE", "NodesRecord", "record_path"]
 VARIABLE = "COURSE_NODES"
 _AGENT = ("-m", "course_lib.cluster.nodes.agent_process")
 # ssh asks nothing, and notices within seconds that a machine does not answer any more.
-_SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=3",
+_SSH = ("ssh", "-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=5",
         "-o", "ConnectTimeout=10")  # fmt: skip
 # A task beside those that the job has: it shares their cores, and what it says is passed on as it comes.
 _SRUN = ("srun", "--overlap", "--nodes=1", "--ntasks=1", "--unbuffered", "--export=ALL")

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from multiprocessing import Pipe
 from typing import Any, Protocol
 
+from course_lib.cluster.failures.cpu_deadline import Reading
 from course_lib.cluster.nodes.errors import NodeLost
 from course_lib.cluster.nodes.localized import to_carry
+from course_lib.cluster.nodes.node_clock import NodeClock
 
 __all__ = ["Carrier", "RemoteRank"]
 
@@ -21,11 +23,16 @@ class Carrier(Protocol):
     @property
     def is_lost(self) -> bool: ...
 
+    @property
+    def clock(self) -> NodeClock: ...
+
     def ask(self, method: str, *args: Any) -> Any: ...
 
     def post(self, method: str, *args: Any) -> None: ...
 
     def forget(self, team: str, rank: int) -> None: ...
+
+    def threads(self, team: str, ranks: Sequence[int]) -> Reading: ...
 
 
 class _Line:
@@ -39,7 +46,7 @@ class _Line:
     def send(self, request: Any) -> None:
         own = to_carry(request) if self._name == "work" else request
         try:
-            self._node.post("send", self._team, self._rank, self._name, own)
+            self._node.post("send", self._team, self._rank, self._name, own, self._node.clock.behind_s)
         except NodeLost as error:
             raise OSError(str(error)) from None  # as of a pipe whose other end has gone
 
@@ -84,8 +91,13 @@ class RemoteRank:
 
     @property
     def pids(self) -> Sequence[int]:
-        """None: its process is not on this machine, so all the time that passes counts."""
+        """None: its process is not on this machine."""
         return ()
+
+    @property
+    def home(self) -> tuple[Carrier, str]:
+        """The node that knows of its threads, and the team by whose name it does."""
+        return self._node, self._team
 
     @property
     def is_alive(self) -> bool:

@@ -36,7 +36,7 @@ from course_lib.cluster.process.defer_interrupt import deferred_interrupts
 from course_lib.cluster.process.descendants import end_below
 from course_lib.cluster.process.output_capture import read_text
 
-__all__ = ["PRELOADED", "RankProcess", "start", "warm"]
+__all__ = ["PRELOADED", "RankProcess", "end_server", "start", "warm"]
 
 PRELOADED = ["course_lib.cluster.process.preload"]  # what the fork server imports; changed before it starts, or never
 
@@ -64,6 +64,7 @@ class RankProcess:
         self.process, self.work, self.watch = process, work, watch
         self._rank, self._folder = config.rank, config.folder
         self.lost_with = ""  # the node that has gone with it; this machine has not
+        self.home = None  # nor another machine that would know of its threads
 
     @property
     def sentinel(self) -> int:
@@ -141,6 +142,19 @@ class RankProcess:
         if self.is_alive and self.process.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.process.pid, number)
+
+
+def end_server() -> None:
+    """End the fork server at once, and with it all its ranks; its folder goes too. Nothing can be started after it."""
+    from multiprocessing import forkserver
+
+    server: Any = getattr(forkserver, "_forkserver", None)
+    address, pid = getattr(server, "_forkserver_address", None), getattr(server, "_forkserver_pid", None)
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        if isinstance(address, str) and not address.startswith("\0"):
+            temp_dirs.remove(Path(address).parent)
 
 
 def start(config: RankConfig, context: Context) -> RankProcess:

@@ -75,6 +75,9 @@ def serve(config: RankConfig, context: Context, work: Connection, watch: Connect
         if kind == "close":
             worker.close()
             _end()
+        if kind == "keep_time":
+            keep_time_with(*details)
+            continue
         answer = getattr(worker, kind)(*details)
         try:
             work.send(answer)
@@ -181,12 +184,7 @@ class _Worker:
             self._me = _here = self._switch.shaped(self._me)
 
     def _answer(
-        self,
-        do: Callable[[], Any],
-        context: Context | None = None,
-        *,
-        tidy: bool = False,
-        of_cells: bool = False,
+        self, do: Callable[[], Any], context: Context | None = None, *, tidy: bool = False, of_cells: bool = False
     ) -> Answer:
         rank, restored = self._config.rank, ()
         answer: tuple[str, Any]
