@@ -1,19 +1,20 @@
-"""Two nodes with a network between them: bytes as the kernel counts them, and what is told when the network is cut."""
+"""Two nodes with a network between them, and disks of their own: bytes as the kernel counts them, a cable that is cut
+for a while and for good, a checkpoint in a folder that they share and in one that they do not.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from two_nodes import TwoNodes
 from waiting import wait_until
 
-from course_lib.base.paths import library_folder, project_root
+from course_lib.base.paths import library_folder
 
 _PROGRAMS = ("ip", "unshare", "nsenter", "ssh", "ssh-keygen", "sshd", "tc")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
@@ -47,6 +48,25 @@ def ring(me, size):
         dist.all_reduce(value)
     return me.node
 
+def save(me, folder):
+    import torch
+    from course_lib.parallel.sharded import FullySharded, load_sharded, save_sharded
+
+    model = FullySharded(me, torch.nn.Linear(8, 8))
+    save_sharded(folder, model)
+    load_sharded(folder, model)
+
+def many_rings(me):
+    import torch
+    import torch.distributed as dist
+
+    Path(FOLDER, f"rings-{me.rank}").touch()
+    total = torch.tensor([1.0])
+    for _ in range(100):
+        time.sleep(0.1)
+        dist.all_reduce(total, op=dist.ReduceOp.MAX)
+    return total.item()
+
 def wait_long(me):
     Path(FOLDER, f"begun-{me.rank}").touch()
     time.sleep(600)
@@ -60,7 +80,14 @@ if __name__ == "__main__":
         counted = sent_bytes() - before
         sent = [run.communication.matrix()[rank] for rank in (0, 1)]
         print("COUNTED", sum(row[2] + row[3] for row in sent), counted, run.communication.between_nodes_bytes)
-        print("READY", flush=True)
+        cluster.run(save, Path(FOLDER, "shared"))
+        try:
+            cluster.run(save, "/tmp/not-shared")
+        except RankError as error:
+            print("FOLDER", str(error).splitlines()[0], flush=True)
+        print("READY short", flush=True)
+        print("WAITED", list(cluster.run(many_rings)), flush=True)
+        print("READY cut", flush=True)
         try:
             cluster.run(wait_long)
         except RankError as error:
@@ -73,18 +100,9 @@ if __name__ == "__main__":
 """
 
 
-def two_nodes(share: list[Path]) -> Any:
-    """Two nodes as the engines were measured on."""
-    path = project_root() / "docs" / "maintaining" / "engines" / "two_nodes.py"
-    spec = importlib.util.spec_from_file_location("two_nodes", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.TwoNodes(share)
-
-
-def test_bytes_and_a_cut() -> None:
+def test_bytes_folders_and_cuts() -> None:
     share = [path for path in (library_folder(), Path(sys.prefix)) if str(path).startswith("/tmp/")]
-    with two_nodes(share) as nodes:
+    with TwoNodes(share) as nodes:
         program = nodes.folder / "program.py"
         program.write_text(PROGRAM)
         nodes.folder.chmod(0o777)
@@ -95,14 +113,29 @@ def test_bytes_and_a_cut() -> None:
         said = []
         for line in driver.stdout:
             said.append(line)
-            if line.startswith("READY"):
+            if line.startswith("READY short"):
+                wait_until(lambda: len(list(nodes.folder.glob("rings-*"))) == 4, "all ranks exchange messages")
+                nodes.cable.cut_for(5)
+            elif line.startswith("READY cut"):
                 wait_until(lambda: len(list(nodes.folder.glob("begun-*"))) == 4, "all ranks wait")
-                nodes.cut()
+                nodes.cable.cut()
         driver.wait()
         told = {line.split()[0]: line.split()[1:] for line in said}
         of_node_0, counted, between = map(int, told["COUNTED"])
         assert between > 0, said
         assert of_node_0 <= counted <= 1.1 * of_node_0 + 100_000, "headers, and the questions that the notebook asks"
+        unshared = (
+            "/tmp/not-shared is not one folder for all nodes: node1 (rank 2) does not see what rank 0 wrote there."
+        )
+        assert unshared in " ".join(told["FOLDER"])
+        assert told["WAITED"] == ["[1.0,", "1.0,", "1.0,", "1.0]"], "five seconds without a cable are waited out"
         assert " ".join(told["TOLD"]).startswith("rank 2 of 4 on node 1 (node1) is gone: nothing is heard any more")
         assert told["REST"] == ["[0,", "0]"], said
         wait_until(lambda: not nodes.processes(0), "nothing is left of it on the first node")
+        wait_until(lambda: not of_the_course(nodes, 1), "the agent that was cut off ends, and its ranks", 180)
+        assert not any(name.startswith(("/tmp/pymp", "/tmp/ranks")) for name in nodes.left(1)["files"])
+
+
+def of_the_course(nodes: TwoNodes, node: int) -> list[str]:
+    """Its processes there; sshd waits longer for whom it has lost."""
+    return [words for words in nodes.left(node)["processes"] if "python" in words]

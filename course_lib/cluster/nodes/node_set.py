@@ -100,8 +100,8 @@ class NodeTeam:
         """Start one rank on its node; it reports on its work line when it has met the others."""
         node = self._nodes.nodes[place.node]
         where = {"node": place.node, "local_rank": place.local_rank, "local_size": place.local_size}
-        where |= {"clock_behind_s": node.clock.behind_s, "seed": _SEED}
-        placed = replace(config, rendezvous=self._rendezvous, **where)
+        behind_s = node.clock.behind_s
+        placed = replace(config, rendezvous=self._rendezvous, clock_behind_s=behind_s, seed=_SEED, **where)
         rank = node.new_rank(self._name, config.rank)
         node.post("start", self._name, placed, context)
         return rank

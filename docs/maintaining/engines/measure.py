@@ -14,9 +14,11 @@ import time
 from pathlib import Path
 
 import psutil
-from two_nodes import ADDRESS, TwoNodes
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[2] / "tests" / "support"))
+from two_nodes import ADDRESS, TwoNodes  # noqa: E402 - tests take the same nodes
+
 SCENARIOS = ("figures", "cut", "dead", "killed")
 
 

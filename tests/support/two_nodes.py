@@ -34,6 +34,36 @@ mount --move /mnt /tmp
 mount -t tmpfs own /dev/shm && chmod 1777 /dev/shm
 exec sleep 100000
 """
+# Rules are asked in order, and the table of a node's own addresses first; a known connection would not ask at all.
+_DROP = f"""set -e
+echo 0 > /proc/sys/net/ipv4/ip_early_demux
+ip rule list | grep -q '^10:' || ip rule add prio 10 lookup local
+ip rule del prio 0 2>/dev/null || true
+ip rule add prio 1 iif {INTERFACE} blackhole
+"""
+
+
+class Cable:
+    """Between two nodes whose namespaces these processes hold; cut, each node stays whole, as by a switch that died.
+
+    What comes in by the interface is dropped where it arrives, so that who sends learns nothing of it.
+    """
+
+    def __init__(self, holders: tuple[int, ...]) -> None:
+        self.holders = holders
+
+    def cut(self) -> None:
+        for holder in self.holders:
+            _run(*_within_net(holder), "bash", "-c", _DROP)
+
+    def cut_for(self, time_s: float) -> None:
+        self.cut()
+        time.sleep(time_s)
+        self.mend()
+
+    def mend(self) -> None:
+        for holder in self.holders:
+            subprocess.run([*_within_net(holder), "ip", "rule", "del", "prio", "1"], capture_output=True)
 
 
 class TwoNodes:
@@ -113,6 +143,11 @@ class TwoNodes:
         """Take the second node's interface down, or (``back``) up again."""
         self.check(1, "ip", "link", "set", INTERFACE, "up" if back else "down")
 
+    @property
+    def cable(self) -> Cable:
+        """What is between the nodes, for a program on one of them."""
+        return Cable(tuple(holder.pid for holder in self.holders))
+
     def processes(self, node: int) -> list[psutil.Process]:
         """All processes in a node's network, but for its sshd and what holds its namespaces."""
         network = os.readlink(f"/proc/{self.holders[node].pid}/ns/net")
@@ -164,6 +199,10 @@ def _words(process: psutil.Process) -> str:
         return " ".join(process.cmdline())[:120] or process.name()
     except psutil.Error:
         return "(gone)"
+
+
+def _within_net(holder: int) -> list[str]:
+    return ["nsenter", "--net", "--target", str(holder), "--"]
 
 
 def _run(*command: str) -> None:
