@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import sys
 import threading
@@ -14,7 +15,7 @@ from waiting import all_ended, wait_until
 from course_lib.cluster.nodes import agent_process, found, node
 from course_lib.cluster.nodes.command import _clock_words
 from course_lib.cluster.nodes.errors import NodeLost
-from course_lib.cluster.nodes.line import _PIECE, Line
+from course_lib.cluster.nodes.line import _PIECE, Line, _pieces
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.node_clock import ClockReading, NodeClock
 from course_lib.cluster.nodes.record import NodesRecord
@@ -89,6 +90,13 @@ def test_messages_of_any_size_arrive_in_their_order(size):
         there.take()
 
 
+@pytest.mark.parametrize(("size", "marks"), [(1, b"."), (_PIECE, b"."), (_PIECE + 1, b"+."), (2 * _PIECE, b"+.")])
+def test_the_last_piece_of_a_message_is_marked(size, marks):
+    pieces = list(_pieces(bytes(size)))
+    assert b"".join(piece[:1] for piece in pieces) == marks
+    assert sum(len(piece) - 1 for piece in pieces) == size
+
+
 def test_a_large_message_is_seen_to_move_before_it_is_there():
     here, there = a_line()
     before_s = there.heard_s, here.moved_s
@@ -132,7 +140,7 @@ def an_agent(monkeypatch, unheard_s: float, **methods) -> tuple[agent_process.Ag
 
 def test_an_agent_that_is_busy_says_what_its_clocks_show(monkeypatch):
     go_on, closed = threading.Event(), threading.Event()
-    server, line = an_agent(monkeypatch, 60.0, slow=go_on.wait, clocks=lambda: "now", close=closed.set)
+    server, line = an_agent(monkeypatch, 1e6, slow=go_on.wait, clocks=lambda: "now", close=closed.set)
     threading.Thread(target=server.serve, daemon=True).start()
     line.put((1, "slow", ()))
     line.put((2, "clocks", ()))
@@ -140,7 +148,7 @@ def test_an_agent_that_is_busy_says_what_its_clocks_show(monkeypatch):
     go_on.set()
     assert line.take() == (1, "done", True)
     line.end()
-    wait_until(closed.is_set, "it ends with its line")
+    wait_until(closed.is_set, "it ends with its line", 60)
 
 
 def test_an_agent_whose_answers_nobody_takes_ends_when_it_hears_nothing(monkeypatch):
@@ -154,10 +162,10 @@ def test_an_agent_whose_answers_nobody_takes_ends_when_it_hears_nothing(monkeypa
 
 def test_a_signal_ends_an_agent(monkeypatch):
     closed = threading.Event()
-    server, _line = an_agent(monkeypatch, 60.0, close=closed.set)
+    server, _line = an_agent(monkeypatch, 1e6, close=closed.set)
     server.leave()
-    server.serve()
-    assert closed.is_set()
+    threading.Thread(target=server.serve, daemon=True).start()
+    wait_until(closed.is_set, "it comes to its end", 60)
 
 
 @pytest.fixture
@@ -234,6 +242,18 @@ def test_nodes_that_are_missing_are_asked_again_after_a_while(monkeypatch, tmp_p
     monkeypatch.setattr(found, "_AGAIN_S", 0.0)
     assert found.nodes_here() is both
     assert found.nodes_here() is both
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_record_that_everybody_may_change_is_not_read(tmp_path):
+    path = tmp_path / "up.json"
+    before = os.umask(0)
+    NodesRecord(("a",), "127.0.0.1").write(path)
+    os.umask(before)
+    assert NodesRecord.read(path) == NodesRecord(("a",), "127.0.0.1")
+    path.chmod(0o646)
+    with pytest.raises(ValueError, match=r"every user may change it, and it says what is run as you: `chmod o-w .*up"):
+        NodesRecord.read(path)
 
 
 def test_an_answer_is_told_as_it_was_pickled():

@@ -14,11 +14,12 @@ import pytest
 from two_nodes import TwoNodes
 from waiting import wait_until
 
-from course_lib.base.paths import library_folder
+from course_lib.base.paths import library_folder, project_root
 
 _PROGRAMS = ("ip", "unshare", "nsenter", "ssh", "ssh-keygen", "sshd", "tc")
 _PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 MISSING = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
+SHARE = [path for path in (library_folder(), Path(sys.prefix)) if str(path).startswith("/tmp/")]
 pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(bool(MISSING), reason=f"no {' and no '.join(MISSING)} here"),
@@ -100,16 +101,34 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.limit_s(3000.0)
+def test_after_faults_with_cuts_the_next_call_is_right_or_says_what_is_missing() -> None:
+    """``COURSE_CUT_FAULTS=200`` draws more than a night does; each takes up to a minute on two busy cores."""
+    support = project_root() / "tests" / "support"
+    count = os.environ.get("COURSE_CUT_FAULTS", "12")
+    with TwoNodes(SHARE) as nodes:
+        holders = (str(holder.pid) for holder in nodes.holders)
+        words = (sys.executable, str(support / "cut_trials.py"), count, "3", str(nodes.folder), *holders)
+        env = {**environment(nodes), "PYTHONPATH": f"{library_folder()}:{support}"}
+        said = nodes.popen(0, *words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).communicate()[0]
+    assert f"{count} faults: " in said, said
+    assert said.rstrip().endswith("left: []"), said
+    assert "bad" not in said.splitlines()[-1], said
+
+
+def environment(nodes: TwoNodes) -> dict[str, str]:
+    """Of a notebook on the first node, with what it keeps in the nodes' folder."""
+    nodes.folder.chmod(0o777)
+    env = {**os.environ, "PYTHONPATH": str(library_folder()), "TMPDIR": "/tmp", "COURSE_HOME": str(nodes.folder)}
+    return env | {"COURSE_SEATS": "off", "COURSE_NODES": str(nodes.folder / "up.json")}
+
+
 def test_bytes_folders_and_cuts() -> None:
-    share = [path for path in (library_folder(), Path(sys.prefix)) if str(path).startswith("/tmp/")]
-    with TwoNodes(share) as nodes:
+    with TwoNodes(SHARE) as nodes:
         program = nodes.folder / "program.py"
         program.write_text(PROGRAM)
-        nodes.folder.chmod(0o777)
-        env = {**os.environ, "PYTHONPATH": str(library_folder()), "TMPDIR": "/tmp", "COURSE_HOME": str(nodes.folder)}
-        env |= {"COURSE_SEATS": "off", "COURSE_NODES": str(nodes.folder / "up.json")}
         words = (sys.executable, str(program), str(nodes.folder))
-        driver = nodes.popen(0, *words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        driver = nodes.popen(0, *words, env=environment(nodes), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         said = []
         for line in driver.stdout:
             said.append(line)

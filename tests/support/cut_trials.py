@@ -50,7 +50,7 @@ def nap(me):
 
 
 def many_rings(me):
-    for _ in range(2000):
+    for _ in range(1000):
         ring(me)
 
 
@@ -190,6 +190,7 @@ def let_nodes_go() -> None:
 
 
 def main(count: int, seed: int, folder: str, *holders: str) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     assert nodes_command(["up", "--hosts", "node0,node1", f"--ssh-option=-F{folder}/ssh_config"]) == 0
     trials, ends, bad = Trials(seed, Cable(tuple(map(int, holders)))), Counter[str](), 0
     for number in range(count):

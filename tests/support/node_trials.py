@@ -102,6 +102,7 @@ def left() -> list[int]:
 
 
 def main(count: int, seed: int) -> int:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     draw, ends = random.Random(seed), Counter[str]()
     with tempfile.TemporaryDirectory() as folder:
         os.environ[VARIABLE] = str(Path(folder) / "up.json")

@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -64,6 +65,7 @@ class NodesRecord:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
+        draft.chmod(0o644)  # an instructor writes it for a learner; nobody else changes what is run there
         os.replace(draft, path)
 
     @classmethod
@@ -82,9 +84,11 @@ class NodesRecord:
         """The record, or None where there is none.
 
         Raises:
-            ValueError: The file is not what `course nodes up` writes.
+            ValueError: The file is not what `course nodes up` writes, or every user of this machine may change it.
         """
         try:
+            if os.name == "posix" and path.stat().st_mode & stat.S_IWOTH:
+                raise ValueError(f"every user may change it, and it says what is run as you: `chmod o-w {path}`")
             found = json.loads(path.read_text(encoding="utf-8"))
             address, python, clone, starter = (str(found[name]) for name in ("address", "python", "clone", "starter"))
             hosts, ssh_options = (tuple(map(str, found[name])) for name in ("hosts", "ssh_options"))
