@@ -81,7 +81,7 @@ def test_one_gpu_is_cheaper_for_a_small_job():
     nowhere = PlanChoice("llama-3-405b")
     assert one.missed(nowhere, OwnCut()) == "This job does not run on 8 GPUs."
     said = one.missed(replace(SMALL, batch=512), OwnCut())
-    assert said.startswith("8 GPUs cost 1.0")
+    assert said.startswith("8 GPUs cost 0.9")  # one GPU adds up the gradients of more micro-batches
     assert said.endswith(" times what one costs for the same step; 2 times are asked for.")
     explorer = PlanExplorer()
     explorer.choose(model="gpt-2-xl", seq=1024, batch=8)
