@@ -45,6 +45,7 @@ print([ranks.run(lambda me: me.{what})[rank] for rank in range(2)])
 def test_a_page_that_shows_something_else_there_fails(what: str, shown: str, code: int, tmp_path: Path):
     """So the run above is on two nodes, and compares."""
     page = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(PAGE.format(what=what))])
+    page.cells[0].execution_count = 1
     page.cells[0].outputs = [nbformat.v4.new_output("stream", name="stdout", text=f"{shown}\n")]
     nbformat.write(page, tmp_path / "page.ipynb")
     assert executed(tmp_path / "page.ipynb", tmp_path, hosts=("here-0", "here-1")).returncode == code
