@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
+import signal
 import sys
 import threading
 from multiprocessing import Pipe
@@ -15,6 +17,7 @@ from waiting import all_ended, wait_until
 from course_lib.cluster.nodes import agent_process, found, node
 from course_lib.cluster.nodes.command import _clock_words
 from course_lib.cluster.nodes.errors import NodeLost
+from course_lib.cluster.nodes.facts import NodeFacts
 from course_lib.cluster.nodes.line import _PIECE, Line, _pieces
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.node_clock import ClockReading, NodeClock
@@ -69,6 +72,23 @@ def test_a_time_of_day_that_is_apart_is_told_with_what_to_type():
         assert _clock_words(clock) == (
             f"; its clock is {where} this machine's: type `sudo timedatectl set-ntp true` on both"
         )
+
+
+def test_a_time_of_day_that_is_not_known_so_well_is_not_told():
+    clock = NodeClock()
+    asked(clock, 100, 20.0, behind_s=0.0, ahead_s=5.0)
+    assert _clock_words(clock) == ""
+
+
+def test_versions_that_have_to_be_alike():
+    facts = NodeFacts("a", "3.11.7", "2.13.0", "0.1.1", cores=2, num_gpus=0, has_folder=True)
+    assert facts.versions == {"Python": "3.11", "PyTorch": "2.13.0", "this course": "0.1.1"}
+
+
+def test_ssh_waits_longer_than_tcp_takes_to_send_again_after_five_seconds():
+    words = " ".join(NodesRecord(("a",), "10.0.0.1").command("a")[0])
+    every_s, times = (int(re.search(rf"{name}=(\d+)", words)[1]) for name in ("AliveInterval", "AliveCountMax"))
+    assert every_s * times > 6.4, "0.2 s and twice as long each time: 0.2 + 0.4 + ... + 3.2 s, and some more"
 
 
 def a_line() -> tuple[Line, Line]:
@@ -185,6 +205,13 @@ def test_a_node_that_is_heard_may_take_longer(impatient):
     assert all_ended([busy._process.pid])
 
 
+def test_a_node_has_time_until_its_first_answer(impatient, monkeypatch):
+    monkeypatch.setattr(node, "_ANSWER_S", 1.0)
+    slow = RemoteNode(0, "a", [sys.executable, "-c", f"import time; time.sleep(2)\n{AN_AGENT}"])
+    assert slow.ask("clocks", timeout_s=60), "nobody has asked it meanwhile whether it lives"
+    slow.close()
+
+
 def test_a_node_that_answers_for_ever_and_does_not_do_it_is_lost(impatient):
     busy = RemoteNode(0, "a", [sys.executable, "-c", AN_AGENT])
     assert busy.ask("clocks", timeout_s=60)
@@ -196,6 +223,7 @@ def test_a_node_that_answers_for_ever_and_does_not_do_it_is_lost(impatient):
 def test_an_agent_that_takes_nothing_in_keeps_nobody_waiting_and_is_lost(impatient, monkeypatch):
     monkeypatch.setattr(node, "_ANSWER_S", 0.5)
     stuck = RemoteNode(1, "b", [sys.executable, "-c", READS_NOTHING])
+    stuck._process.send_signal(signal.SIGSTOP)  # no plain request to end reaches it
     stuck.post("send", bytes(10 * _PIECE))
     assert stuck.threads("team", (0,)) == {}
     stuck.begin_look("team")()  # is not an error: the next request says it
@@ -205,9 +233,9 @@ def test_an_agent_that_takes_nothing_in_keeps_nobody_waiting_and_is_lost(impatie
     assert all_ended([stuck._process.pid])
 
 
-def test_threads_of_several_nodes_are_told_apart_and_a_late_answer_changes_nothing(monkeypatch):
-    monkeypatch.setattr(node, "_GLANCE_S", 5.0)
+def test_threads_of_several_nodes_are_told_apart_and_a_late_answer_changes_nothing(monkeypatch, request):
     one = RemoteNode(3, "c", [sys.executable, "-c", READS_NOTHING])
+    request.addfinalizer(one.close)
     answer = SimpleNamespace(value={(7, 8): (1.0, 2.0)})
     sent = []
     monkeypatch.setattr(
@@ -223,8 +251,18 @@ def test_threads_of_several_nodes_are_told_apart_and_a_late_answer_changes_nothi
     monkeypatch.setattr(one, "_send", lambda method, args: SimpleNamespace(result=late))
     assert one.threads("team", [0, 1]) == seen
     assert one.threads("other", [0, 1]) == {}
-    monkeypatch.undo()
+    monkeypatch.setattr(one, "ask", lambda *_: None)
+    one.end("other")
+    assert one.threads("team", [0, 1]) == seen
+    one.end("team")
+    assert one.threads("team", [0, 1]) == {}, "a team that has ended leaves nothing"
+
+
+def test_an_agent_that_reads_nothing_is_asked_to_end(monkeypatch):
+    monkeypatch.setattr(node, "_GOODBYE_S", 1e6)
+    one = RemoteNode(3, "c", [sys.executable, "-c", READS_NOTHING])
     one.close()
+    assert all_ended([one._process.pid])
 
 
 def test_nodes_that_are_missing_are_asked_again_after_a_while(monkeypatch, tmp_path):
