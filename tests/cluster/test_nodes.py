@@ -571,3 +571,77 @@ def test_ranks_of_all_nodes_begin_with_the_same_random_numbers(cluster):
     assert cluster.run(drawn)[2] == first[0], "and each run begins there"
     with Cluster(1, timeout_s=120) as alone:
         assert alone.run(drawn)[0] == first[0], "in each cluster of this notebook"
+
+
+def stand_ins(folder, monkeypatch, **programs):
+    """Programs of these names, first on the PATH; each writes its words into ``folder``/words."""
+    for name, says in programs.items():
+        (folder / name).write_text(f'#!/bin/sh\necho "$(basename "$0") $@" >> {folder}/words\n{says}\n')
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv(VARIABLE, str(folder / "up.json"))
+
+
+GRANTED = "echo 'salloc: Granted job allocation 42' >&2"
+NAMED = {"salloc": GRANTED, "squeue": "echo n1", "scontrol": "echo localhost"}
+AS_HERE = 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"'  # srun's own words, then what it starts
+
+
+def test_nodes_are_asked_of_slurm_and_given_back(tmp_path, monkeypatch, capfd):
+    names = "echo localhost; echo localhost"
+    stand_ins(tmp_path, monkeypatch, salloc=GRANTED, squeue="echo n[1-2]", scontrol=names, scancel="", srun=AS_HERE)
+    assert main(["up", "--slurm", "--gpus-per-node", "4", "--slurm-option=--partition=short"]) == 0
+    said = capfd.readouterr().out
+    assert "Slurm is asked for 2 nodes" in said
+    assert "job 42: localhost, localhost" in said
+    record = NodesRecord.read(tmp_path / "up.json")
+    assert (record.starter, record.job) == ("srun", 42)
+    assert "--jobid=42" in record.command("localhost")[0]
+    words = (tmp_path / "words").read_text().splitlines()
+    assert words[0] == "salloc --no-shell --nodes=2 --gpus-per-node=4 --partition=short"
+    assert not [line for line in words if line.startswith("scancel")]
+    assert main(["down"]) == 0
+    assert (tmp_path / "words").read_text().splitlines()[-1] == "scancel 42"
+    assert not (tmp_path / "up.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("programs", "words", "told", "is_given_back"),
+    [
+        ({"salloc": "echo 'salloc: error: why' >&2; exit 1"}, [], "Slurm gave no nodes: salloc: error: why", 0),
+        ({"salloc": "exit 1"}, [], "Slurm gave no nodes: it did not say why", 0),
+        ({"salloc": GRANTED, "squeue": ""}, [], "did not name the nodes of job 42", 1),
+        (NAMED | {"scontrol": "echo no.such.host.here"}, [], "cannot be reached from here", 1),
+        (NAMED | {"srun": "echo 'srun: error: no' >&2; exit 1"}, [], "srun: error: no", 1),
+        ({"salloc": GRANTED}, ["--nodes", "0"], "--nodes 0 must be at least 1; use 2", 0),
+        ({"salloc": GRANTED}, ["--gpus-per-node=-1"], "--gpus-per-node -1 must be at least 0", 0),
+    ],
+)  # fmt: skip
+def test_slurm_that_gives_none_is_told_and_what_it_gave_goes_back(
+    tmp_path, monkeypatch, capfd, programs, words, told, is_given_back
+):
+    stand_ins(tmp_path, monkeypatch, scancel="", **programs)
+    assert main(["up", "--slurm", *words]) == 1
+    assert told in capfd.readouterr().err
+    asked = (tmp_path / "words").read_text() if (tmp_path / "words").exists() else ""
+    assert asked.count("scancel 42") == is_given_back
+    assert not (tmp_path / "up.json").exists()
+
+
+def test_what_is_for_slurm_alone_is_told(tmp_path, monkeypatch, capsys):
+    stand_ins(tmp_path, monkeypatch)
+    assert main(["up", "--local", "2", "--nodes", "3"]) == 1
+    assert "--nodes 3 is for --slurm" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["up", "--slurm"]) == 1
+    assert "salloc is not here" in capsys.readouterr().err
+
+
+def test_an_interrupt_takes_the_question_to_slurm_back(tmp_path, monkeypatch):
+    from course_lib.cluster.nodes import allocation
+
+    stand_ins(tmp_path, monkeypatch, salloc=f"{GRANTED}; kill -INT $PPID; sleep 30", scancel="")
+    monkeypatch.setattr(allocation, "_TAKEN_BACK_S", 0.1)
+    with pytest.raises(KeyboardInterrupt):
+        allocation.allocate(2)
+    assert (tmp_path / "words").read_text().splitlines()[-1] == "scancel 42"

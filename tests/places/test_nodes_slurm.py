@@ -70,3 +70,40 @@ def test_a_cluster_takes_the_nodes_of_its_allocation(tmp_path: Path) -> None:
         assert lines[-2:] == ["3000000", "6.0"]
         agents = [one for one in slurm.processes() if "course_lib.cluster.nodes.agent_process" in one.cmdline()]
         assert not agents, "agents outlive their notebook"
+
+
+FROM_OUTSIDE = """\
+from course_lib.cluster import Cluster
+
+def where(me):
+    import os
+
+    return me.node, me.local_rank, os.environ["SLURMD_NODENAME"]
+
+if __name__ == "__main__":
+    with Cluster(4, timeout_s=300) as cluster:
+        print([cluster.run(where)[rank] for rank in range(4)])
+"""
+
+
+def test_nodes_are_asked_of_slurm_from_outside_and_given_back(tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    folder.mkdir()
+    (tmp_path / "program.py").write_text(FROM_OUTSIDE)
+    own = {"PYTHONPATH": str(library_folder()), "COURSE_HOME": str(tmp_path), "COURSE_SEATS": "off",
+           "COURSE_NODES": str(tmp_path / "up.json")}  # fmt: skip
+    nodes = (sys.executable, "-m", "course_lib.cli", "nodes")
+    with slurm_here(folder) as slurm:
+        up = slurm.told(*nodes, "up", "--slurm", "--nodes", "2", "--address", "127.0.0.1",
+                        "--slurm-option=--cpus-per-task=2", **own)  # fmt: skip
+        assert up.returncode == 0, up.stdout + up.stderr
+        assert ": n1, n2" in up.stdout
+        job = int(slurm.told("squeue", "--noheader", "--format=%A").stdout)
+        done = slurm.told(sys.executable, str(tmp_path / "program.py"), **own)
+        assert done.stdout.splitlines()[-1:] == ["[(0, 0, 'n1'), (0, 1, 'n1'), (1, 0, 'n2'), (1, 1, 'n2')]"], done
+        down = slurm.told(*nodes, "down", **own)
+        assert down.returncode == 0, down.stderr
+        wait_until(lambda: slurm.state(job) not in ("RUNNING", "COMPLETING"), "the nodes go back")
+        refused = slurm.told(*nodes, "up", "--slurm", "--nodes", "3", "--address", "127.0.0.1", **own)
+        assert refused.returncode == 1
+        assert "Slurm gave no nodes" in refused.stderr, refused.stderr

@@ -4,6 +4,7 @@ In the order to read:
 
 - ``errors.py``: what a notebook hears of its nodes when they cannot be used
 - ``addresses.py``: by which of its addresses this machine is reached
+- ``allocation.py``: an allocation of Slurm, asked for, found and given back
 - ``localized.py``: what changes on the way between a notebook and a rank of another machine
 - ``facts.py``: what a machine says of itself
 - ``node_clock.py``: how the clocks of a node stand to ours

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 
 from course_lib.base.paths import library_folder
+from course_lib.base.text import counted
 from course_lib.cluster.nodes.addresses import address_towards
+from course_lib.cluster.nodes.allocation import allocate, release
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
 from course_lib.cluster.nodes.found import meet
 from course_lib.cluster.nodes.node_clock import NodeClock
@@ -38,6 +41,10 @@ def _parser() -> argparse.ArgumentParser:
     where = of_up.add_mutually_exclusive_group(required=True)
     where.add_argument("--hosts", metavar="A,B", help="machines that ssh reaches without a password, in this order")
     where.add_argument("--local", type=int, metavar="N", help="N nodes that are all this machine, to try things out")
+    where.add_argument("--slurm", action="store_true", help="ask Slurm for them, and wait; `down` gives them back")
+    of_up.add_argument("--nodes", type=int, metavar="N", help="how many, of Slurm (default: 2)")
+    of_up.add_argument("--gpus-per-node", type=int, metavar="N", help="of each, of Slurm (default: none)")
+    of_up.add_argument("--slurm-option", action="append", default=[], metavar="TEXT", help="goes to salloc; repeatable")
     of_up.add_argument("--address", default="", help="this machine, as the hosts reach it (default: by its network)")
     of_up.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python there (default: as here)")
     of_up.add_argument("--clone", default="", metavar="FOLDER", help="the course's folder there (default: as here)")
@@ -52,13 +59,21 @@ def _up(args: argparse.Namespace) -> int:
     if path.exists():
         raise ValueError("your notebooks have nodes already; `course nodes status` shows them, `down` lets them go")
     record = _asked(args)
-    print(_table(record))
-    record.write(path)
+    with contextlib.ExitStack() as given_back:
+        given_back.callback(_release, record)
+        print(_table(record))
+        record.write(path)
+        given_back.pop_all()
     print("Cluster(n) and shared_cluster(n) in your notebooks now take them all, until `course nodes down`.")
     return 0
 
 
 def _asked(args: argparse.Namespace) -> NodesRecord:
+    if args.slurm:
+        return _of_slurm(args)
+    for name, given in (("--nodes", args.nodes), ("--gpus-per-node", args.gpus_per_node)):
+        if given is not None:
+            raise ValueError(f"{name} {given} is for --slurm; with --hosts each machine is taken as it is")
     if args.hosts is None:
         if not 1 <= args.local <= _MOST_LOCAL:
             raise ValueError(f"--local {args.local} must be from 1 to {_MOST_LOCAL}; use 2")
@@ -73,6 +88,28 @@ def _asked(args: argparse.Namespace) -> NodesRecord:
     return NodesRecord(hosts, address, args.python, clone, tuple(args.ssh_option))
 
 
+def _of_slurm(args: argparse.Namespace) -> NodesRecord:
+    nodes = 2 if args.nodes is None else args.nodes
+    if nodes < 1:
+        raise ValueError(f"--nodes {nodes} must be at least 1; use 2")
+    if args.gpus_per_node is not None and args.gpus_per_node < 0:
+        raise ValueError(f"--gpus-per-node {args.gpus_per_node} must be at least 0; leave it out for none")
+    print(f"Slurm is asked for {counted(nodes, 'node')}; Ctrl-C takes that back.", flush=True)
+    job, hosts = allocate(nodes, gpus_per_node=args.gpus_per_node or 0, options=args.slurm_option)
+    print(f"job {job}: {', '.join(hosts)}")
+    try:
+        address = args.address or address_towards(hosts[-1])
+    except BaseException:
+        release(job)
+        raise
+    return NodesRecord(hosts, address, args.python, args.clone or str(library_folder()), starter="srun", job=job)
+
+
+def _release(record: NodesRecord) -> None:
+    if record.job:
+        release(record.job)
+
+
 def _status() -> int:
     record = NodesRecord.current()
     if record is None:
@@ -85,6 +122,9 @@ def _status() -> int:
 def _down() -> int:
     path = record_path()
     had_some = path.exists()
+    with contextlib.suppress(ValueError):  # what is no record goes as well
+        if (record := NodesRecord.read(path)) is not None:
+            _release(record)
     path.unlink(missing_ok=True)
     print("Your notebooks have no nodes any more. Ranks that are there end with their notebook." if had_some
           else "Your notebooks had no nodes.")  # fmt: skip

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import stat
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,6 +13,7 @@ from pathlib import Path
 
 from course_lib.base.paths import data_dir, library_folder
 from course_lib.cluster.nodes.addresses import address_towards
+from course_lib.cluster.nodes.allocation import hosts_of_own_allocation
 
 __all__ = ["VARIABLE", "NodesRecord", "record_path"]
 
@@ -32,7 +31,8 @@ class NodesRecord:
     """``hosts`` in the order of their nodes. ``address``: this machine, as the hosts reach it.
 
     ``python`` and ``clone``: the Python there, and the folder of the course. ``starter``: what starts an agent there,
-    "ssh", "srun" within an allocation of Slurm, or "here", where all are this machine.
+    "ssh", "srun" within an allocation of Slurm, or "here", where all are this machine. ``job``: the allocation that
+    `course nodes up` asked for; 0: that of the notebook.
     """
 
     hosts: tuple[str, ...]
@@ -41,6 +41,7 @@ class NodesRecord:
     clone: str = field(default_factory=lambda: str(library_folder()))
     ssh_options: tuple[str, ...] = ()
     starter: str = "ssh"
+    job: int = 0
 
     def command(self, host: str) -> tuple[list[str], Mapping[str, str] | None]:
         """The words that start an agent there, and their environment."""
@@ -48,17 +49,14 @@ class NodesRecord:
         if self.starter == "here":
             return words, {**os.environ, "PYTHONPATH": self.clone}
         if self.starter == "srun":
-            return [*_SRUN, f"--nodelist={host}", *words], {**os.environ, "PYTHONPATH": self.clone}
+            of_job = [f"--jobid={self.job}"] if self.job else []
+            return [*_SRUN, *of_job, f"--nodelist={host}", *words], {**os.environ, "PYTHONPATH": self.clone}
         return [*_SSH, *self.ssh_options, host, shlex.join(["env", f"PYTHONPATH={self.clone}", *words])], None
 
     @classmethod
     def of_allocation(cls) -> NodesRecord | None:
         """The nodes of the Slurm allocation that this process is in, where it has several and srun is here."""
-        nodes = os.environ.get("SLURM_JOB_NODELIST", "")
-        if not nodes or os.environ.get("SLURM_JOB_NUM_NODES", "1") == "1" or shutil.which("srun") is None:
-            return None
-        told = subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True)
-        hosts = tuple(told.stdout.split())
+        hosts = hosts_of_own_allocation()
         return cls(hosts, address_towards(hosts[-1]), starter="srun") if len(hosts) > 1 else None
 
     def write(self, path: Path) -> None:
@@ -92,7 +90,7 @@ class NodesRecord:
             found = json.loads(path.read_text(encoding="utf-8"))
             address, python, clone, starter = (str(found[name]) for name in ("address", "python", "clone", "starter"))
             hosts, ssh_options = (tuple(map(str, found[name])) for name in ("hosts", "ssh_options"))
-            return cls(hosts, address, python, clone, ssh_options, starter)
+            return cls(hosts, address, python, clone, ssh_options, starter, int(found.get("job", 0)))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, KeyError) as error:
