@@ -104,6 +104,6 @@ def test_nodes_are_asked_of_slurm_from_outside_and_given_back(tmp_path: Path) ->
         down = slurm.told(*nodes, "down", **own)
         assert down.returncode == 0, down.stderr
         wait_until(lambda: slurm.state(job) not in ("RUNNING", "COMPLETING"), "the nodes go back")
-        refused = slurm.told(*nodes, "up", "--slurm", "--nodes", "3", "--address", "127.0.0.1", **own)
+        refused = slurm.told(*nodes, "up", "--slurm", "--slurm-option=--partition=nowhere", **own)
         assert refused.returncode == 1
         assert "Slurm gave no nodes" in refused.stderr, refused.stderr
