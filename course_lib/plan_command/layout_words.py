@@ -6,13 +6,16 @@ import re
 from typing import Any
 
 from course_lib.base.checks import at_least, known, nearest_divisor
+from course_lib.plan.inputs.cluster import ClusterSpec
+from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import RECOMPUTE, Layout
+from course_lib.plan.search.search_space import candidates
 
-__all__ = ["asked_layout", "asked_words", "check_axes", "is_like"]
+__all__ = ["asked_candidates", "asked_layout", "asked_words", "check_axes", "is_like"]
 
 # Words of --layout, and what they are called inside.
 _ASKED = {
-    "tp": "tp", "cp": "cp", "pp": "pp", "dp": "dp", "ep": "ep", "mb": "micro_batch", "v": "chunks",
+    "tp": "tp", "cp": "cp", "pp": "pp", "dp": "dp", "ep": "ep", "etp": "etp", "mb": "micro_batch", "v": "chunks",
     "zero": "sharding", "shard": "shard_size", "recompute": "recompute",
 }  # fmt: skip
 
@@ -71,6 +74,16 @@ def asked_layout(asked: dict[str, int | str], gpus: int, offload: bool) -> Layou
     others = sizes.get("tp", 1) * sizes.get("cp", 1) * sizes.get("pp", 1)
     sizes["dp"] = asked.get("dp", max(1, gpus // others))
     return Layout(**sizes, sequence_parallel=sizes.get("tp", 1) > 1, offload=offload)
+
+
+def asked_candidates(job: Job, cluster: ClusterSpec, asked: dict[str, int | str], offload: bool) -> list[Layout]:
+    """Those that the planner would try and that are like that; where there are none, the layout of the words alone.
+
+    Experts get a mesh of their own where the words have ``etp``.
+    """
+    every = candidates(job, cluster, offload=offload, expert_mesh=bool(asked.get("etp")))
+    layouts = [one for one in every if is_like(one, asked)]
+    return layouts or ([asked_layout(asked, cluster.gpus, offload)] if asked else [])
 
 
 def is_like(layout: Layout, asked: dict[str, int | str]) -> bool:

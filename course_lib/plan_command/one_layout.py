@@ -10,8 +10,7 @@ from course_lib.plan.output.derived import Derived, quantity
 from course_lib.plan.output.memory_derivation import MemoryDerivation
 from course_lib.plan.output.time_derivation import TimeDerivation
 from course_lib.plan.search.listing import Listing, Option, Refusal, list_layouts, usable_bytes
-from course_lib.plan.search.search_space import candidates
-from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
+from course_lib.plan_command.layout_words import asked_candidates, asked_words, check_axes
 from course_lib.plan_command.request import PlanRequest
 
 __all__ = ["compared_pages", "why_pages"]
@@ -65,14 +64,13 @@ def _found(asked: PlanRequest, words: str, option: str) -> tuple[Option | Refusa
     if not wanted:
         raise ValueError(f"{option} names no layout; write one as it is printed, as in {option} 'tp8 pp2 mb1 zero1'.")
     check_axes(wanted, asked.cluster.gpus, option)
-    every = [one for one in candidates(asked.job, asked.cluster, offload=asked.offload) if is_like(one, wanted)]
     listing: Listing = list_layouts(
         asked.job,
         asked.cluster,
         asked.constants,
         Software(),
         memory_bytes=asked.memory_bytes,
-        layouts=every or [asked_layout(wanted, asked.cluster.gpus, asked.offload)],
+        layouts=asked_candidates(asked.job, asked.cluster, wanted, asked.offload),
     )
     if listing.best is not None:
         return listing.best, len(listing.options)

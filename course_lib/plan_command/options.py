@@ -24,6 +24,8 @@ A layout is written as tp8 pp2 dp4 mb1 zero1 sp
     zero1      the copies share out optimizer states; zero2 gradients too, zero3 weights too (FSDP, lesson 05);
                zero3/8: among 8 neighbours, with copies of that (hybrid sharding)
     ep8        eight GPUs of the data axis share out the experts (expert parallelism, lesson 10)
+    etp1       and have a mesh of their own: then ep counts GPUs of tp, cp and dp of a stage, and etp of them cut each
+               expert (parallel folding, 10f); looked at where it is asked for, as in --layout "etp=1"
     mb1        a micro-batch of one sequence goes through at a time; gradients add up until the batch is done
                (1, 2, 4, 8 and 16 are tried; --layout "mb=32" asks about another)
     selective  every second product is computed again in backward; full: whole layers are (lesson 01)
@@ -118,7 +120,7 @@ def _limits(option: Callable[..., object]) -> None:
     option("--watts", metavar="N", type=_number, help="of one GPU (default: its data sheet's); hosts come on top")
     option("--offload", action="store_true", help="keep optimizer states in the host's memory")
     option("--layout", metavar="WORDS", help='only layouts like this, as in "tp=8 pp=2 mb=1 zero=1", with dp, cp, ep, '
-           "v, shard and recompute")  # fmt: skip
+           "etp, v, shard and recompute")  # fmt: skip
 
 
 def _shown(option: Callable[..., object]) -> None:

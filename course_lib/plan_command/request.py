@@ -29,9 +29,8 @@ from course_lib.plan.search.advice import Lister
 from course_lib.plan.search.budget import Budget, watts_of
 from course_lib.plan.search.fastest import list_fastest
 from course_lib.plan.search.listing import Listing, list_layouts
-from course_lib.plan.search.search_space import candidates
 from course_lib.plan_command.from_trace import constants_from
-from course_lib.plan_command.layout_words import asked_layout, asked_words, check_axes, is_like
+from course_lib.plan_command.layout_words import asked_candidates, asked_words, check_axes
 
 __all__ = ["PlanRequest", "request_of"]
 
@@ -62,10 +61,6 @@ class PlanRequest:
         def listed(cluster: ClusterSpec, offload: bool) -> Listing:
             offload = offload or self.offload
             if (cluster, offload) not in found:
-                every = candidates(self.job, cluster, offload=offload)
-                layouts = [one for one in every if is_like(one, self.asked)]
-                if not layouts and self.asked:  # none that the planner would try: the one that was asked for
-                    layouts = [asked_layout(self.asked, cluster.gpus, offload)]
                 search = list_fastest if fastest_alone else list_layouts
                 found[cluster, offload] = search(
                     self.job,
@@ -73,7 +68,7 @@ class PlanRequest:
                     self.constants,
                     Software(),
                     memory_bytes=self.memory_bytes,
-                    layouts=layouts,
+                    layouts=asked_candidates(self.job, cluster, self.asked, offload),
                 )
             return found[cluster, offload]
 

@@ -33,6 +33,8 @@ LAYOUTS = [
     (LLAMA, Layout(tp=8, dp=8, sequence_parallel=True, offload=True, sharding=1)),
     (MIXTRAL, Layout(dp=64, ep=8, sharding=3)),
     (MIXTRAL, Layout(tp=4, pp=2, dp=8, ep=4, sharding=1, sequence_parallel=True)),
+    (MIXTRAL, Layout(tp=4, pp=2, dp=8, ep=8, etp=2, sharding=3, sequence_parallel=True)),
+    (MIXTRAL, Layout(tp=8, ep=4, etp=1, sharding=1, sequence_parallel=True)),  # copies, and no data axis
     (GPT2, Layout(dp=1)),
     (GPT2, Layout(dp=512)),  # fewer sequences than data ranks
 ]

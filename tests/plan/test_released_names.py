@@ -35,6 +35,7 @@ LAYOUTS = [
     Layout(tp=2, dp=4, sharding=1, sequence_parallel=True),
     Layout(dp=8, ep=4, sharding=2),
     Layout(tp=2, dp=4, ep=4, sharding=3, sequence_parallel=True),
+    Layout(tp=2, dp=4, ep=8, etp=1, sharding=3, sequence_parallel=True),
 ]
 JOBS = [Job(MODELS[name], 4096, 256) for name in ("llama-3-8b", "mixtral-8x7b")]
 MACHINES = ["8xh100", "8xv100"]

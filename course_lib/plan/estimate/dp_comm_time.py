@@ -4,7 +4,7 @@ Stage 0: an all-reduce of the gradients. 1: a reduce-scatter of them, and an all
 the reduce-scatter for each micro-batch, since no rank has room for the sums of all. 3: for
 each micro-batch, layer by layer, two all-gathers of the weights and a reduce-scatter of the gradients. Hybrid sharding
 does so among neighbours, and all-reduces the shares among the others once a step. Experts that ranks have shared out
-go to those alone that hold the same ones.
+go to those alone that hold the same ones; on a mesh of their own these may be ranks of one tensor group.
 
 Gradients can hide behind the backward pass, in the buckets that the program sends them in. The weights that stages 1
 and 2 gather after the optimizer find nothing to hide behind, unless the program puts that off into the next forward
@@ -100,10 +100,10 @@ def data_axis(
     Where sharding 3 gathers the next layer ahead, or the program overlaps more than the backward pass, weights hide
     too, and of what would show the same share hides once more. ``memo``: of layouts of the same job, and all else.
     """
-    if layout.dp * layout.cp == 1:
+    if layout.dp * layout.cp == 1 and not (layout.etp and layout.expert_dp > 1):
         return DataAxis((), 0.0, 0.0, 0.0)
     ahead = software.overlaps or (layout.sharding == 3 and software.prefetches)
-    axes = layout.tp, layout.cp, layout.pp, layout.dp, layout.ep
+    axes = layout.tp, layout.cp, layout.pp, layout.dp, layout.ep, layout.etp
     key = ("sent", *axes, layout.micro_batch, layout.sharding, layout.shard_size, layout.recompute == "full")
     sent = (memo or Memo()).get(
         key, lambda: _sent(model, layout, cluster, constants, software, layers, micro_batches, ahead)
@@ -131,8 +131,8 @@ def _sent(
     experts = expert_parameters(model, layout, layers)
     shared = [(numbers - experts, _Sharers(size, min(layout.shards, size), layout.tp))]
     if experts:
-        copies, stride = int(expert_copies(layout)), layout.tp * layout.ep
-        shared.append((experts, _Sharers(size // layout.ep, copies, stride)))
+        copies, stride = int(expert_copies(layout)), (layout.etp or layout.tp) * layout.ep
+        shared.append((experts, _Sharers(layout.expert_dp, copies, stride)))
     sendings = tuple(
         one
         for each, sharers in shared

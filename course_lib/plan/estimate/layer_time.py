@@ -15,7 +15,17 @@ from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.software import Software
 
-__all__ = ["SCORE_BYTES", "LayerPass", "MatrixWork", "element_bytes", "layer_pass", "output_s", "product_work"]
+__all__ = [
+    "SCORE_BYTES",
+    "LayerPass",
+    "MatrixWork",
+    "element_bytes",
+    "expert_calls",
+    "layer_pass",
+    "output_s",
+    "product_work",
+    "tensor_calls",
+]
 
 SCORE_BYTES = 13  # of an unfused score: written, read and written by softmax and dropout, a mask, read again
 _MERGE_BYTES = 14  # of a query's number at each step of a ring: a new part, and float32 sums read and written
@@ -71,7 +81,8 @@ def layer_pass(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
         products_s=product_work(job, layout).seconds(cluster, constants, rate),
         attention_s=attention_s,
         elements_s=element_bytes(job, layout, fused=software.fused_elements) / memory,
-        tensor_s=2 * Group.of(cluster, constants, layout.tp, 1).all_reduce_s(2 * rows * job.model.hidden),
+        tensor_s=tensor_calls(layout)
+        * Group.of(cluster, constants, layout.tp, 1).all_reduce_s(2 * rows * job.model.hidden),
         context_s=_context_s(job, layout, cluster, constants, attention_s / max(1, layout.cp)),
         expert_s=_expert_s(job, layout, cluster, constants),
     )
@@ -81,12 +92,14 @@ def product_work(job: Job, layout: Layout) -> MatrixWork:
     """A layer's four products on a rank: queries, keys and values; attention's output; the MLP in and out."""
     model, tp = job.model, layout.tp
     rows = layout.micro_batch * job.seq / layout.cp
-    met = rows * model.experts_per_token
+    met, cut = rows * model.experts_per_token, tp
+    if layout.etp:  # each rank has its own positions' rows, and the ranks that cut an expert put theirs together
+        met, cut = met * layout.etp / tp, layout.etp
     return MatrixWork.of(
         (rows, model.hidden, (model.q_width + 2 * model.kv_width) / tp),
         (rows, model.q_width / tp, model.hidden),
-        (met, model.hidden, (2 if model.gated else 1) * model.ffn / tp),
-        (met, model.ffn / tp, model.hidden),
+        (met, model.hidden, (2 if model.gated else 1) * model.ffn / cut),
+        (met, model.ffn / cut, model.hidden),
     )
 
 
@@ -144,8 +157,47 @@ def _context_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
 
 def _expert_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
     """Rows go to their experts and come back: two all-to-alls."""
+    if layout.etp:
+        return sum(call.total_s for call in expert_calls(job, layout, cluster, constants))
     if layout.ep == 1:
         return 0.0
     group = Group.of(cluster, constants, layout.ep, layout.tp * layout.cp)
     rows = layout.micro_batch * job.seq / layout.cp * job.model.experts_per_token
     return 2 * group.all_to_all_s(2 * rows * job.model.hidden / layout.tp)
+
+
+class ExpertCall(NamedTuple):
+    """A collective that brings rows to experts on a mesh of their own, or back; two of it in a forward pass."""
+
+    operation: str  # "all-to-all", or "all-gather" with the reduce-scatter that is its way back
+    size_bytes: float
+    group: Group
+
+    @property
+    def call_s(self) -> float:
+        """One way."""
+        return self.group.all_gather_s(self.size_bytes)  # each of them sends (n-1)/n of the buffer
+
+    @property
+    def total_s(self) -> float:
+        """Both ways."""
+        return 2 * self.call_s
+
+
+def expert_calls(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> tuple[ExpertCall, ...]:
+    """Of a layer's forward pass with ``etp``: rows go to the ranks of their experts, and there to all that cut these.
+
+    A rank sends the rows of its own positions, one for each expert that a token meets, 2 bytes a number.
+    """
+    rows = layout.micro_batch * job.seq / (layout.cp * layout.tp) * job.model.experts_per_token
+    sent_bytes = 2 * rows * job.model.hidden
+    calls = (
+        ExpertCall("all-to-all", sent_bytes, Group.of(cluster, constants, layout.ep, layout.etp)),
+        ExpertCall("all-gather", sent_bytes * layout.etp, Group.of(cluster, constants, layout.etp, 1)),
+    )
+    return tuple(call for call in calls if call.group.size > 1)
+
+
+def tensor_calls(layout: Layout) -> int:
+    """All-reduces of the tensor axis in a layer's forward pass: attention's, and the MLP's where that axis cuts it."""
+    return 1 if layout.etp else 2

@@ -70,12 +70,20 @@ class MemoryParts:
 def stage_parameters(model: Decoder, layout: Layout, layers: int, tables: int) -> float:
     """Numbers that a rank holds of a stage: ``layers`` layers, its experts, and ``tables`` of the vocabulary."""
     experts = model.experts * model.mlp_weights / layout.ep
+    if layout.etp:  # on a mesh of their own
+        layer = model.attention_weights / layout.tp + experts / layout.etp + model.small_weights
+        return layers * layer + tables * model.embedding_parameters / layout.tp
     layer = (model.attention_weights + experts) / layout.tp + model.small_weights
     return layers * layer + tables * model.embedding_parameters / layout.tp
 
 
 def expert_parameters(model: Decoder, layout: Layout, layers: int) -> float:
-    """Of those numbers the ones of experts that the ranks have shared out; 0 where every rank holds all experts."""
+    """Of those numbers the ones of experts that the ranks have shared out, or that have a mesh of their own.
+
+    0 where every rank holds all experts, as it holds the dense layers.
+    """
+    if layout.etp:
+        return layers * model.experts * model.mlp_weights / (layout.ep * layout.etp)
     if layout.ep == 1:
         return 0.0
     return layers * model.experts * model.mlp_weights / (layout.ep * layout.tp)
@@ -83,6 +91,10 @@ def expert_parameters(model: Decoder, layout: Layout, layers: int) -> float:
 
 def expert_copies(layout: Layout) -> float:
     """Among how many ranks a rank's own experts are shared out: of those that share, the ones that hold the same."""
+    if layout.etp:
+        if not layout.sharding:
+            return 1
+        return layout.expert_dp * (layout.shard_size or layout.dp * layout.cp) // (layout.dp * layout.cp)
     return layout.shards / min(layout.ep, max(1, layout.shards // layout.cp))
 
 
@@ -158,7 +170,7 @@ def fullest_stage(
         ("activations", *pieces, stages > 1), lambda: _activations(job, layout, software)
     )
     in_all = layout.num_micro_batches(job.batch)
-    axes = layout.tp, layout.cp, stages, layout.dp, layout.ep
+    axes = layout.tp, layout.cp, stages, layout.dp, layout.ep, layout.etp
     shared = layout.sharding, layout.shard_size, layout.offload
     every = memo.get(("states", *axes, *shared), lambda: _states_of_stages(job, layout, software, counts))
     most, kept_bytes, fullest = -1.0, 0.0, every[0]

@@ -152,7 +152,7 @@ def _known_layer(
     """A layer's times: layouts that differ in stages, chunks and copies alone have the same."""
     waits = (layout.pp, layout.dp) if software.reads_sizes else ()
     adds_up = layout.sharding < 2 and job.batch > layout.micro_batch * layout.dp
-    sizes = layout.tp, layout.cp, layout.ep, layout.micro_batch
+    sizes = layout.tp, layout.cp, layout.ep, layout.etp, layout.micro_batch
     key = ("layer", *sizes, layout.sequence_parallel, layout.recompute, adds_up, waits)
     return memo.get(key, lambda: layer_step(job, layout, cluster, constants, software))
 

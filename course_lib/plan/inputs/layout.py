@@ -1,7 +1,8 @@
 """A layout: how many ways each axis cuts, and how a step runs through the cut. And where a group's ranks sit.
 
 Ranks are numbered with the tensor axis fastest, then context, data, and the pipeline slowest, as Megatron-LM does:
-neighbours in the pipeline are the farthest apart, because they say the least.
+neighbours in the pipeline are the farthest apart, because they say the least. Experts on a mesh of their own number the
+ranks of a stage anew: their tensor axis fastest, then ``ep``, then their copies.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ class Layout:
 
     ``sharding``: ZeRO stages 0 to 3 on the data axis, among ``shard_size`` neighbours (0: all of the axis; fewer is
     hybrid sharding). ``chunks``: stages a rank of an interleaved schedule; 1 is 1F1B. ``ep`` ranks of the data axis
-    share out the experts.
+    share out the experts. With ``etp`` above 0 experts have a mesh of their own (parallel folding): within a stage
+    ``tp * cp * dp`` is ``etp * ep * expert_dp``, and ``etp`` ranks cut each expert. 0: they share the dense layers'.
     """
 
     tp: int = 1
@@ -39,13 +41,15 @@ class Layout:
     sequence_parallel: bool = False
     recompute: str = "none"
     offload: bool = False
+    etp: int = 0
 
     def __post_init__(self) -> None:
-        counts = self.tp, self.cp, self.pp, self.dp, self.ep, self.micro_batch, self.chunks, self.shard_size + 1
+        counts = self.tp, self.cp, self.pp, self.dp, self.ep, self.micro_batch, self.chunks
+        counts += self.shard_size + 1, self.etp + 1
         if set(map(type, counts)) != {int} or min(counts) < 1:  # at once: a search makes tens of thousands of these
             at_least(1, tp=self.tp, cp=self.cp, pp=self.pp, dp=self.dp, ep=self.ep)
             at_least(1, micro_batch=self.micro_batch, chunks=self.chunks)
-            at_least(0, shard_size=self.shard_size)
+            at_least(0, shard_size=self.shard_size, etp=self.etp)
         if self.recompute not in RECOMPUTE:
             known("recompute", self.recompute, RECOMPUTE)
         if self.sharding not in (0, 1, 2, 3):
@@ -62,12 +66,20 @@ class Layout:
         """Among how many ranks the sharded states are shared out: context ranks hold the same weights, and share."""
         return (self.shard_size or self.dp * self.cp) if self.sharding else 1
 
+    @property
+    def expert_dp(self) -> int:
+        """How many ranks of a stage hold the same experts, or the same part of them."""
+        if self.etp:
+            return self.tp * self.cp * self.dp // (self.ep * self.etp)
+        return self.cp * self.dp // self.ep
+
     def num_micro_batches(self, batch: int) -> int:
         """Micro-batches of a step for a rank, the last one perhaps not full."""
         return max(1, -(-batch // (self.micro_batch * self.dp)))
 
     def __str__(self) -> str:
         axes = [f"{name}{size}" for name in ("tp", "cp", "pp", "dp", "ep") if (size := getattr(self, name)) > 1]
+        axes += [f"etp{self.etp}"] if self.etp else []
         words = [*(axes or ["one GPU"]), f"mb{self.micro_batch}"]
         words += [f"v{self.chunks}"] if self.chunks > 1 else []
         words += [f"zero{self.sharding}" + (f"/{self.shard_size}" if self.shard_size else "")] if self.sharding else []

@@ -99,7 +99,7 @@ class Plan:
     def _option(self, option: Option) -> dict[str, Any]:
         return {
             "name": str(option.layout),
-            "layout": asdict(option.layout),
+            "layout": _layout(option.layout),
             **rates(self.listing, option),
             **self.budget.of(self.listing, option),
             "memory_bytes": option.memory.total_bytes,
@@ -118,10 +118,15 @@ class Plan:
         return {name: [asdict(one) for one in to_type(name, job, layout, cluster)] for name in PROGRAMS}
 
 
+def _layout(layout: Layout) -> dict[str, Any]:
+    """Its sizes; ``etp`` only where experts have a mesh of their own, so that all else reads as it did before."""
+    return {name: value for name, value in asdict(layout).items() if name != "etp" or value}
+
+
 def _refusal(refusal: Refusal) -> dict[str, Any]:
     return {
         "name": str(refusal.layout),
-        "layout": asdict(refusal.layout),
+        "layout": _layout(refusal.layout),
         "why": refusal.why,
         "instead": refusal.instead,
         "memory": None if refusal.memory is None else asdict(refusal.memory),

@@ -69,7 +69,10 @@ class MemoryDerivation:
         layers = Factor(self.layers, "layers")
         experts = Factor(model.experts * model.mlp_weights, "numbers")
         terms = [Term((layers, Factor(model.attention_weights, "numbers")), cut, "attention")]
-        shared = (*cut, Factor(layout.ep, "expert ranks")) if layout.ep > 1 else cut
+        shared = cut
+        if layout.etp:
+            shared = (Factor(layout.etp, "ranks that cut an expert"),) if layout.etp > 1 else ()
+        shared += (Factor(layout.ep, "expert ranks"),) if layout.ep > 1 else ()
         terms.append(Term((layers, experts), shared, "MLP" if model.experts == 1 else f"{model.experts} experts"))
         terms.append(Term((layers, Factor(model.small_weights, "numbers")), what="norms and the like"))
         if self.tables:
@@ -80,9 +83,10 @@ class MemoryDerivation:
 
     def _share(self, first: int) -> tuple[Factor, str]:
         """What the rank keeps of its numbers where sharding is at ``first`` or above."""
-        if self.layout.sharding < first or self.layout.shards == 1:
-            return Factor(self.numbers, "numbers"), ""
         experts = expert_parameters(self.job.model, self.layout, self.layers)
+        alone = self.layout.shards == 1 and not (experts and expert_copies(self.layout) > 1)
+        if self.layout.sharding < first or alone:
+            return Factor(self.numbers, "numbers"), ""
         kept = Factor(share_of(self.numbers, experts, self.layout), "numbers")
         among = f"shared out among {self.layout.shards}"
         return kept, among + (f", experts among {expert_copies(self.layout):g}" if experts else "")

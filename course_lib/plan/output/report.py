@@ -92,7 +92,7 @@ def meanings(layouts: Iterable[Layout]) -> str:
     )
 
 
-_ORDER = ["tp", "sp", "cp", "pp", "v", "v2", "v4", "dp", "ep", "mb", "ze", "se", "fu", "of"]
+_ORDER = ["tp", "sp", "cp", "pp", "v", "v2", "v4", "dp", "ep", "et", "mb", "ze", "se", "fu", "of"]
 
 
 def _meanings(layout: Layout) -> Iterator[str]:
@@ -110,6 +110,8 @@ def _meanings(layout: Layout) -> Iterator[str]:
         yield "dp N: N parts of the batch"
     if layout.ep > 1:
         yield "ep N: N GPUs share out the experts"
+    if layout.etp:
+        yield "etp N: experts have a mesh of their own, and N GPUs cut each"
     yield "mb N: a micro-batch of N sequences"
     if layout.sharding:
         what = {1: "optimizer states", 2: "states and gradients", 3: "states, gradients and weights (FSDP)"}

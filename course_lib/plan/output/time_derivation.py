@@ -13,9 +13,11 @@ from course_lib.plan.estimate.layer_time import (
     SCORE_BYTES,
     LayerPass,
     element_bytes,
+    expert_calls,
     layer_pass,
     output_s,
     product_work,
+    tensor_calls,
 )
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.step_time import (
@@ -126,6 +128,19 @@ class TimeDerivation:
         moved = element_bytes(self.job, self.layout, fused=self.software.fused_elements)
         elements = Term((Factor(moved, "bytes"),), memory)
         yield Derived("forward: by element", forward.elements_s, "s", (elements,), depth=1)
+        if self.layout.etp:
+            yield from self._rows()
+
+    def _rows(self) -> Iterator[Derived]:
+        """What brings rows to experts on a mesh of their own, and where its group lies."""
+        for call in expert_calls(self.job, self.layout, self.cluster, self.constants):
+            group = call.group
+            where = "between nodes" if group.levels else "within an NVLink domain"
+            size, rate = Factor(call.size_bytes, "bytes"), Factor(group.bandwidth_bytes_per_s, "bytes/s")
+            what = call.operation + (" and reduce-scatter" if call.operation == "all-gather" else "")
+            note = f"{what} of {size} among {group.size} {where}, at {rate}"
+            term = Term((Factor(2, "ways"), Factor(call.call_s, "s")))
+            yield Derived("forward: experts' rows", call.total_s, "s", (term,), note, depth=1)
 
     def _attention(self, memory: tuple[Factor, ...]) -> tuple[Term, ...]:
         job, layout, fused = self.job, self.layout, self.software.fused_attention
@@ -163,7 +178,7 @@ class TimeDerivation:
         passes: tuple[Factor, ...] = (Factor(3 if layout.recompute == "full" else 2, "passes"),)
         if self.software.overlaps:
             passes += (Factor(1 - self.constants.hidden_share / 2, "of it shows"),)
-        calls = (Factor(2, "all-reduces"), Factor(group.all_reduce_s(size_bytes), "s"))
+        calls = (Factor(tensor_calls(layout), "all-reduces"), Factor(group.all_reduce_s(size_bytes), "s"))
         note = (
             f"of {Factor(size_bytes, 'bytes')} among {layout.tp}, at {Factor(group.bandwidth_bytes_per_s, 'bytes/s')}"
         )

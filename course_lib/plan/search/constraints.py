@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import takewhile
+from math import gcd
 
 from course_lib.base.checks import nearest_divisor
 from course_lib.plan.inputs.job import Job
@@ -47,7 +48,7 @@ def _why_axes(job: Job, layout: Layout, gpus: int) -> str | None:
         return f"tp={tp} does not divide the {model.heads} heads: the nearest is {_near(tp, model.heads)}"
     if kv_heads % tp and tp % kv_heads:
         return f"tp={tp} and {kv_heads} key/value heads do not divide: the nearest is {_near(tp, kv_heads)}"
-    if model.ffn % tp:
+    if model.ffn % tp and not layout.etp:
         return f"tp={tp} does not divide the MLP's width {model.ffn}: the nearest is {_near(tp, model.ffn)}"
     if cp > 1 and job.seq % (2 * cp):
         near = _near(cp, max(1, job.seq // 2))
@@ -56,8 +57,38 @@ def _why_axes(job: Job, layout: Layout, gpus: int) -> str | None:
         return f"ep={ep} shares out experts, and this model has none: the nearest is 1"
     if model.experts % ep:
         return f"ep={ep} does not divide the {model.experts} experts: the nearest is {_near(ep, model.experts)}"
+    if layout.etp:
+        return _why_expert_mesh(job, layout)
     if layout.dp % ep:
         return f"ep={ep} does not divide dp={layout.dp}: the nearest is {_near(ep, layout.dp)}"
+    return None
+
+
+def _why_expert_mesh(job: Job, layout: Layout) -> str | None:
+    """Experts on a mesh of their own: within a stage tp x cp x dp is etp x ep x copies."""
+    etp, ep, ranks = layout.etp, layout.ep, layout.tp * layout.cp * layout.dp
+    if job.model.experts == 1:
+        return f"etp={etp} gives experts a mesh of their own, and this model has none: leave etp out"
+    near = _near(etp, gcd(job.model.ffn, ranks if ranks % ep else ranks // ep))
+    if job.model.ffn % etp:
+        return f"etp={etp} does not divide an expert's width {job.model.ffn}: the nearest is {near}"
+    if ranks % etp:
+        return f"etp={etp} does not divide the {ranks} GPUs of a stage: the nearest is {near}"
+    if ranks // etp % ep:
+        near = _near(ep, gcd(ranks // etp, job.model.experts))
+        return f"ep={ep} x etp={etp} does not divide the {ranks} GPUs of a stage: the nearest ep is {near}"
+    if layout.tp > 1 and not layout.sequence_parallel:
+        return (
+            f"experts on a mesh of their own would meet the same rows from all tp={layout.tp} ranks: sequence "
+            "parallelism gives each its own, so add sp"
+        )
+    copies, dense = layout.expert_dp, layout.cp * layout.dp
+    if layout.shard_size and copies * layout.shard_size % dense:
+        near = dense // nearest_divisor(dense // layout.shard_size, gcd(copies, dense))
+        return (
+            f"shard_size={layout.shard_size} leaves {dense // layout.shard_size} groups, and they do not divide the "
+            f"{copies} copies of an expert: the nearest shard_size is {near}"
+        )
     return None
 
 
@@ -97,7 +128,7 @@ def _why_pipeline(job: Job, layout: Layout) -> str | None:
 
 def _why_states(layout: Layout) -> str | None:
     size, stage, shards = layout.dp * layout.cp, layout.sharding, layout.shard_size
-    if stage and size == 1:
+    if stage and size == 1 and not (layout.etp and layout.expert_dp > 1):
         return f"sharding {stage} shares states out among dp and cp: they are 1 rank, so sharding is 0"
     if shards and size % shards:
         return f"shard_size={shards} does not divide {size} ranks of dp and cp: the nearest is {_near(shards, size)}"

@@ -91,6 +91,8 @@ def _axes_beyond(layout: Layout, known: tuple[str, ...]) -> Iterator[str]:
     ):
         if getattr(layout, name) > 1 and name not in known:
             yield f"has no {what} axis ({name}={getattr(layout, name)})"
+    if layout.etp:
+        yield f"has no mesh for experts (etp={layout.etp})"
 
 
 def _never(layout: Layout) -> Iterator[str]:

@@ -61,6 +61,10 @@ def _missing(job: Job, layout: Layout) -> Iterator[str]:
         yield "Its pipelines take ZeRO 0 and 1: gradients stay whole, as the micro-batches still add to them."
     if layout.pp > 1 and layout.chunks > 1:
         yield "Its pipelines run 1F1B with one stage a rank."
+    if layout.etp and layout.tp * layout.cp > 1:
+        yield f"It shares experts out along data ranks, and has no mesh of their own for etp={layout.etp}."
+    elif layout.etp > 1:
+        yield f"It cuts no experts beside whole dense layers, as etp={layout.etp} would."
     if layout.ep > 1 and layout.sharding == 3 and not _preset(job, layout):
         yield "Its experts take ZeRO 3 by AutoEP alone: of models that it knows, beside data ranks and nothing else."
     if layout.offload and not layout.sharding:

@@ -46,6 +46,8 @@ def _axes(layout: Layout) -> Iterator[str]:
     yield f"--context-parallel-size {layout.cp}"
     if layout.ep > 1:
         yield f"--expert-model-parallel-size {layout.ep}"
+    if layout.etp:
+        yield f"--expert-tensor-parallel-size {layout.etp}"
 
 
 def _data(layout: Layout) -> Iterator[str]:

@@ -41,11 +41,30 @@ def torchtitan(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
 def _missing(layout: Layout) -> Iterator[str]:
     """Its experts are spread over the ranks that share states out; on the main branch over the tensor axis too."""
     ranks = _shard_degree(layout) * layout.cp
+    if layout.etp:
+        yield from _missing_meshes(layout, ranks)
+        return
     if layout.ep > 1 and (ranks % layout.ep or layout.ep % layout.cp):
         yield (
             f"It shares experts out among the {ranks} ranks that share states out: ep={layout.ep} divides them, and is "
             f"a multiple of cp={layout.cp}."
         )
+
+
+def _missing_meshes(layout: Layout, ranks: int) -> Iterator[str]:
+    """Experts on a mesh of their own: cut as all else is, or not at all, and then the tensor axis lends its ranks."""
+    if layout.ep == 1:
+        yield f"It gives experts a mesh of their own where they are shared out: with etp={layout.etp}, ep is above 1."
+    elif layout.etp not in (1, layout.tp):
+        yield f"It cuts experts as all else or not at all: etp is 1 or tp={layout.tp}, and here it is {layout.etp}."
+    else:
+        lent = layout.cp * (1 if layout.etp == layout.tp else layout.tp)
+        ranks *= lent // layout.cp
+        if ranks % layout.ep or layout.ep % lent:
+            yield (
+                f"It shares experts out among {ranks} ranks: ep divides them, and is a multiple of {lent}; here it is "
+                f"{layout.ep}."
+            )
 
 
 def _toml(value: object) -> str:
@@ -76,7 +95,7 @@ def _parallelism(job: Job, layout: Layout) -> dict[str, object]:
     }
     if layout.ep > 1:
         found["expert_parallel_degree"] = layout.ep
-        found |= {"expert_tensor_parallel_degree": layout.tp} if layout.tp > 1 else {}
+        found |= {"expert_tensor_parallel_degree": layout.etp or layout.tp} if layout.tp > 1 else {}
     if layout.sharding == 3 and layout.pp > 1:
         found["fsdp_reshard_after_forward"] = "always"
     elif layout.sharding in (1, 2):
@@ -118,7 +137,7 @@ def _notes(job: Job, layout: Layout) -> list[str]:
         )
     if layout.tp > 1 and not layout.sequence_parallel:
         notes.append("Beside its tensor axis it cuts the sequence, unless a newer one is told not to.")
-    if layout.ep > 1 and layout.tp > 1:
+    if layout.ep > 1 and layout.tp > 1 and layout.etp != 1:
         notes.append(
             "A version without expert_tensor_parallel_degree does not cut experts: its expert axis takes in the tensor "
             "axis."
