@@ -136,15 +136,18 @@ def test_the_tensor_axis_carries_attention_alone() -> None:
     assert step(FOLDED).tensor_s == pytest.approx(step(shared).tensor_s / 2, rel=1e-12)
 
 
-def test_an_expert_computes_as_much_in_wider_matrices() -> None:
-    folded, shared = (product_work(JOB, one) for one in (FOLDED, replace(FOLDED, ep=2, etp=0)))
-    assert folded.flops == shared.flops
-    rows, cut = 4096 * 2, 4  # that meet experts, of all four ranks
-    mine = 2 * (rows / cut * 4096 + 4096 * 2 * 14336 + rows / cut * 2 * 14336)
-    mine += 2 * (rows / cut * 14336 + 14336 * 4096 + rows / cut * 4096)
-    theirs = 2 * (rows * 4096 + 4096 * 2 * 14336 / cut + rows * 2 * 14336 / cut)
-    theirs += 2 * (rows * 14336 / cut + 14336 * 4096 / cut + rows * 4096)
-    assert folded.moved_bytes - shared.moved_bytes == pytest.approx(mine - theirs)
+@pytest.mark.parametrize("etp", [1, 2, 4, 8])
+def test_an_expert_computes_as_much_in_matrices_of_another_shape(etp: int) -> None:
+    """Of 4,096 x 2 rows that four ranks have between them, a quarter each; ``etp`` ranks put theirs together."""
+    folded, shared = (product_work(JOB, one) for one in (replace(FOLDED, ep=1, etp=etp), replace(FOLDED, ep=2, etp=0)))
+
+    def moved(rows: float, width: float) -> float:
+        into = rows * 4096 + 4096 * 2 * width + rows * 2 * width
+        return 2 * (into + rows * width + width * 4096 + rows * 4096)
+
+    assert folded.flops == pytest.approx(shared.flops, rel=1e-12)
+    wanted = moved(4096 * 2 / 4 * etp, 14336 / etp) - moved(4096 * 2, 14336 / 4)
+    assert folded.moved_bytes - shared.moved_bytes == pytest.approx(wanted, abs=1)
 
 
 def sent_s(layout: Layout) -> float:
