@@ -218,6 +218,14 @@ def test_what_is_illegal_is_said(layout: Layout, model: str, why: str) -> None:
     assert why in (why_illegal(Job(MODELS[model], 4096, 64), layout, 8) or "")
 
 
+def test_where_the_data_axis_is_too_short_for_ep_the_mesh_of_their_own_is_told_if_it_works() -> None:
+    found = why_illegal(JOB, replace(FOLDED, etp=0), 8) or ""
+    assert found == "ep=8 does not divide dp=2: the nearest is 2; or etp=1: then it divides tp x cp x dp=8"
+    assert why_illegal(JOB, FOLDED, 8) is None
+    found = why_illegal(JOB, replace(FOLDED, etp=0, tp=2), 4) or ""
+    assert found == "ep=8 does not divide dp=2: the nearest is 2"
+
+
 def test_the_nearest_that_is_told_is_legal() -> None:
     assert why_illegal(JOB, replace(FOLDED, ep=1, etp=2), 8) is None
     assert why_illegal(JOB, replace(FOLDED, ep=1, etp=8), 8) is None

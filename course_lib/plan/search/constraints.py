@@ -60,7 +60,8 @@ def _why_axes(job: Job, layout: Layout, gpus: int) -> str | None:
     if layout.etp:
         return _why_expert_mesh(job, layout)
     if layout.dp % ep:
-        return f"ep={ep} does not divide dp={layout.dp}: the nearest is {_near(ep, layout.dp)}"
+        folded = "" if tp * cp * layout.dp % ep else f"; or etp=1: then it divides tp x cp x dp={tp * cp * layout.dp}"
+        return f"ep={ep} does not divide dp={layout.dp}: the nearest is {_near(ep, layout.dp)}{folded}"
     return None
 
 
