@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 
 from course_lib.base.paths import library_folder
 from course_lib.base.text import counted
-from course_lib.cluster.nodes.addresses import address_towards
+from course_lib.cluster.nodes.addresses import address_towards, checked_address, where_ssh_goes
 from course_lib.cluster.nodes.allocation import allocate, release
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
 from course_lib.cluster.nodes.found import meet
 from course_lib.cluster.nodes.node_clock import NodeClock
-from course_lib.cluster.nodes.record import NodesRecord, record_path
+from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
 
 __all__ = ["main"]
 
@@ -29,14 +30,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.what == "up":
             return _up(args)
         return _status() if args.what == "status" else _down()
-    except (NodesUnlike, NodeLost, ValueError) as error:
+    except (NodesUnlike, NodeLost, ValueError, OSError) as error:
         print(f"course nodes {args.what}: {error}", file=sys.stderr)
         return 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="course nodes", description="Other machines for the ranks of your notebooks.")
-    verbs = parser.add_subparsers(dest="what", required=True)
+    verbs = parser.add_subparsers(dest="what", metavar="{up,status,down}", required=True)
     of_up = verbs.add_parser("up", help="try whether they answer, and have your notebooks take them")
     where = of_up.add_mutually_exclusive_group(required=True)
     where.add_argument("--hosts", metavar="A,B", help="machines that ssh reaches without a password, in this order")
@@ -48,7 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     of_up.add_argument("--address", default="", help="this machine, as the hosts reach it (default: by its network)")
     of_up.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python there (default: as here)")
     of_up.add_argument("--clone", default="", metavar="FOLDER", help="the course's folder there (default: as here)")
-    of_up.add_argument("--ssh-option", action="append", default=[], metavar="TEXT", help="goes to ssh; may be repeated")
+    of_up.add_argument(
+        "--ssh-option", action="append", default=[], metavar="TEXT", help="goes to ssh, as =-p2222; may be repeated"
+    )
     verbs.add_parser("status", help="what they are, and whether they answer")
     verbs.add_parser("down", help="have your notebooks keep their ranks on this machine again")
     return parser
@@ -56,8 +59,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(args: argparse.Namespace) -> int:
     path = record_path()
+    if os.environ.get(VARIABLE) == "off":
+        raise ValueError(f"{VARIABLE}=off keeps your notebooks on this machine; `unset {VARIABLE}` first")
     if path.exists():
-        raise ValueError("your notebooks have nodes already; `course nodes status` shows them, `down` lets them go")
+        raise ValueError(
+            "your notebooks have nodes already; `course nodes status` shows them, `course nodes down` lets them go"
+        )
     record = _asked(args)
     with contextlib.ExitStack() as given_back:
         given_back.callback(_release, record)
@@ -77,13 +84,15 @@ def _asked(args: argparse.Namespace) -> NodesRecord:
     if args.hosts is None:
         if not 1 <= args.local <= _MOST_LOCAL:
             raise ValueError(f"--local {args.local} must be from 1 to {_MOST_LOCAL}; use 2")
+        if args.address or args.clone or args.ssh_option or args.python != sys.executable:
+            raise ValueError("--local takes no other option, for all its nodes are this Python here; leave them out")
         return NodesRecord(tuple(f"here-{number}" for number in range(args.local)), "127.0.0.1", starter="here")
     hosts = tuple(host.strip() for host in args.hosts.split(",") if host.strip())
     if not hosts or any(host.startswith("-") for host in hosts):
         raise ValueError(f"--hosts {args.hosts!r} names no machine; give such as --hosts a,b")
     if len(set(hosts)) < len(hosts):
         raise ValueError(f"--hosts {args.hosts!r} names a machine twice; name each once")
-    address = args.address or address_towards(hosts[0])
+    address = checked_address(args.address) if args.address else _address_for(hosts[0], args.ssh_option)
     clone = args.clone or str(library_folder())
     return NodesRecord(hosts, address, args.python, clone, tuple(args.ssh_option))
 
@@ -98,7 +107,7 @@ def _of_slurm(args: argparse.Namespace) -> NodesRecord:
     job, hosts = allocate(nodes, gpus_per_node=args.gpus_per_node or 0, options=args.slurm_option)
     print(f"job {job}: {', '.join(hosts)}")
     try:
-        address = args.address or address_towards(hosts[-1])
+        address = checked_address(args.address) if args.address else address_towards(hosts[-1])
     except BaseException:
         release(job)
         raise
@@ -108,6 +117,13 @@ def _of_slurm(args: argparse.Namespace) -> NodesRecord:
 def _release(record: NodesRecord) -> None:
     if record.job:
         release(record.job)
+
+
+def _address_for(host: str, ssh_options: Sequence[str]) -> str:
+    try:
+        return address_towards(where_ssh_goes(host, ssh_options))
+    except ValueError as error:
+        raise ValueError(f"{error}. If ssh goes there, name this machine's address: --address ADDRESS") from None
 
 
 def _status() -> int:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextvars import ContextVar
 
-from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
+from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike, next_step
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.node_set import NodeSet
 from course_lib.cluster.nodes.record import NodesRecord
@@ -80,19 +80,19 @@ def meet(record: NodesRecord, *, after: NodeSet | None = None) -> NodeSet:
         nodes.append(kept.get(number) or RemoteNode(number, host, *record.command(host)))
         if number not in kept:
             atexit.register(nodes[-1].close)
-    answering, lost = [], None
+    answering, lost = [], []
     for node in nodes:
         try:
             NodeSet([node], record.address).meet()
             answering.append(node)
         except NodeLost as error:
-            lost = error
+            lost.append(f"{error}{next_step(str(error), node.host, record.ssh_options, record.python)}")
         except NodesUnlike:
             _close(nodes)
             raise
-    if lost is not None and (after is None or not answering):
+    if lost and (after is None or not answering):
         _close(nodes)
-        raise lost
+        raise NodeLost("\n".join(lost))
     return NodeSet(answering, record.address)
 
 

@@ -193,7 +193,7 @@ class RemoteNode:
         answer: Future[_Answered] = Future()
         with deferred_interrupts(), self._lock:
             if self._is_lost:
-                raise NodeLost(f"{self} has gone: {self.why_lost}")
+                raise NodeLost(f"{self} {'has gone' if self._has_answered else 'does not answer'}: {self.why_lost}")
             self._num_sent += 1
             self._line.put((self._num_sent, method, args))
             self._answers[self._num_sent] = answer

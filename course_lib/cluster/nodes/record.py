@@ -60,7 +60,8 @@ class NodesRecord:
         return cls(hosts, address_towards(hosts[-1]), starter="srun") if len(hosts) > 1 else None
 
     def write(self, path: Path) -> None:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        named = bool(os.environ.get(VARIABLE))  # then others may have to read it
+        path.parent.mkdir(mode=0o755 if named else 0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_text(json.dumps(asdict(self), indent=1), encoding="utf-8")
         draft.chmod(0o644)  # an instructor writes it for a learner; nobody else changes what is run there
