@@ -275,6 +275,7 @@ def test_a_node_that_goes_ends_the_call_and_the_next_works_on_what_is_left(monke
             cluster.run(wait_long)
         with pytest.raises(NodeLost, match=r"node 1 .* has gone: its line has closed"):
             cluster.run(place_and_sum)
+        assert cluster.is_closed, "shared_cluster makes another one"
     monkeypatch.setattr(NodesRecord, "command", no_more_of_the_second(NodesRecord.command))
     with Cluster(2, timeout_s=120) as rest:
         assert [rest.run(place_and_sum)[rank][0] for rank in range(2)] == [0, 0], "on what is left"

@@ -203,7 +203,7 @@ class Cluster:
 
     @property
     def is_closed(self) -> bool:
-        return self._is_closed
+        return self._is_closed or self._lifecycle.layout.is_lost
 
     def __enter__(self) -> Cluster:
         return self

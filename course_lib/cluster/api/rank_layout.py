@@ -39,6 +39,11 @@ class RankLayout:
             return {}
         return {rank: str(self.nodes.nodes[place.node]) for rank, place in enumerate(self.places)}
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a node has gone, and its ranks can be started there no more."""
+        return self.nodes is not None and any(node.is_lost for node in self.nodes.nodes)
+
     def advice(self, failure: Failure) -> str:
         """What may help where ranks of several nodes did not meet; empty elsewhere."""
         if self.nodes is None or not _NOT_REACHED.search(failure.message):

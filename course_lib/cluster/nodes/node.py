@@ -193,11 +193,19 @@ class RemoteNode:
         answer: Future[_Answered] = Future()
         with deferred_interrupts(), self._lock:
             if self._is_lost:
-                raise NodeLost(f"{self} {'has gone' if self._has_answered else 'does not answer'}: {self.why_lost}")
+                raise NodeLost(self._lost_in_words())
             self._num_sent += 1
             self._line.put((self._num_sent, method, args))
             self._answers[self._num_sent] = answer
         return answer
+
+    def _lost_in_words(self) -> str:
+        if not self._has_answered:
+            return f"{self} does not answer: {self.why_lost}"
+        return (
+            f"{self} has gone: {self.why_lost}\nA new Cluster(n) takes the nodes that answer; so does "
+            "shared_cluster(n), and a %%ranks cell, when you run it again."
+        )
 
     def _seen_through(self, sent: Future[_Answered]) -> None:
         error = sent.exception()
