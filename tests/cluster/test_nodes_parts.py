@@ -228,7 +228,7 @@ def test_an_agent_that_takes_nothing_in_keeps_nobody_waiting_and_is_lost(impatie
     assert stuck.threads("team", (0,)) == {}
     stuck.begin_look("team")()  # is not an error: the next request says it
     wait_until(lambda: stuck.is_lost, "it does not answer when it is asked whether it lives")
-    with pytest.raises(NodeLost, match=r"node 1 \(b\) has gone: no answer within"):
+    with pytest.raises(NodeLost, match=r"node 1 \(b\) does not answer: no answer within"):
         stuck.post("send", b"")
     assert all_ended([stuck._process.pid])
 
