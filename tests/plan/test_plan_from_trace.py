@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
+from trace_files import host, kernel, write
 
 from course_lib import cli
 from course_lib.plan import Constants, cluster_of
 from course_lib.plan_command.from_trace import constants_from
 from course_lib.plan_command.trace_rates import rates_of_events, read_rates
 from course_lib.traces import TraceFileError
-from tests.support.trace_files import host, kernel, write
 
 NODES = cluster_of("8xh100", nodes=2)
 BF16 = "c10::BFloat16"
