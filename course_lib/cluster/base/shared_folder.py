@@ -30,7 +30,7 @@ def check_shared_folder(folder: str | Path) -> None:
     if error is not None:
         raise ValueError(f"rank 0 cannot write into {folder}: {error}. Give a folder that all nodes share")
     assert probe is not None
-    blind = _blind_nodes(folder / probe)
+    blind = _blind(_looks(folder / probe))
     if dist.get_rank() == 0:
         (folder / probe).unlink(missing_ok=True)
     if blind:
@@ -48,8 +48,9 @@ def check_all_nodes_see(file: str | Path) -> None:
     """
     if not _on_several_nodes():
         return
-    blind = _blind_nodes(Path(file))
-    if 0 < len(blind) < _num_nodes():
+    looks = _looks(Path(file))
+    blind = _blind(looks)
+    if 0 < len(blind) < len(looks):
         raise ValueError(
             f"{Path(file).parent} is not one folder for all nodes: {_in_words(blind)} not see {Path(file).name} in it, "
             "and others do. Copy the folder to a disk that they share, and load it from there"
@@ -71,18 +72,17 @@ def _written(folder: Path) -> list[str | None]:
     return [probe, None]
 
 
-def _blind_nodes(file: Path) -> dict[int, str]:
-    """By their first rank, the host names of the nodes that do not see it."""
+def _looks(file: Path) -> dict[int, tuple[str, bool]]:
+    """By the first rank of each node: its host name, and whether it sees the file."""
     looks = os.environ.get("LOCAL_RANK") == "0"
     seen: list[tuple[str, bool] | None] = [None] * dist.get_world_size()
     dist.all_gather_object(seen, (socket.gethostname(), _sees(file)) if looks else None)
-    return {rank: look[0] for rank, look in enumerate(seen) if look is not None and not look[1]}
+    return {rank: look for rank, look in enumerate(seen) if look is not None}
 
 
-def _num_nodes() -> int:
-    counts: list[int] = [0] * dist.get_world_size()
-    dist.all_gather_object(counts, int(os.environ.get("LOCAL_RANK") == "0"))
-    return sum(counts)
+def _blind(looks: dict[int, tuple[str, bool]]) -> dict[int, str]:
+    """Of these the host names of the nodes that do not see it."""
+    return {rank: host for rank, (host, sees) in looks.items() if not sees}
 
 
 def _sees(file: Path) -> bool:

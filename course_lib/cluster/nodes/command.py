@@ -66,11 +66,12 @@ def _up(args: argparse.Namespace) -> int:
             "your notebooks have nodes already; `course nodes status` shows them, `course nodes down` lets them go"
         )
     record = _asked(args)
-    with contextlib.ExitStack() as given_back:
-        given_back.callback(_release, record)
+    try:
         print(_table(record))
         record.write(path)
-        given_back.pop_all()
+    except BaseException:
+        _release(record)
+        raise
     print("Cluster(n) and shared_cluster(n) in your notebooks now take them all, until `course nodes down`.")
     return 0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from course_lib.cluster.nodes.found import nodes_here
 from course_lib.cluster.nodes.record import VARIABLE, NodesRecord
 from course_lib.meter.clocks.stopwatch import Comparison
 from course_lib.meter.units import bytes_text
+from course_lib.nodes.ports import free_port
 
 __all__ = ["fresh_cluster", "fresh_torchrun", "main", "paired"]
 
@@ -183,10 +183,8 @@ def fresh_torchrun(num_ranks: int, rounds: int, sizes_bytes: Sequence[int]) -> d
 
     Raises ``RuntimeError`` with what the agents have said, where rank 0 has found nothing.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     words = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", str(num_ranks // 2)]
-    words += ["--master-addr", "127.0.0.1", "--master-port", str(port)]
+    words += ["--master-addr", "127.0.0.1", "--master-port", str(free_port())]
     job = ["-m", _JOB, *map(str, (rounds, *sizes_bytes))]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": env}
