@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from course_lib.cluster.base import stack_of_thread
+from course_lib.cluster.base.failure import Frame
 from course_lib.cluster.failures import rank_status
 from course_lib.cluster.hooks.op_tracker import OpTracker
 
@@ -27,9 +29,9 @@ def all_objects():
 
 
 def test_it_says_in_which_lines_it_is(all_objects, monkeypatch):
-    monkeypatch.setattr(rank_status, "Frame", lambda *place: all_objects(place))
+    monkeypatch.setattr(stack_of_thread, "Frame", lambda *place: all_objects(Frame(*place)))
     stack = rank_status._stack_of(threading.get_ident())
-    assert any(name == "test_it_says_in_which_lines_it_is" for _, _, name in stack)
+    assert any(frame.function == "test_it_says_in_which_lines_it_is" for frame in stack)
 
 
 def test_it_says_what_was_forgotten(all_objects, monkeypatch):

@@ -15,5 +15,6 @@ In the order to read:
 - ``rendezvous_store.py``: A rendezvous store for code that calls ``init_process_group`` itself, as a script under
   torchrun would
 - ``shared_folder.py``: whether all nodes see one folder
+- ``stack_of_thread.py``: the stack of a thread, read from another one, without keeping what its functions hold
 - ``temp_dirs.py``: temporary folders of the ranks and of a server's kernels, and those that killed notebooks have left
 """

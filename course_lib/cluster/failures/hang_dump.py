@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import sys
 import threading
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from typing import Any
 from course_lib.cluster.base.failure import Frame, file_of, is_user_code
 from course_lib.cluster.base.open_groups import groups_here, ranks_of
 from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.base.stack_of_thread import stack_of
 from course_lib.cluster.failures.flight_recorder import dump_of, entries_since
 
 __all__ = ["black_box", "write_records"]
@@ -97,10 +96,8 @@ def _dump(*, with_frames: bool) -> dict[str, Any]:
 
 def _stack() -> str:
     """The main thread's stack in the words of ``py-spy dump``."""
-    main = threading.main_thread()
-    summary = traceback.extract_stack(sys._current_frames()[main.ident or 0])
-    frames = [Frame(f.filename, f.lineno or 0, f.name) for f in reversed(summary)]
-    lines = [f"    {frame.function} ({file_of(frame)}:{frame.line_number})" for frame in _own(frames)]
+    frames = stack_of(threading.main_thread().ident or 0)[::-1]
+    lines = [f"    {frame.function} ({file_of(frame)}:{frame.line_number})" for frame in _own(list(frames))]
     return "\n".join(["Thread (idle): MainThread", *lines]) + "\n"
 
 

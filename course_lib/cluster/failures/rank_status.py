@@ -12,13 +12,13 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 from course_lib.cluster.base.failure import Frame, is_user_code
 from course_lib.cluster.base.open_groups import groups_here, ranks_of
+from course_lib.cluster.base.stack_of_thread import stack_of
 from course_lib.cluster.failures.flight_recorder import RECORDER_SIZE, Operation, entries_since
 from course_lib.cluster.hooks.op_tracker import OpTracker
 from course_lib.cluster.hooks.pending_ops import Channel, PendingOp
@@ -188,10 +188,7 @@ def parse_stacks(text: str, rank: int, state: str) -> RankStatus:
 
 
 def _stack_of(thread: int) -> tuple[Frame, ...]:
-    frame = sys._current_frames().get(thread)
-    summary = list(traceback.extract_stack(frame)) if frame is not None else []
-    while summary and summary[-1].filename.replace("\\", "/").endswith(_AROUND_WAIT):
-        summary.pop()
-    # From a list: a tuple that grows raises SystemError when the main thread holds all that the collector knows, as
-    # the capstone's limit of memory does; this thread would end, and the rank answer no more.
-    return tuple([Frame(f.filename, f.lineno or 0, f.name) for f in summary])
+    stack = stack_of(thread)
+    while stack and stack[-1].filename.replace("\\", "/").endswith(_AROUND_WAIT):
+        stack = stack[:-1]
+    return stack

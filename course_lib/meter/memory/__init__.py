@@ -3,7 +3,7 @@
 In the order to read:
 
 - ``balance.py``: what a memory ledger hands out
-- ``gloo_threads.py``: wait until gloo's threads have let go of what is over
+- ``other_threads.py``: wait until other threads have let go of what is over
 - ``storages.py``: the book behind the memory ledger
 - ``memory.py``: the memory ledger: every live byte of a rank under one label, at each moment and at the peak
 """

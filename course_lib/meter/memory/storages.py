@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper
 from torch.utils._pytree import tree_leaves
 
 from course_lib.meter.memory.balance import LABELS, Entry, sort_entries
-from course_lib.meter.memory.gloo_threads import settle
+from course_lib.meter.memory.other_threads import settle
 
 __all__ = ["Snapshot", "StorageBook", "StorageRecord", "StorageWatch", "resizes_seen_by", "storages_of"]
 

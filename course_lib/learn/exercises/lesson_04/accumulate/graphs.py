@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from course_lib.meter.memory.gloo_threads import settle
+from course_lib.meter.memory.other_threads import settle
 
 __all__ = ["Graphs"]
 

@@ -1,4 +1,4 @@
-"""What a thread of gloo is about to free is no part of a peak, however late the scheduler lets it run."""
+"""What another thread is about to let go of is no part of a peak, however late the scheduler lets it run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from course_lib.cluster.base.failure import Frame
+from course_lib.cluster.base.stack_of_thread import stack_of
 from course_lib.meter import MemoryLedger
-from course_lib.meter.memory import gloo_threads
+from course_lib.meter.memory import other_threads
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which threads sleep")
 
@@ -20,7 +23,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch):
     """The thread of a test computes for as long as the machine's other work wants."""
-    monkeypatch.setattr(gloo_threads, "_AT_MOST_S", 100.0)
+    monkeypatch.setattr(other_threads, "_AT_MOST_S", 100.0)
 
 
 @contextmanager
@@ -54,9 +57,9 @@ def test_a_peak_waits_for_what_a_thread_of_gloo_is_about_to_free():
 
 
 def test_nobody_waits_for_a_thread_of_somebody_else():
-    before = gloo_threads._gloo_threads()
+    before = other_threads._gloo_threads()
     with thread_that_lets_go_late([], "somebody"):
-        assert gloo_threads._gloo_threads() == before
+        assert other_threads._gloo_threads() == before
 
 
 def test_now_waits_too():
@@ -67,21 +70,49 @@ def test_now_waits_too():
 
 
 def test_a_thread_that_computes_on_is_not_waited_for_for_ever(monkeypatch):
-    monkeypatch.setattr(gloo_threads, "_sleeps", lambda thread: False)
-    monkeypatch.setattr(gloo_threads, "_AT_MOST_S", 0.01)
+    monkeypatch.setattr(other_threads, "_sleeps", lambda thread: False)
+    monkeypatch.setattr(other_threads, "_AT_MOST_S", 0.01)
     with thread_that_lets_go_late([]):
-        gloo_threads.settle()
+        other_threads.settle()
 
 
 def test_where_the_system_does_not_tell_nobody_waits(monkeypatch):
-    monkeypatch.setattr(gloo_threads, "_sleeps", lambda thread: pytest.fail("asked for a thread"))
+    monkeypatch.setattr(other_threads, "_sleeps", lambda thread: pytest.fail("asked for a thread"))
     with thread_that_lets_go_late([]):
         monkeypatch.setattr(sys, "platform", "darwin")
-        gloo_threads.settle()
+        other_threads.settle()
         monkeypatch.setattr(sys, "platform", "linux")
         monkeypatch.setattr("os.listdir", lambda path: (_ for _ in ()).throw(OSError("no /proc")))
-        gloo_threads.settle()
+        other_threads.settle()
 
 
 def test_a_thread_that_is_gone_holds_nothing():
-    assert gloo_threads._sleeps("0")
+    assert other_threads._sleeps("0")
+
+
+class SlowFrame:
+    """Of a function that has returned; it holds a tensor, and the walk to its caller takes a while."""
+
+    f_lineno, f_code = 1, SimpleNamespace(co_filename="somewhere.py", co_name="returned")
+
+    def __init__(self, tensor, is_read):
+        self.tensor, self.is_read = tensor, is_read
+
+    @property
+    def f_back(self):
+        self.is_read.set()
+        hashlib.pbkdf2_hmac("sha256", b"stack", b"reader", 400_000)
+
+
+def test_a_peak_waits_for_who_reads_the_stack(monkeypatch):
+    is_read, stacks = threading.Event(), []
+    with MemoryLedger() as ledger:
+        frames = {1: SlowFrame(torch.zeros(1000), is_read)}
+        monkeypatch.setattr(sys, "_current_frames", lambda: {1: frames.pop(1)})
+        reader = threading.Thread(target=lambda: stacks.append(stack_of(1)))
+        reader.start()
+        is_read.wait()
+        torch.zeros(500)
+    reader.join()
+    assert ledger.peak().total_bytes == 4000
+    assert stacks == [(Frame("somewhere.py", 1, "returned"),)]

@@ -1,4 +1,4 @@
-"""Wait until gloo's threads have let go of the tensors of operations that are over.
+"""Wait until other threads have let go of what is over: gloo's of tensors, the status thread of frames.
 
 A thread of gloo wakes who waits for an operation, and drops its own references to the tensors a moment later: on a
 busy machine, milliseconds later. Who reads memory in between finds bytes that nobody needs any more, or does not, as
@@ -11,6 +11,8 @@ import os
 import sys
 import time
 
+from course_lib.cluster.base.stack_of_thread import wait_for_readers
+
 __all__ = ["settle"]
 
 _NAME = "pt_gloo_runloop"  # given to these threads by ProcessGroupGloo
@@ -20,11 +22,12 @@ _known: dict[tuple[str, ...], list[str]] = {}  # the last look alone: by this pr
 
 
 def settle() -> None:
-    """Return when all of gloo's threads in this process have slept at two looks, one after the other.
+    """Return when no thread reads the stack, and all of gloo's have slept at two looks, one after the other.
 
     Between the looks Python's lock is free: a thread may need it to free a tensor, and sleeps until it has it. Without
     such threads, and where the system does not tell (macOS), this returns at once.
     """
+    wait_for_readers()
     if not (threads := _gloo_threads()):
         return
     deadline, quiet = time.monotonic() + _AT_MOST_S, 0
