@@ -279,6 +279,8 @@ def test_a_node_that_goes_ends_the_call_and_the_next_works_on_what_is_left(monke
     monkeypatch.setattr(NodesRecord, "command", no_more_of_the_second(NodesRecord.command))
     with Cluster(2, timeout_s=120) as rest:
         assert [rest.run(place_and_sum)[rank][0] for rank in range(2)] == [0, 0], "on what is left"
+    said = found.nodes_here().in_words(2)
+    assert re.fullmatch(r"2 ranks on 1 node: 2 on \S+\. here-1 does not answer\.", said), said
     close_all()
 
 
@@ -633,6 +635,14 @@ def test_what_is_for_slurm_alone_is_told(tmp_path, monkeypatch, capsys):
     stand_ins(tmp_path, monkeypatch)
     assert main(["up", "--local", "2", "--nodes", "3"]) == 1
     assert "--nodes 3 is for --slurm" in capsys.readouterr().err
+    for words, told in (
+        (["--hosts", "a,b", "--slurm-option=--time=5"], "--slurm-option=--time=5 is for --slurm"),
+        (["--local", "2", "--slurm-option=--time=5"], "--slurm-option=--time=5 is for --slurm"),
+        (["--slurm", "--ssh-option=-p22"], "--ssh-option=-p22 is for --hosts"),
+    ):
+        assert main(["up", *words]) == 1
+        assert told in capsys.readouterr().err
+    assert not (tmp_path / "words").exists(), "Slurm was asked for nothing"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["up", "--slurm"]) == 1
     assert "salloc is not here" in capsys.readouterr().err

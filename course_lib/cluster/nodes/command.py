@@ -82,6 +82,8 @@ def _asked(args: argparse.Namespace) -> NodesRecord:
     for name, given in (("--nodes", args.nodes), ("--gpus-per-node", args.gpus_per_node)):
         if given is not None:
             raise ValueError(f"{name} {given} is for --slurm; with --hosts each machine is taken as it is")
+    if args.slurm_option:
+        raise ValueError(f"--slurm-option={args.slurm_option[0]} is for --slurm; ssh's options go by --ssh-option=")
     if args.hosts is None:
         if not 1 <= args.local <= _MOST_LOCAL:
             raise ValueError(f"--local {args.local} must be from 1 to {_MOST_LOCAL}; use 2")
@@ -99,6 +101,8 @@ def _asked(args: argparse.Namespace) -> NodesRecord:
 
 
 def _of_slurm(args: argparse.Namespace) -> NodesRecord:
+    if args.ssh_option:
+        raise ValueError(f"--ssh-option={args.ssh_option[0]} is for --hosts; Slurm's nodes are reached by srun")
     nodes = 2 if args.nodes is None else args.nodes
     if nodes < 1:
         raise ValueError(f"--nodes {nodes} must be at least 1; use 2")

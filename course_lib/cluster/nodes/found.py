@@ -93,7 +93,8 @@ def meet(record: NodesRecord, *, after: NodeSet | None = None) -> NodeSet:
     if lost and (after is None or not answering):
         _close(nodes)
         raise NodeLost("\n".join(lost))
-    return NodeSet(answering, record.address)
+    missing = [node.host for node in nodes if node not in answering]
+    return NodeSet(answering, record.address, missing=missing)
 
 
 def _close(nodes: list[RemoteNode]) -> None:

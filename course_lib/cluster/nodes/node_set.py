@@ -46,10 +46,11 @@ def places_of(world_size: int, num_nodes: int) -> tuple[RankPlace, ...]:
 
 
 class NodeSet:
-    """Nodes in their order, each met once. ``address``: this machine, as the nodes reach it."""
+    """Nodes in their order, each met once. ``address``: this machine, as the nodes reach it; ``missing``: hosts that
+    do not answer."""
 
-    def __init__(self, nodes: Sequence[RemoteNode], address: str) -> None:
-        self.nodes, self.address = tuple(nodes), address
+    def __init__(self, nodes: Sequence[RemoteNode], address: str, *, missing: Sequence[str] = ()) -> None:
+        self.nodes, self.address, self.missing = tuple(nodes), address, tuple(missing)
 
     def meet(self) -> None:
         """Ask each node what it is.
@@ -70,15 +71,17 @@ class NodeSet:
 
     def first(self, number: int) -> NodeSet:
         """So many of them; all where there are fewer."""
-        return NodeSet(self.nodes[:number], self.address)
+        return NodeSet(self.nodes[:number], self.address, missing=self.missing)
 
     def in_words(self, world_size: int) -> str:
-        """Which ranks go where: "8 ranks on 2 nodes: 4 on a, 4 on b."""
+        """Which ranks go where, and what is missing: "8 ranks on 2 nodes: 4 on a, 4 on b. c does not answer."""
         places = places_of(world_size, len(self.nodes))
         counts = [sum(place.node == node.number for place in places) for node in self.nodes]
         hosts = [node.facts.host if node.facts else f"node {node.number}" for node in self.nodes]
         each = ", ".join(f"{count} on {host}" for count, host in zip(counts, hosts, strict=True))
-        return f"{counted(world_size, 'rank')} on {counted(len(self.nodes), 'node')}: {each}."
+        silent = f" {', '.join(self.missing)} {'does' if len(self.missing) == 1 else 'do'} not answer."
+        ranks = f"{counted(world_size, 'rank')} on {counted(len(self.nodes), 'node')}: {each}."
+        return ranks + (silent if self.missing else "")
 
     def open(self) -> NodeTeam:
         """Make room for a new team on all nodes, and a place where its ranks meet."""
