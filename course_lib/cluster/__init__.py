@@ -31,6 +31,7 @@ _HOME_OF = {
     "Run": "failures.run",
     "black_box": "failures.hang_dump",
     "exchange": "base.point_to_point",
+    "folder_for_ranks": "api.rank_folder",
     "pace": "links.emulated_compute",
     "recv": "base.point_to_point",
     "send": "base.point_to_point",

@@ -21,7 +21,7 @@
 
 # %%
 from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster, solution
-from course_lib.cluster import RankError
+from course_lib.cluster import RankError, folder_for_ranks
 from course_lib.data import digits
 from course_lib.meter import bytes_text, metered
 from course_lib.models import SmallCNN
@@ -353,7 +353,7 @@ def global_batch(world_size, number):
     return sorted(index for of_rank in batches for index in list(of_rank)[number])
 
 
-with tempfile.TemporaryDirectory() as folder:
+with folder_for_ranks(four) as folder:
     print("step and drift after loading:", four.run(train_and_resume, Path(folder) / "last.pt")[3])
 same = all(global_batch(4, number) == global_batch(2, number) for number in range(NUM // 64 + 1))
 print("an epoch of global batches is the same on 4 and on 2 ranks:", same)

@@ -22,13 +22,13 @@
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib.cluster import folder_for_ranks
 from course_lib.meter import Span
 from course_lib.models import ResNet, SmallCNN
 from course_lib.parallel.data import assign_buckets
 from course_lib.plot import gantt
 from course_lib.traces import table_rows, trace_report
 
-import tempfile
 from collections import Counter
 from pathlib import Path
 from statistics import median
@@ -425,8 +425,9 @@ def record(me, folder):
 
 
 # %% tags=["nbval-ignore-output"]
-with tempfile.TemporaryDirectory() as folder:
-    shared_cluster(2).call(record, (folder,), show=False)  # the profiler's own lines are not shown
+two = shared_cluster(2)
+with folder_for_ranks(two) as folder:
+    two.call(record, (folder,), show=False)  # the profiler's own lines are not shown
     files = sorted(Path(folder).iterdir())
     own_report = trace_report(*files)
 print(own_report)

@@ -27,7 +27,7 @@
 # %%
 from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster
 from course_lib.claims import trial
-from course_lib.cluster import RankError
+from course_lib.cluster import RankError, folder_for_ranks
 from course_lib.data import documentation_windows, loader
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
@@ -44,7 +44,6 @@ from course_lib.rounding import agree, rounded
 import os
 import signal
 import statistics
-import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -422,7 +421,7 @@ print_losses(right_load)
 # `save_sharded` and `load_sharded` are DCP, told of every shard which rows it is. Four ranks take three steps and save.
 
 # %%
-folder = tempfile.TemporaryDirectory()  # goes when the notebook ends
+folder = folder_for_ranks(four)  # goes when the notebook ends
 ROOT = Path(folder.name)
 
 

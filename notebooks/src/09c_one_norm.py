@@ -22,6 +22,7 @@
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib.cluster import folder_for_ranks
 from course_lib.data import documentation_windows, loader
 from course_lib.layouts import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
@@ -30,7 +31,6 @@ from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, gradient_norm,
 from course_lib.parallel.tensor import Shard, parameter_placements
 from course_lib.rounding import agree, rounded
 
-import tempfile
 import warnings
 from dataclasses import replace
 from itertools import islice
@@ -337,7 +337,7 @@ def save_and_go_on(me, mesh, folder):
 
 
 # %%
-temporary = tempfile.TemporaryDirectory()  # goes when the notebook ends
+temporary = folder_for_ranks(four)  # goes when the notebook ends
 FOLDER = Path(temporary.name) / "step-6"
 went_on = four.run(save_and_go_on, replicas, FOLDER)[0]
 

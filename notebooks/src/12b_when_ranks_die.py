@@ -21,7 +21,7 @@
 
 # %%
 from course_lib import ask, check, hint, pace, reveal, shared_cluster
-from course_lib.cluster import black_box
+from course_lib.cluster import black_box, folder_for_ranks
 from course_lib.learn import elastic, meetings
 from course_lib.meter import Timeline
 from course_lib.nodes import Nodes
@@ -130,7 +130,7 @@ def by_rank(me, order, place):
 
 def stopped_and_resumed(share, before, after, keep_place=True):
     """Samples of the epoch that the weights have not seen, and that they have seen more than once."""
-    with tempfile.TemporaryDirectory() as folder:
+    with folder_for_ranks(before) as folder:
         before.run(train, folder, share, 6)
         (Path(folder) / "enough").touch()  # at the end of this epoch
         after.run(train, folder, share, keep_place=keep_place)
@@ -344,7 +344,7 @@ ask("12.same").commit("it is another model")  # "other ranks, other batches"
 
 # %% tags=["nbval-ignore-output"]
 state = results[0]
-with tempfile.TemporaryDirectory() as quiet:
+with folder_for_ranks(four) as quiet:
     undisturbed = four.run(train, quiet, share, state["step"])[0]
 for name, one in (("killed and restarted", state), ("undisturbed", undisturbed)):
     print(f"{name:<21} step {one['step']}:", *(f"{weight:.6f}" for weight in one["weights"][:4].tolist()))

@@ -12,6 +12,8 @@ In the order to read:
   unclean
 - ``cluster.py``: ``Cluster``: N ranks that work
 - ``shared.py``: clusters that a whole notebook shares, so that a check or a cell need not start its own
+- ``rank_folder.py``: a temporary folder that a notebook and the ranks of its cluster see, on whichever machines they
+  are
 - ``magic.py``: ``%%ranks``: a cell that runs on every rank, in a namespace that lasts from cell to cell
 - ``notebook.py``: what a notebook gets when one of its cells imports the cluster
 """

@@ -95,10 +95,10 @@ class Cluster:
         self._lifecycle = TeamLifecycle(layout, self._settings)
         self._shape = self._shape_of(links, slow)
         self._lock = threading.RLock()
-        self._is_closed = False
-        self._num_cells = 0
+        self._is_closed, self._num_cells = False, 0
         self.made_with: Mapping[str, Any] = {}  # what a shared cluster was asked to be
-        if layout.nodes is None:
+        self.is_on_nodes = layout.nodes is not None
+        if not self.is_on_nodes:
             processes.warm()
 
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Run:
