@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pickle
 import re
@@ -16,8 +15,8 @@ from multiprocessing import Pipe
 from pathlib import Path
 from types import SimpleNamespace
 
-import psutil
 import pytest
+from local_nodes import agents, close_all, two_local_nodes
 from waiting import wait_until
 
 from course_lib.cluster import Cluster, RankFailed, RankInterrupted, RankTimeout
@@ -36,38 +35,14 @@ pytestmark = [pytest.mark.xdist_group("nodes"), pytest.mark.limit_s(400.0)]
 @pytest.fixture(scope="module")
 def two_nodes(tmp_path_factory):
     """Two nodes on this machine, for the tests of this file."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(tmp_path_factory.mktemp("nodes") / "up.json"))
-        assert main(["up", "--local", "2"]) == 0
+    with two_local_nodes(tmp_path_factory.mktemp("nodes")):
         yield
-        assert main(["down"]) == 0
-        close_all()
 
 
 @pytest.fixture
 def cluster(two_nodes):
     with Cluster(3, timeout_s=120) as over_two:
         yield over_two
-
-
-def close_all() -> None:
-    """Let all nodes of this process go, as its end would do."""
-    for nodes in found._met.values():
-        for node in nodes.nodes:
-            node.close()
-    found._met.clear()
-    wait_until(lambda: not agents(), "agents end with their line")
-
-
-def agents() -> list[int]:
-    """Of the nodes that this test has, and not of somebody else's on this machine."""
-    found_here = []
-    for process in psutil.process_iter(["cmdline"]):
-        if "course_lib.cluster.nodes.agent_process" in (process.info["cmdline"] or []):
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(VARIABLE) == os.environ[VARIABLE]:
-                    found_here.append(process.pid)
-    return found_here
 
 
 def a_long_wait(file: Path):

@@ -7,28 +7,18 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from local_nodes import two_local_nodes
 
 from course_lib.cluster import Cluster, folder_for_ranks
 from course_lib.cluster.api import rank_folder
-from course_lib.cluster.nodes import found
-from course_lib.cluster.nodes.command import main
-from course_lib.cluster.nodes.record import VARIABLE
 
 pytestmark = [pytest.mark.xdist_group("nodes"), pytest.mark.limit_s(400.0)]
 
 
 @pytest.fixture(scope="module")
 def on_two_nodes(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(tmp_path_factory.mktemp("nodes") / "up.json"))
-        assert main(["up", "--local", "2"]) == 0
-        with Cluster(3, timeout_s=120) as cluster:
-            yield cluster
-        assert main(["down"]) == 0
-        for nodes in found._met.values():
-            for node in nodes.nodes:
-                node.close()
-        found._met.clear()
+    with two_local_nodes(tmp_path_factory.mktemp("nodes")), Cluster(3, timeout_s=120) as cluster:
+        yield cluster
 
 
 @pytest.fixture
