@@ -300,3 +300,38 @@ def test_an_answer_is_told_as_it_was_pickled():
         here.put(lambda: None)
     here.put("after it")
     assert there.take() == "after it"
+
+
+def by_itself(tmp_path, number: int, waits_for: str = "") -> RemoteNode:
+    """Its agent ends by itself a while after its line has closed: then there is a file ``ended-NUMBER``."""
+    waits = f"until [ -e {tmp_path}/{waits_for} ]; do sleep 0.05; done" if waits_for else "sleep 0.3"
+    return RemoteNode(number, "a", ["sh", "-c", f"cat > /dev/null; {waits}; touch {tmp_path}/ended-{number}"])
+
+
+def test_a_closed_node_lets_its_agent_end_by_itself(tmp_path, monkeypatch):
+    """srun that is asked to end kills its agent at once, and folders of ranks would stay."""
+    monkeypatch.setattr(node, "_FAREWELL_S", 60.0)
+    one = by_itself(tmp_path, 0)
+    one.close()
+    assert (tmp_path / "ended-0").exists()
+    assert one._process.wait(60) == 0
+
+
+def test_nodes_are_closed_all_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(node, "_FAREWELL_S", 15.0)
+    nodes = [by_itself(tmp_path, 0, waits_for="ended-1"), by_itself(tmp_path, 1)]
+    found._close(nodes)
+    assert (tmp_path / "ended-0").exists(), "the first ends only after the second"
+
+
+def test_all_nodes_are_closed_with_the_process(tmp_path, monkeypatch):
+    at_exit = []
+    monkeypatch.setattr(found, "_begun", [])
+    monkeypatch.setattr(found.atexit, "register", lambda *words: at_exit.append(words))
+    nodes = [by_itself(tmp_path, number) for number in (0, 1)]
+    for one in nodes:
+        found._to_close(one)
+    [(close, begun)] = at_exit
+    assert begun == nodes
+    close(begun)
+    assert all(one.is_lost for one in nodes)

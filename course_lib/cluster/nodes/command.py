@@ -174,5 +174,5 @@ def _table(record: NodesRecord) -> str:
             f"  node {node.number}  {facts.host}: {facts.cores} cores, {gpus}, Python {facts.python}, "
             f"PyTorch {facts.torch}{folder}{_clock_words(node.clock)}"
         )
-        node.close()
+        node.hang_up()
     return "\n".join(lines)

@@ -18,6 +18,7 @@ __all__ = ["meet", "nodes_here", "on_this_machine"]
 
 _UP = "name some by `course nodes up --hosts a,b` (two on this machine: `course nodes up --local 2`)"
 _AGAIN_S = 60.0  # until nodes that have gone are asked again, at the next cluster
+_begun: list[RemoteNode] = []
 _met: dict[NodesRecord, NodeSet] = {}
 _asked_s: dict[NodesRecord, float] = {}  # when all of a record were asked last, by ``time.monotonic``
 _lock = threading.Lock()
@@ -79,7 +80,7 @@ def meet(record: NodesRecord, *, after: NodeSet | None = None) -> NodeSet:
     for number, host in enumerate(record.hosts):
         nodes.append(kept.get(number) or RemoteNode(number, host, *record.command(host)))
         if number not in kept:
-            atexit.register(nodes[-1].close)
+            _to_close(nodes[-1])
     answering, lost = [], []
     for node in nodes:
         try:
@@ -97,7 +98,16 @@ def meet(record: NodesRecord, *, after: NodeSet | None = None) -> NodeSet:
     return NodeSet(answering, record.address, missing=missing)
 
 
+def _to_close(node: RemoteNode) -> None:
+    """It is closed when this process ends: all nodes at the same time."""
+    if not _begun:
+        atexit.register(_close, _begun)
+    _begun.append(node)
+
+
 def _close(nodes: list[RemoteNode]) -> None:
+    for node in nodes:
+        node.hang_up()
     for node in nodes:
         with contextlib.suppress(OSError):
             node.close()

@@ -32,6 +32,7 @@ _LONGEST_ANSWER_S = 300.0  # from one that does: a rank starts there, and import
 _LIFE_S = 10.0  # until it is asked again whether it lives
 _GLANCE_S = 0.5  # for what is of use only now
 _GOODBYE_S = 10.0  # for ssh, or an agent here, to end when it is asked to
+_FAREWELL_S = 5.0  # for an agent to end its ranks and remove their folders
 _FIRST_ANSWER_S = 90.0  # ssh connects, Python starts there and imports torch
 _NUM_CLOCK_READINGS = 5
 _LONGEST_WORD = 300  # characters of what ssh has said last
@@ -164,9 +165,15 @@ class RemoteNode:
 
     def lose(self, why: str) -> None:
         """From here on it has gone: each of its ranks has died, and nobody waits for an answer any more."""
+        if self._let_go(why):
+            with contextlib.suppress(OSError):
+                self._process.terminate()
+
+    def _let_go(self, why: str) -> bool:
+        """Close the line; whether it was open."""
         with self._lock:
             if self._is_lost:
-                return
+                return False
             self._is_lost, self.why_lost = True, why
             self._gone.set()
             self._line.end()
@@ -176,8 +183,7 @@ class RemoteNode:
             answer.set_exception(NodeLost(f"{self} does not answer: {why}"))
         for rank in ranks:
             rank.die(None)
-        with contextlib.suppress(OSError):
-            self._process.terminate()
+        return True
 
     def end(self, team: str) -> None:
         """End what is left of a team there."""
@@ -185,9 +191,20 @@ class RemoteNode:
             self.ask("end", team)
         self._threads = {key: reading for key, reading in self._threads.items() if key[0] != team}
 
+    def hang_up(self) -> None:
+        """Close the line, and wait for nobody; the agent ends, and all its ranks. Safe to repeat."""
+        self._let_go("it was closed")
+
     def close(self) -> None:
-        """Close the line; the agent ends, and all its ranks. Safe to repeat."""
-        self.lose("it was closed")
+        """Close the line, and wait a while until the agent has ended, and all its ranks. Safe to repeat.
+
+        srun, terminated, kills what it runs at once, and a killed agent leaves its folders behind.
+        """
+        self.hang_up()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_FAREWELL_S)
+        with contextlib.suppress(OSError):
+            self._process.terminate()
 
     def _send(self, method: str, args: tuple[Any, ...]) -> Future[_Answered]:
         answer: Future[_Answered] = Future()
