@@ -1,44 +1,37 @@
-"""Two nodes with a network between them, and disks of their own: bytes as the kernel counts them, a cable that is cut
-for a while and for good, a checkpoint in a folder that they share and in one that they do not.
+"""Two nodes with a network between them, and disks of their own: bytes as the kernel counts them, a cable with a rate,
+and one that is cut for a while and for good, a checkpoint in a folder that they share and in one that they do not.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from cable import burst_bytes
+from nodes_here import RATE_MBIT, SHARE, SUPPORT, environment, folders_of_ranks, of_the_course, why_no_nodes
 from two_nodes import TwoNodes
 from waiting import wait_until
 
-from course_lib.base.paths import library_folder, project_root
-
-_PROGRAMS = ("ip", "unshare", "nsenter", "ssh", "ssh-keygen", "sshd", "tc")
-_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-MISSING = [name for name in _PROGRAMS if shutil.which(name, path=_PATH) is None]
-SHARE = [path for path in (library_folder(), Path(sys.prefix)) if str(path).startswith("/tmp/")]
+WHY_NOT = why_no_nodes()
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(bool(MISSING), reason=f"no {' and no '.join(MISSING)} here"),
-    pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT or "never"),
     pytest.mark.limit_s(900),
 ]
+SHAPED_MBIT = 200.0  # far below what any machine hands from one of its processes to another
 
 PROGRAM = """\
 import sys, time
 from pathlib import Path
+from cable import sent_bytes
 from course_lib.cluster import Cluster, RankError
 from course_lib.cluster.nodes.command import main
 from course_lib.meter import metered
 
 FOLDER = sys.argv[1]  # a rank of another machine has an argv of its own
-
-def sent_bytes():
-    line = next(line for line in open("/proc/net/dev") if line.strip().startswith("eth0:"))
-    return int(line.partition(":")[2].split()[8])
 
 def ring(me, size):
     import torch
@@ -104,27 +97,19 @@ if __name__ == "__main__":
 @pytest.mark.limit_s(3000.0)
 def test_after_faults_with_cuts_the_next_call_is_right_or_says_what_is_missing() -> None:
     """``COURSE_CUT_FAULTS=200`` draws more than a night does; each takes up to a minute on two busy cores."""
-    support = project_root() / "tests" / "support"
     count = os.environ.get("COURSE_CUT_FAULTS", "12")
-    with TwoNodes(SHARE) as nodes:
+    with TwoNodes(SHARE, rate_mbit=RATE_MBIT) as nodes:
         holders = (str(holder.pid) for holder in nodes.holders)
-        words = (sys.executable, str(support / "cut_trials.py"), count, "3", str(nodes.folder), *holders)
-        env = {**environment(nodes), "PYTHONPATH": f"{library_folder()}:{support}"}
-        said = nodes.popen(0, *words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT).communicate()[0]
+        words = (sys.executable, str(SUPPORT / "cut_trials.py"), count, "3", str(nodes.folder), *holders)
+        trials = nodes.popen(0, *words, env=environment(nodes), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = trials.communicate()[0]
     assert f"{count} faults: " in said, said
     assert said.rstrip().endswith("left: []"), said
     assert "bad" not in said.splitlines()[-1], said
 
 
-def environment(nodes: TwoNodes) -> dict[str, str]:
-    """Of a notebook on the first node, with what it keeps in the nodes' folder."""
-    nodes.folder.chmod(0o777)
-    env = {**os.environ, "PYTHONPATH": str(library_folder()), "TMPDIR": "/tmp", "COURSE_HOME": str(nodes.folder)}
-    return env | {"COURSE_SEATS": "off", "COURSE_NODES": str(nodes.folder / "up.json")}
-
-
 def test_bytes_folders_and_cuts() -> None:
-    with TwoNodes(SHARE) as nodes:
+    with TwoNodes(SHARE, rate_mbit=RATE_MBIT) as nodes:
         program = nodes.folder / "program.py"
         program.write_text(PROGRAM)
         words = (sys.executable, str(program), str(nodes.folder))
@@ -152,9 +137,41 @@ def test_bytes_folders_and_cuts() -> None:
         assert told["REST"] == ["[0,", "0]"], said
         wait_until(lambda: not nodes.processes(0), "nothing is left of it on the first node")
         wait_until(lambda: not of_the_course(nodes, 1), "the agent that was cut off ends, and its ranks", 180)
-        assert not any(name.startswith(("/tmp/pymp", "/tmp/ranks")) for name in nodes.left(1)["files"])
+        assert not folders_of_ranks(nodes, 1)
 
 
-def of_the_course(nodes: TwoNodes, node: int) -> list[str]:
-    """Its processes there; sshd waits longer for whom it has lost."""
-    return [words for words in nodes.left(node)["processes"] if "python" in words]
+MEASURE = """\
+import json, sys
+from cable import sent_bytes
+from course_lib.cluster import Cluster
+from course_lib.cluster.nodes.command import main
+from course_lib.meter import link_between_nodes
+
+if __name__ == "__main__":
+    assert main(["up", "--hosts", "node0,node1", f"--ssh-option=-F{sys.argv[1]}/ssh_config"]) == 0
+    with Cluster(4, timeout_s=300) as cluster:
+        before = sent_bytes()
+        link = link_between_nodes(cluster)
+        print(link)
+        print(json.dumps({"samples": link.fit.samples, "counted": sent_bytes() - before}), flush=True)
+"""
+
+
+def test_a_measured_link_is_no_faster_than_its_cable() -> None:
+    """A rate is a limit: other work makes messages slower, and none makes them faster."""
+    with TwoNodes(SHARE, rate_mbit=SHAPED_MBIT, delay_ms=2.0) as nodes:
+        program = nodes.folder / "measure.py"
+        program.write_text(MEASURE)
+        words = (sys.executable, str(program), str(nodes.folder))
+        driver = nodes.popen(0, *words, env=environment(nodes), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said = driver.communicate()[0]
+        assert driver.returncode == 0, said
+        print(said.splitlines()[-2], f"with {SHAPED_MBIT:g} Mbit/s and a delay of {nodes.delay_ms:g} ms")
+        assert "between node 0 (node0) and node 1 (node1)" in said
+        told = json.loads(said.splitlines()[-1])
+        large = {size: time_s for size, time_s in told["samples"] if size >= 8 * burst_bytes(SHAPED_MBIT)}
+        rates = {size: 8e-6 * size / time_s for size, time_s in large.items()}
+        assert rates
+        assert max(rates.values()) <= 1.3 * SHAPED_MBIT, (rates, "of what passes at once there is an eighth at most")
+        assert min(time_s for _, time_s in told["samples"]) >= 1e-3 * nodes.delay_ms, "where the kernel has a delay"
+        assert told["counted"] >= sum(size for size, _ in told["samples"]), "these messages went by the cable"

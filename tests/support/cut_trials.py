@@ -20,8 +20,8 @@ from collections import Counter
 from collections.abc import Callable
 
 import psutil
+from cable import Cable
 from node_trials import RIGHT, in_a_line, kill, ring
-from two_nodes import Cable
 from waiting import holds_in_time
 
 from course_lib.cluster import Cluster, RankError

@@ -13,15 +13,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
+from cable import INTERFACE, Cable
+from waiting import wait_until
 
 ADDRESS = ("10.78.0.1", "10.78.0.2")
 NAMES = ("node0", "node1")
-INTERFACE = "eth0"
 _OWN_FOLDERS = """set -e
 mount --make-rprivate /
 mount --bind "$1/hosts" /etc/hosts
@@ -34,42 +34,18 @@ mount --move /mnt /tmp
 mount -t tmpfs own /dev/shm && chmod 1777 /dev/shm
 exec sleep 100000
 """
-# Rules are asked in order, and the table of a node's own addresses first; a known connection would not ask at all.
-_DROP = f"""set -e
-echo 0 > /proc/sys/net/ipv4/ip_early_demux
-ip rule list | grep -q '^10:' || ip rule add prio 10 lookup local
-ip rule del prio 0 2>/dev/null || true
-ip rule add prio 1 iif {INTERFACE} blackhole
-"""
-
-
-class Cable:
-    """Between two nodes whose namespaces these processes hold; cut, each node stays whole, as by a switch that died.
-
-    What comes in by the interface is dropped where it arrives, so that who sends learns nothing of it.
-    """
-
-    def __init__(self, holders: tuple[int, ...]) -> None:
-        self.holders = holders
-
-    def cut(self) -> None:
-        for holder in self.holders:
-            _run(*_within_net(holder), "bash", "-c", _DROP)
-
-    def cut_for(self, time_s: float) -> None:
-        self.cut()
-        time.sleep(time_s)
-        self.mend()
-
-    def mend(self) -> None:
-        for holder in self.holders:
-            subprocess.run([*_within_net(holder), "ip", "rule", "del", "prio", "1"], capture_output=True)
 
 
 class TwoNodes:
-    """``share``: folders below /tmp that both nodes see (a clone, virtual environments)."""
+    """``share``: folders below /tmp that both nodes see (a clone, virtual environments).
 
-    def __init__(self, share: Sequence[str | Path] = ()) -> None:
+    ``rate_mbit``: no more passes the cable in a second, each way; None is as much as this machine can. ``delay_ms``: a
+    wish, which not every kernel fulfils; afterwards what there is.
+    """
+
+    def __init__(
+        self, share: Sequence[str | Path] = (), *, rate_mbit: float | None = None, delay_ms: float = 0.0
+    ) -> None:
         self.share = share
         self.folder = Path(tempfile.mkdtemp(prefix="two-nodes-"))
         self.folder.chmod(0o755)
@@ -89,7 +65,7 @@ class TwoNodes:
                 name,
             ]
             self.holders.append(subprocess.Popen([*words, " ".join(map(str, share))]))
-        time.sleep(1)
+        wait_until(lambda: all(_program(holder.pid) == "sleep" for holder in self.holders), "nodes with own folders")
         first, second = (str(holder.pid) for holder in self.holders)
         _run("ip", "link", "add", f"two0-{first}", "type", "veth", "peer", "name", f"two1-{first}")
         for number, (pid, address) in enumerate(zip((first, second), ADDRESS, strict=True)):
@@ -100,6 +76,7 @@ class TwoNodes:
                 "link set lo up",
             ):
                 self.check(number, "ip", *words.split())
+        self.delay_ms = 0.0 if rate_mbit is None else self.cable.shape(rate_mbit, delay_ms)
         self._start_sshds()
 
     def _start_sshds(self) -> None:
@@ -194,15 +171,15 @@ class TwoNodes:
         self.close()
 
 
+def _program(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
 def _words(process: psutil.Process) -> str:
     try:
         return " ".join(process.cmdline())[:120] or process.name()
     except psutil.Error:
         return "(gone)"
-
-
-def _within_net(holder: int) -> list[str]:
-    return ["nsenter", "--net", "--target", str(holder), "--"]
 
 
 def _run(*command: str) -> None:
