@@ -1,7 +1,9 @@
 """A cluster with Slurm on this machine: munge, a controller, and two nodes, all on loopback and in one folder.
 
-Everything listens on ports and sockets of its own, so a Slurm that the machine has already is not met. The nodes are
-called n1 and n2. Daemons and jobs see an /etc/hosts in which these names mean 127.0.0.1; nobody else does.
+Or each in a network of its own: given :class:`two_nodes.TwoNodes`, the controller and n1 are on the first, n2 is on the
+second. Everything listens on ports and sockets of its own, so a Slurm that the machine has already is not met. The
+nodes are called n1 and n2. Daemons and jobs see an /etc/hosts in which these names mean their addresses; nobody else
+does.
 """
 
 from __future__ import annotations
@@ -12,12 +14,13 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 from ends_with_us import end, ends_with_us, processes_with
+from two_nodes import ADDRESS, NAMES, TwoNodes
 from waiting import holds_in_time, wait_until
 
 from course_lib.authoring.bench.class_of_users.users import User
@@ -46,9 +49,10 @@ def why_no_slurm() -> str:
 
 @dataclass
 class SlurmHere:
-    """A running cluster: its folder, and what a user's commands need to find it."""
+    """A running cluster: its folder, and what a user's commands need to find it; they are told on the first node."""
 
     folder: Path
+    two_nodes: TwoNodes | None = None  # all is on loopback without them
     daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -59,7 +63,7 @@ class SlurmHere:
         """One of Slurm's commands, as a user or as root."""
         who = {"env": dict(os.environ)} if user is None else user.as_them()
         who["env"] = {**who["env"], **self.variables, **variables}
-        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, **who)
+        return subprocess.run(self.on_node(0, command), capture_output=True, text=True, timeout=LIMIT_S, **who)
 
     def submit(self, user: User, *words: str, **variables: str) -> int:
         """``sbatch`` as the user, in the home; the job's number."""
@@ -82,14 +86,17 @@ class SlurmHere:
         """All that daemons and jobs of this cluster have started, by its name in their environment."""
         return processes_with("SLURM_CONF", self.variables["SLURM_CONF"])
 
-    def start(self, *command: str) -> None:
+    def on_node(self, node: int, command: Sequence[str]) -> list[str]:
+        return self.two_nodes.within(node, *command) if self.two_nodes else list(command)
+
+    def start(self, *command: str, node: int = 0) -> None:
         """A daemon in the foreground, which ends with this process however that ends."""
         hosts = 'mount --bind "$HOSTS" /etc/hosts && exec "$@"'
         own_names = ["unshare", "--mount", "--propagation", "private", "sh", "-c", hosts, "sh"]
         with (self.folder / "daemons.txt").open("ab") as said:
             self.daemons.append(
                 subprocess.Popen(
-                    [*own_names, *ends_with_us(command)],
+                    self.on_node(node, [*own_names, *ends_with_us(command)]),
                     env={**self.variables, "HOSTS": str(self.folder / "hosts"), "LANG": "C.UTF-8"},
                     cwd=self.folder, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
                 )
@@ -106,18 +113,21 @@ class SlurmHere:
 
 
 @contextlib.contextmanager
-def slurm_here(folder: Path, *, gpus: int = 0) -> Iterator[SlurmHere]:
-    """A cluster in the folder, which everybody can enter; it says that each node has so many GPUs, 2 at most."""
-    slurm = SlurmHere(folder)
-    _write_settings(folder, gpus)
+def slurm_here(folder: Path, *, gpus: int = 0, two_nodes: TwoNodes | None = None) -> Iterator[SlurmHere]:
+    """A cluster in the folder, which everybody can enter; it says that each node has so many GPUs, 2 at most.
+
+    ``two_nodes`` share the folder.
+    """
+    slurm = SlurmHere(folder, two_nodes)
+    _write_settings(folder, gpus, two_nodes)
     try:
         munge = folder / "munge"
         files = [f"--{name}-file={munge / name}" for name in ("key", "pid", "log", "seed")]
         slurm.start("munged", "--foreground", "--force", f"--socket={munge / 'socket'}", *files)
         wait_until((munge / "socket").exists, "munge's socket")
         slurm.start("slurmctld", "-D", "-i")
-        for node in NODES:
-            slurm.start("slurmd", "-D", "-N", node)
+        for number, node in enumerate(NODES):
+            slurm.start("slurmd", "-D", "-N", node, node=number)
         idle = ("sinfo", "--noheader", "--Node", "--states=idle", "--format=%N")
         wait_until(lambda: slurm.told(*idle).stdout.split() == list(NODES), f"two idle nodes; see {folder}")
         yield slurm
@@ -125,20 +135,21 @@ def slurm_here(folder: Path, *, gpus: int = 0) -> Iterator[SlurmHere]:
         slurm.end()
 
 
-def _write_settings(folder: Path, gpus: int) -> None:
-    host, (controller, *of_nodes) = (
-        socket.gethostname().split(".")[0],
-        [free_port() for _ in range(1 + len(NODES))],
-    )
-    hosts = Path("/etc/hosts").read_text()
-    (folder / "hosts").write_text(f"{hosts}\n127.0.0.1 {' '.join(NODES)}\n")
+def _write_settings(folder: Path, gpus: int, two_nodes: TwoNodes | None) -> None:
+    controller, *of_nodes = [free_port() for _ in range(1 + len(NODES))]
+    if two_nodes:
+        machines, addresses, hosts = NAMES, ADDRESS, two_nodes.folder / "hosts"
+    else:
+        machines, addresses, hosts = (socket.gethostname().split(".")[0],) * 2, ("127.0.0.1",) * 2, Path("/etc/hosts")
+    of_names = "".join(f"{address} {node}\n" for address, node in zip(addresses, NODES, strict=True))
+    (folder / "hosts").write_text(f"{hosts.read_text()}\n{of_names}")
     for name in ("munge", "state", *NODES):
         (folder / name).mkdir()
     (folder / "munge" / "key").write_bytes(os.urandom(128))
     (folder / "munge" / "key").chmod(0o400)
     lines: Mapping[str, object] = {
         "ClusterName": "here",
-        "SlurmctldHost": f"{host}(127.0.0.1)",
+        "SlurmctldHost": f"{machines[0]}({addresses[0]})",
         "SlurmctldPort": controller,
         "SlurmUser": "root",
         "AuthType": "auth/munge",
@@ -164,8 +175,8 @@ def _write_settings(folder: Path, gpus: int) -> None:
     }
     written = [f"{name}={value}" for name, value in lines.items()]
     has = f"CPUs={_CPUS} RealMemory={_MEMORY_MB}" + (f" Gres=gpu:{gpus}" if gpus else "")
-    for node, port in zip(NODES, of_nodes, strict=True):
-        written.append(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {has}")
+    for node, machine, address, port in zip(NODES, machines, addresses, of_nodes, strict=True):
+        written.append(f"NodeName={node} NodeHostname={machine} NodeAddr={address} Port={port} {has}")
     written.append(f"PartitionName=all Nodes={','.join(NODES)} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO")
     (folder / "slurm.conf").write_text("\n".join(written) + "\n")
     if gpus:
