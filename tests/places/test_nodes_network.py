@@ -27,7 +27,7 @@ PROGRAM = """\
 import sys, time
 from pathlib import Path
 from cable import sent_bytes
-from course_lib.cluster import Cluster, RankError
+from course_lib.cluster import Cluster, RankError, folder_for_ranks
 from course_lib.cluster.nodes.command import main
 from course_lib.meter import metered
 
@@ -49,6 +49,9 @@ def save(me, folder):
     model = FullySharded(me, torch.nn.Linear(8, 8))
     save_sharded(folder, model)
     load_sharded(folder, model)
+
+def leave(me, folder):
+    Path(folder, f"of-{me.rank}").touch()
 
 def many_rings(me):
     import torch
@@ -79,6 +82,9 @@ if __name__ == "__main__":
             cluster.run(save, "/tmp/not-shared")
         except RankError as error:
             print("FOLDER", str(error).splitlines()[0], flush=True)
+        with folder_for_ranks(cluster) as folder:
+            cluster.run(leave, folder)
+            print("FILES", folder, *sorted(path.name for path in Path(folder).iterdir()), flush=True)
         print("READY short", flush=True)
         print("WAITED", list(cluster.run(many_rings)), flush=True)
         print("READY cut", flush=True)
@@ -132,6 +138,9 @@ def test_bytes_folders_and_cuts() -> None:
             "/tmp/not-shared is not one folder for all nodes: node1 (rank 2) does not see what rank 0 wrote there."
         )
         assert unshared in " ".join(told["FOLDER"])
+        folder, *files = told["FILES"]
+        assert files == ["of-0", "of-1", "of-2", "of-3"]
+        assert folder.startswith(str(nodes.folder)), "each node has a /tmp of its own"
         assert told["WAITED"] == ["[1.0,", "1.0,", "1.0,", "1.0]"], "five seconds without a cable are waited out"
         assert " ".join(told["TOLD"]).startswith("rank 2 of 4 on node 1 (node1) is gone: nothing is heard any more")
         assert told["REST"] == ["[0,", "0]"], said
