@@ -78,7 +78,7 @@ def test_another_user_has_no_way_to_the_ranks(family):
     assert len(processes) == 2 * 4, "an agent, what it tracks resources with, a fork server and a rank"
     sockets = {one.laddr for process in processes for one in process.net_connections("unix") if one.laddr}
     paths = [address for address in sockets if address.startswith("/")]
-    assert len(paths) == 2, "each fork server has one"
+    assert len(paths) == 4, "each fork server has one, and each agent, by which its ranks find the others"
     assert sockets == set(paths), "nobody listens at an address that is in no folder"
     folders = {Path(path).parent for path in paths} | set(cluster.run(lambda me: folder_of_rank()))
     assert len(folders) == 4
@@ -102,12 +102,14 @@ def folder_of_rank() -> Path:
                 if "/stacks-" in os.readlink(f"/proc/self/fd/{one}"))  # fmt: skip
 
 
-def test_the_secret_of_the_store_is_in_no_list_of_processes(family):
+def test_ports_are_open_for_gloo_alone(family):
+    """Each rank has one, of its group; notebook, agents and fork servers have none."""
     cluster, processes = family
-    secret = cluster._team._on_nodes._rendezvous.secret
-    shown = [word for process in (*processes, psutil.Process()) for word in process.cmdline()]
-    assert not any(secret in word for word in shown)
-    assert len(secret) == 32
+    ranks = set(cluster.run(lambda me: os.getpid()))
+    assert len(ranks) == 2
+    for process in processes:
+        ports = [one for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+        assert len(ports) == (process.pid in ranks), process
 
 
 def test_a_record_that_everybody_may_change_is_not_followed(family):

@@ -10,6 +10,8 @@ In the order to read:
 - ``team.py``: one set of started ranks
 - ``team_lifecycle.py``: lifecycle of the ranks: started when a call needs them, replaced when a call has left them
   unclean
+- ``rendezvous_store.py``: a rendezvous store for code that calls ``init_process_group`` itself, as a script under
+  torchrun would
 - ``cluster.py``: ``Cluster``: N ranks that work
 - ``shared.py``: clusters that a whole notebook shares, so that a check or a cell need not start its own
 - ``rank_folder.py``: a temporary folder that a notebook and the ranks of its cluster see, on whichever machines they

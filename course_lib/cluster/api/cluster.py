@@ -22,10 +22,10 @@ from course_lib.cluster.api.arguments import (
     text,
 )
 from course_lib.cluster.api.placement import choose_layout
+from course_lib.cluster.api.rendezvous_store import open_rendezvous_store
 from course_lib.cluster.api.supervisor import CallOutcome
 from course_lib.cluster.api.team import Team
 from course_lib.cluster.api.team_lifecycle import TeamLifecycle
-from course_lib.cluster.base.rendezvous_store import open_rendezvous_store
 from course_lib.cluster.failures.errors import RankError, RankFailed, RankInterrupted, RankTimeout, first_failure
 from course_lib.cluster.failures.report import interrupted_story
 from course_lib.cluster.failures.run import Run, in_rank_order, leaks_in_words, say

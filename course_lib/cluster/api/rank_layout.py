@@ -49,9 +49,9 @@ class RankLayout:
         if self.nodes is None or not _NOT_REACHED.search(failure.message):
             return ""
         return (
-            f"\n\nThe ranks meet at this machine's address {self.address}, and connect to one another, on any port. "
-            "Is this the address by which the nodes reach it (`course nodes up --address ADDRESS`), and does a "
-            "firewall let them through?"
+            "\n\nThe ranks connect to one another, on any port, each by its network towards this machine's address "
+            f"{self.address}. Is this the address by which the nodes reach it (`course nodes up --address ADDRESS`), "
+            "and does a firewall let them through?"
         )
 
     def new_team(self) -> NodeTeam | None:

@@ -11,9 +11,8 @@ In the order to read:
 - ``os_errors.py``: errors of the system in words
 - ``point_to_point.py``: messages between two ranks that work on every back end
 - ``rank.py``: who a rank is: the one argument that every function on the cluster receives first
+- ``line_store.py``: the store by which ranks of several nodes find each other
 - ``process_group.py``: joining and leaving the process group, on the rank
-- ``rendezvous_store.py``: A rendezvous store for code that calls ``init_process_group`` itself, as a script under
-  torchrun would
 - ``shared_folder.py``: whether all nodes see one folder
 - ``stack_of_thread.py``: the stack of a thread, read from another one, without keeping what its functions hold
 - ``temp_dirs.py``: temporary folders of the ranks and of a server's kernels, and those that killed notebooks have left

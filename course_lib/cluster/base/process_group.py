@@ -2,7 +2,7 @@
 
 The ranks of one machine find each other through a private file (``FileStore``). A TCP store opens a port that
 others could reach, and stalls for seconds where the system's name lookup drops queries. Ranks of several machines
-have no file in common and meet at such a port; the names of all its keys begin with a secret.
+have no file in common and ask their agents (``LineStore``).
 """
 
 from __future__ import annotations
@@ -16,19 +16,9 @@ from typing import Any
 from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.rank import Rank
 
-__all__ = ["RankConfig", "RendezvousAddress", "join", "leave"]
+__all__ = ["RankConfig", "join", "leave"]
 
-_RENDEZVOUS_TIMEOUT = timedelta(seconds=60)
 _COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
-
-
-@dataclass(frozen=True)
-class RendezvousAddress:
-    """Where ranks of several machines find each other: a TCP store, whose keys begin with ``secret``."""
-
-    host: str
-    port: int
-    secret: str
 
 
 @dataclass(frozen=True)
@@ -48,7 +38,7 @@ class RankConfig:
     local_size: int = -1  # -1: all ranks are here
     clock_behind_s: float = 0.0  # this machine's, of the notebook's
     seed: int | None = None  # of all generators of random numbers; None: they stand as its fork server's do
-    rendezvous: RendezvousAddress | None = None  # None: all ranks are here, and meet in the folder
+    notebook_address: str = ""  # of its machine, as the nodes reach it; empty: all ranks are here
 
     def __post_init__(self) -> None:
         if self.local_rank < 0:
@@ -84,11 +74,11 @@ def join(config: RankConfig, *, generation: int) -> Rank:
 def _store(config: RankConfig, generation: int) -> Any:
     import torch.distributed as dist
 
-    address = config.rendezvous
-    if address is None:
+    if not config.notebook_address:
         return dist.FileStore(str(config.folder / f"store-{generation}"), config.world_size)
-    store = dist.TCPStore(address.host, address.port, is_master=False, timeout=_RENDEZVOUS_TIMEOUT)
-    return dist.PrefixStore(f"{address.secret}-{generation}", store)
+    from course_lib.cluster.base.line_store import SOCKET, line_store
+
+    return dist.PrefixStore(str(generation), line_store(config.folder / SOCKET))
 
 
 def leave(*, has_failed: bool = False) -> None:

@@ -28,6 +28,7 @@ __all__ = ["RECORDER_SIZE", "Accounts", "Operation", "RankStatus", "StatusThread
 
 # Our ``Work.wait`` stands there; it is not the place where a rank waits.
 _AROUND_WAIT = "/cluster/hooks/comm_hooks.py"
+_WITHIN_STORE = "/cluster/base/line_store.py"  # from there on it is we who ask, for PyTorch
 _NUM_RECENT = 16  # operations that are told: enough to compare what ranks have called
 # Functions of torch.distributed that wait for other ranks without a ``Work``.
 _RENDEZVOUS = ("monitored_barrier", "new_group", "_new_group_with_tag", "init_process_group")
@@ -189,6 +190,10 @@ def parse_stacks(text: str, rank: int, state: str) -> RankStatus:
 
 def _stack_of(thread: int) -> tuple[Frame, ...]:
     stack = stack_of(thread)
+    for depth, frame in enumerate(stack):
+        if frame.filename.replace("\\", "/").endswith(_WITHIN_STORE):
+            stack = stack[:depth]
+            break
     while stack and stack[-1].filename.replace("\\", "/").endswith(_AROUND_WAIT):
         stack = stack[:-1]
     return stack

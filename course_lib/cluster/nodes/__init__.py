@@ -9,6 +9,7 @@ In the order to read:
 - ``facts.py``: what a machine says of itself
 - ``node_clock.py``: how the clocks of a node stand to ours
 - ``line.py``: the line between a notebook and an agent
+- ``meeting/``: where ranks of several nodes find each other
 - ``agent.py``: the agent of a node
 - ``agent_process.py``: the process of a node's agent
 - ``remote_rank.py``: a rank on another machine, as a notebook holds it

@@ -22,6 +22,7 @@ from course_lib.cluster.leaks import shared_memory
 from course_lib.cluster.nodes.addresses import interface_towards
 from course_lib.cluster.nodes.facts import NodeFacts, facts_here
 from course_lib.cluster.nodes.localized import context_here_from, request_from_afar, to_carry
+from course_lib.cluster.nodes.meeting.relay import MeetingRelay
 from course_lib.cluster.nodes.node_clock import ClockReading, clocks_here
 from course_lib.cluster.process import processes
 from course_lib.cluster.process.caller_context import Context
@@ -34,7 +35,10 @@ _GOODBYE_S = 1.0  # for ended ranks to be gone
 
 @dataclass(frozen=True)
 class RankEvent:
-    """What came from a rank: an answer on its line for ``"work"`` or ``"watch"``, or that it ``"died"``."""
+    """What came from a rank: an answer on its line for ``"work"`` or ``"watch"``, or that it ``"died"``.
+
+    Of a whole team (rank -1): a question by which ranks ``"meet"``.
+    """
 
     team: str
     rank: int
@@ -47,6 +51,7 @@ class _Team:
     """The ranks of one cluster that are on this node, and what they share."""
 
     folder: Path
+    relay: MeetingRelay
     ranks: dict[int, processes.RankProcess] = field(default_factory=dict)
     laid_down: dict[int, list[Payload]] = field(default_factory=dict)  # of the call that a rank is in
     behind_s: dict[int, float] = field(default_factory=dict)  # of this node's clock, as each rank was told last
@@ -87,13 +92,22 @@ class NodeAgent:
     def open(self, team: str) -> None:
         """Make room for a new team."""
         with self._lock:
-            self._teams[team] = _Team(temp_dirs.make())
+            folder = temp_dirs.make()
+            self._teams[team] = _Team(folder, MeetingRelay(folder))
+            self._lines[self._teams[team].relay.questions] = (team, -1, "meet")
+        self._wake.send_bytes(b".")
         processes.warm()
+
+    def answer(self, team: str, number: int, value: Any) -> None:
+        """What a rank of this node wanted to know of another one."""
+        of_team = self._teams.get(team)
+        if of_team is not None:
+            of_team.relay.answer(number, value)
 
     def start(self, team: str, config: RankConfig, context: Context) -> None:
         """Start a rank; its first answer comes as an event."""
         with self._lock:
-            interface = interface_towards(config.rendezvous.host) if config.rendezvous else ""
+            interface = interface_towards(config.notebook_address)
             names = {"GLOO_SOCKET_IFNAME": interface, "NCCL_SOCKET_IFNAME": interface} if interface else {}
             config = replace(config, folder=self._teams[team].folder, env={**names, **config.env})
             rank = processes.start(config, context_here_from(context))
@@ -154,6 +168,7 @@ class NodeAgent:
             if of_team is None:
                 return
             self._lines = {line: of_whom for line, of_whom in self._lines.items() if of_whom[0] != team}
+            of_team.relay.close()
             for rank in of_team.ranks.values():
                 rank.kill()
             for rank in of_team.ranks.values():
@@ -168,6 +183,8 @@ class NodeAgent:
 
     def _event(self, line: Any) -> RankEvent | None:
         team, rank, kind = self._lines[line]
+        if kind == "meet":
+            return RankEvent(team, rank, kind, line.recv())
         process = self._teams[team].ranks[rank]
         try:
             if kind == "died":

@@ -24,7 +24,7 @@ EVENT = 0  # the number of what answers no request
 UNHEARD_S = 120.0  # a notebook that lives says something several times in this time
 _LOOK_S = 1.0
 _CLOSE_S = 5.0  # for the end of all ranks, where none is about to start
-_AT_ONCE = ("clocks", "threads")  # asked while others are waiting for a rank to start, and quickly answered
+_AT_ONCE = ("clocks", "threads", "answer")  # asked while others are waiting for a rank to start, and quickly answered
 
 
 class AgentProcess:

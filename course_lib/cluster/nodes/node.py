@@ -21,6 +21,7 @@ from course_lib.cluster.nodes.agent_process import EVENT
 from course_lib.cluster.nodes.errors import NodeLost
 from course_lib.cluster.nodes.facts import NodeFacts
 from course_lib.cluster.nodes.line import Line
+from course_lib.cluster.nodes.meeting.table import MeetingTable
 from course_lib.cluster.nodes.node_clock import ClockReading, NodeClock, clocks_here
 from course_lib.cluster.nodes.remote_rank import RemoteRank
 from course_lib.cluster.process.defer_interrupt import deferred_interrupts
@@ -60,6 +61,7 @@ class RemoteNode:
         self._has_answered = False
         self._threads: dict[tuple[str, tuple[int, ...]], Reading] = {}
         self._ranks: dict[tuple[str, int], RemoteRank] = {}
+        self._tables: dict[str, MeetingTable] = {}  # by which the ranks of a team find each other
         self._answers: dict[int, Future[_Answered]] = {}
         self._num_sent = EVENT
         self._lock = threading.RLock()
@@ -121,6 +123,11 @@ class RemoteNode:
             first = self.number << 32  # numbers of processes on several machines may be alike
             self._threads[key] = {(first + pid, thread): times for (pid, thread), times in found.items()}
         return self._threads.get(key, {})
+
+    def open(self, team: str, table: MeetingTable) -> None:
+        """Make room for a new team; its ranks ask ``table`` for each other."""
+        self._tables[team] = table
+        self.ask("open", team)
 
     def new_rank(self, team: str, rank: int) -> RemoteRank:
         """The handle on a rank that is about to be started here."""
@@ -187,6 +194,7 @@ class RemoteNode:
 
     def end(self, team: str) -> None:
         """End what is left of a team there."""
+        self._tables.pop(team, None)
         with contextlib.suppress(NodeLost, RuntimeError):
             self.ask("end", team)
         self._threads = {key: reading for key, reading in self._threads.items() if key[0] != team}
@@ -250,10 +258,22 @@ class RemoteNode:
         self.lose(f"its line has closed (exit code {code}){self._last_words()}")
 
     def _take_in(self, event: RankEvent) -> None:
+        if event.kind == "meet":
+            return self._look_up(event.team, *event.value)
         with self._lock:
             rank = self._ranks.get((event.team, event.rank))
         if rank is not None:
             rank.take_in(event.kind, event.value)
+
+    def _look_up(self, team: str, number: int, what: str, details: tuple[Any, ...]) -> None:
+        """A rank asks for another one. The answer may come later, when that one has said where it is."""
+
+        def reply(value: Any) -> None:
+            with contextlib.suppress(NodeLost):
+                self.post("answer", team, number, value)
+
+        if (table := self._tables.get(team)) is not None:
+            table.ask(what, details, reply)
 
     def _say_that_we_live(self) -> None:
         with contextlib.suppress(NodeLost, RuntimeError):

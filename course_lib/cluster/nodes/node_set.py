@@ -6,13 +6,12 @@ import os
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from course_lib.base.text import counted
-from course_lib.cluster.base.process_group import RankConfig, RendezvousAddress
-from course_lib.cluster.base.rendezvous_store import listening_store
+from course_lib.cluster.base.process_group import RankConfig
 from course_lib.cluster.nodes.errors import NodesUnlike
 from course_lib.cluster.nodes.facts import facts_here
+from course_lib.cluster.nodes.meeting.table import MeetingTable
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.remote_rank import RemoteRank
 from course_lib.cluster.process.caller_context import Context
@@ -84,27 +83,26 @@ class NodeSet:
         return ranks + (silent if self.missing else "")
 
     def open(self) -> NodeTeam:
-        """Make room for a new team on all nodes, and a place where its ranks meet."""
-        name = secrets.token_hex(8)
+        """Make room for a new team on all nodes, and a table by which its ranks find each other."""
+        name, table = secrets.token_hex(8), MeetingTable()
         for node in self.nodes:
-            node.ask("open", name)
-        store, port = listening_store(self.address)
-        return NodeTeam(self, name, RendezvousAddress(self.address, port, secrets.token_hex(16)), store)
+            node.open(name, table)
+        return NodeTeam(self, name)
 
 
 class NodeTeam:
     """The ranks of one team on all nodes: started, and ended."""
 
-    def __init__(self, nodes: NodeSet, name: str, rendezvous: RendezvousAddress, store: Any) -> None:
-        self._nodes, self._name, self._rendezvous = nodes, name, rendezvous
-        self._store = store  # held as long as ranks may meet there
+    def __init__(self, nodes: NodeSet, name: str) -> None:
+        self._nodes, self._name = nodes, name
 
     def start(self, config: RankConfig, place: RankPlace, context: Context) -> RemoteRank:
         """Start one rank on its node; it reports on its work line when it has met the others."""
         node = self._nodes.nodes[place.node]
         where = {"node": place.node, "local_rank": place.local_rank, "local_size": place.local_size}
         behind_s = node.clock.behind_s
-        placed = replace(config, rendezvous=self._rendezvous, clock_behind_s=behind_s, seed=_SEED, **where)
+        address = self._nodes.address
+        placed = replace(config, notebook_address=address, clock_behind_s=behind_s, seed=_SEED, **where)
         rank = node.new_rank(self._name, config.rank)
         node.post("start", self._name, placed, context)
         return rank
