@@ -124,6 +124,21 @@ def test_an_answer_for_who_has_gone_is_no_error(stores):
     assert store.get("x") == b"1"
 
 
+def test_a_relay_closes_while_somebody_says_more_than_anybody_reads(tmp_path):
+    relay = MeetingRelay(tmp_path)
+    store = LineStore(tmp_path / SOCKET)
+
+    def say_much():
+        with contextlib.suppress(EOFError, OSError):
+            store.set("much", bytes(1_000_000))
+
+    thread = threading.Thread(target=say_much)
+    thread.start()
+    assert relay.questions.poll(100), "it has begun to say it"
+    relay.close()
+    thread.join()
+
+
 @pytest.fixture(scope="module")
 def on_two_nodes(tmp_path_factory):
     with two_local_nodes(tmp_path_factory.mktemp("nodes")), Cluster(3, timeout_s=120) as cluster:
@@ -146,7 +161,7 @@ def test_the_notebook_opens_no_port_for_it(on_two_nodes):
     before = listening()
     with Cluster(3, timeout_s=120) as cluster:
         assert list(cluster.run(sockets_of)) == [(3.0, 0o700)] * 3
-        assert listening() == before
+        assert listening() <= before
 
 
 def alone_in_new_group(me):

@@ -40,9 +40,9 @@ class MeetingRelay:
         """Take no more questions. What is open with ranks ends with them."""
         with contextlib.suppress(OSError):
             self._listener.close()
+        self.questions.close()  # first: who sends while nobody reads any more ends by that, and lets go of the lock
         with self._lock, contextlib.suppress(OSError):
             self._outgoing.close()
-        self.questions.close()
 
     def _welcome(self) -> None:
         with contextlib.suppress(OSError):  # it was closed
