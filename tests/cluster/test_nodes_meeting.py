@@ -18,7 +18,8 @@ from waiting import wait_until
 
 from course_lib.cluster import Cluster, RankInterrupted, RankTimeout
 from course_lib.cluster.base import line_store
-from course_lib.cluster.base.line_store import SOCKET, LineStore
+from course_lib.cluster.base.line_store import LineStore
+from course_lib.cluster.base.process_group import MEETING_SOCKET
 from course_lib.cluster.nodes.meeting.relay import MeetingRelay
 from course_lib.cluster.nodes.meeting.table import MeetingTable
 
@@ -41,7 +42,7 @@ def stores(tmp_path):
         folder.mkdir()
         relays.append(MeetingRelay(folder))
         threading.Thread(target=carry, args=(relays[-1],), daemon=True).start()
-        return LineStore(folder / SOCKET)
+        return LineStore(folder / MEETING_SOCKET)
 
     yield new_store
     for relay in relays:
@@ -126,7 +127,7 @@ def test_an_answer_for_who_has_gone_is_no_error(stores):
 
 def test_a_relay_closes_while_somebody_says_more_than_anybody_reads(tmp_path):
     relay = MeetingRelay(tmp_path)
-    store = LineStore(tmp_path / SOCKET)
+    store = LineStore(tmp_path / MEETING_SOCKET)
 
     def say_much():
         with contextlib.suppress(EOFError, OSError):

@@ -17,9 +17,8 @@ from typing import Any
 
 import torch.distributed as dist
 
-__all__ = ["SOCKET", "LineStore", "line_store"]
+__all__ = ["LineStore", "line_store"]
 
-SOCKET = "meeting"  # in the folder of a team
 _TIMEOUT = timedelta(seconds=60)
 
 

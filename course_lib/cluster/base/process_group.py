@@ -16,8 +16,9 @@ from typing import Any
 from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.rank import Rank
 
-__all__ = ["RankConfig", "join", "leave"]
+__all__ = ["MEETING_SOCKET", "RankConfig", "join", "leave"]
 
+MEETING_SOCKET = "meeting"  # in the folder of a team; the agent of its node listens there
 _COLLECTIVE_TIMEOUT = timedelta(hours=24)  # the supervisor's own deadline comes first, and knows more
 
 
@@ -76,9 +77,9 @@ def _store(config: RankConfig, generation: int) -> Any:
 
     if not config.notebook_address:
         return dist.FileStore(str(config.folder / f"store-{generation}"), config.world_size)
-    from course_lib.cluster.base.line_store import SOCKET, line_store
+    from course_lib.cluster.base.line_store import line_store
 
-    return dist.PrefixStore(str(generation), line_store(config.folder / SOCKET))
+    return dist.PrefixStore(str(generation), line_store(config.folder / MEETING_SOCKET))
 
 
 def leave(*, has_failed: bool = False) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from course_lib.cluster.base.line_store import SOCKET
+from course_lib.cluster.base.process_group import MEETING_SOCKET
 
 __all__ = ["MeetingRelay"]
 
@@ -24,7 +24,7 @@ class MeetingRelay:
 
     def __init__(self, folder: Path) -> None:
         self.questions, self._outgoing = Pipe(duplex=False)
-        self._listener = Listener(str(folder / SOCKET), family="AF_UNIX")
+        self._listener = Listener(str(folder / MEETING_SOCKET), family="AF_UNIX")
         self._numbers = itertools.count(1)
         self._waiting: dict[int, SimpleQueue[Any]] = {}
         self._lock = threading.Lock()
