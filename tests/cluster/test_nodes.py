@@ -24,6 +24,7 @@ from course_lib.cluster.nodes import agent_process, found, node_clock
 from course_lib.cluster.nodes import node as node_module
 from course_lib.cluster.nodes.command import main
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
+from course_lib.cluster.nodes.meeting.table import MeetingTable
 from course_lib.cluster.nodes.node import RemoteNode
 from course_lib.cluster.nodes.node_set import NodeSet, places_of
 from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
@@ -358,6 +359,19 @@ def test_ranks_that_cannot_connect_say_by_which_network_they_tried(two_nodes):
         refused = "Gloo connectFullMesh failed with [tcp/pair.cc] timed out connecting: No route to host"
         failure = Failure(0, "raised", (Cause("RuntimeError", refused, ()),), 0.0)
         assert "`course nodes up --address ADDRESS`" in layout.advice(failure)
+
+
+@pytest.mark.long  # they try for two minutes
+def test_ranks_that_cannot_meet_say_where_they_wanted_to(two_nodes, monkeypatch):
+    """Each is told an address of the others at which nobody is, as behind a firewall."""
+    plain = MeetingTable._set
+
+    def set_elsewhere(table: MeetingTable, key: str, value: bytes) -> None:
+        plain(table, key, value.replace(bytes((127, 0, 0, 1)), bytes((192, 0, 2, 1))))
+
+    monkeypatch.setattr(MeetingTable, "_set", set_elsewhere)
+    with Cluster(2, timeout_s=60) as cluster, pytest.raises(RankFailed, match=r"`course nodes up --address ADDRESS`"):
+        cluster.run(place_and_sum)
 
 
 def test_spans_of_a_rank_keep_time_with_the_notebook(cluster, monkeypatch):

@@ -140,6 +140,23 @@ def test_a_relay_closes_while_somebody_says_more_than_anybody_reads(tmp_path):
     thread.join()
 
 
+def test_who_still_waits_when_the_team_ends_is_told(tmp_path):
+    relay, got = MeetingRelay(tmp_path), []
+    store = LineStore(tmp_path / MEETING_SOCKET)
+
+    def wait_for_ever():
+        with pytest.raises(RuntimeError, match="the team of this rank has ended"):
+            store.get("never")
+        got.append("told")
+
+    thread = threading.Thread(target=wait_for_ever)
+    thread.start()
+    assert relay.questions.recv()[1:] == ("get", ("never",))
+    relay.close()
+    thread.join()
+    assert got == ["told"]
+
+
 @pytest.fixture(scope="module")
 def on_two_nodes(tmp_path_factory):
     with two_local_nodes(tmp_path_factory.mktemp("nodes")), Cluster(3, timeout_s=120) as cluster:

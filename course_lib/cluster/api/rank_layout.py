@@ -44,9 +44,9 @@ class RankLayout:
         """Whether a node has gone, and its ranks can be started there no more."""
         return self.nodes is not None and any(node.is_lost for node in self.nodes.nodes)
 
-    def advice(self, failure: Failure) -> str:
-        """What may help where ranks of several nodes did not meet; empty elsewhere."""
-        if self.nodes is None or not _NOT_REACHED.search(failure.message):
+    def advice(self, failure: Failure | None) -> str:
+        """What may help where ranks of several nodes did not meet; empty elsewhere. None: they still try to."""
+        if self.nodes is None or (failure is not None and not _NOT_REACHED.search(failure.message)):
             return ""
         return (
             "\n\nThe ranks connect to one another, on any port, each by its network towards this machine's address "

@@ -214,4 +214,6 @@ class Team:
             story = stuck_story(
                 outcome.statuses, num_ranks, timeout_s=_START_TIMEOUT_S, uncounted=uncounted, nodes=self.nodes
             )
+            if any(status.rendezvous for status in outcome.statuses.values()):
+                story += self._layout.advice(None)
             raise RankFailed("The ranks could not start: " + story)

@@ -37,12 +37,14 @@ class MeetingRelay:
             waiting.put(value)
 
     def close(self) -> None:
-        """Take no more questions. What is open with ranks ends with them."""
+        """Take no more questions; nobody waits for an answer any more."""
         with contextlib.suppress(OSError):
             self._listener.close()
         self.questions.close()  # first: who sends while nobody reads any more ends by that, and lets go of the lock
         with self._lock, contextlib.suppress(OSError):
             self._outgoing.close()
+        for number in list(self._waiting):
+            self.answer(number, RuntimeError("the team of this rank has ended"))
 
     def _welcome(self) -> None:
         with contextlib.suppress(OSError):  # it was closed
