@@ -28,11 +28,13 @@ from course_lib.cost import (
     rounds_of,
 )
 from course_lib.cost.collectives.collective_rounds import ALGORITHMS
+from course_lib.cost.collectives.gloo import GlooTime
 from course_lib.layouts.link import Link
 from course_lib.meter.calibration.curve import Curve
 from course_lib.meter.calibration.together import (
     Together,
     span_times,
+    spread_of,
     together_from_json,
     together_of,
     undisturbed_s,
@@ -461,6 +463,8 @@ def made_up(num_ranks: int, slower: float = 1.0) -> Together:
     return Together(
         num_ranks,
         call_s=1e-5 * slower,
+        round_s=2e-5 * slower,
+        spread=0.1 * slower,
         message=line(3e-5 * slower, 4e9 / slower),
         ring_step=line(5e-5 * slower, 2e9 / slower),
         add=line(1e-9, 1e10),
@@ -477,14 +481,29 @@ def test_gloo_collectives_are_made_of_their_steps():
     two = TWO_COUNTS[0]
     ring = gloo_time("all_reduce", 4 * MIB, num_ranks=2, together=TWO_COUNTS)
     assert ring.call_s == two.call_s
-    assert ring.messages_s == pytest.approx(2 * two.ring_step.time_s(2 * MIB))
+    step_s = 2 * two.round_s + two.ring_step.time_s(2 * MIB) - two.ring_step.time_s(256)
+    assert ring.messages_s == pytest.approx(2 * step_s)
     assert ring.adding_s == pytest.approx(two.add.time_s(2 * MIB))
     gather = gloo_time("all_gather", 4 * MIB, num_ranks=2, together=TWO_COUNTS)
-    assert gather.messages_s == pytest.approx(two.ring_step.time_s(2 * MIB))
+    assert gather.messages_s == pytest.approx(step_s)
     assert gather.adding_s == 0
     assert gather.copies_s == pytest.approx(two.local_all_gather.time_s(4 * MIB) - two.call_s)
     broadcast = gloo_time("broadcast", 4 * MIB, num_ranks=2, together=TWO_COUNTS)
-    assert broadcast.time_s == pytest.approx(two.call_s + two.message.time_s(4 * MIB))
+    assert broadcast.time_s == pytest.approx(two.message.time_s(4 * MIB)), "a message has its own call in it"
+
+
+def test_small_messages_cost_what_rounds_of_a_barrier_do_and_not_what_starting_them_one_by_one_does():
+    slow_to_start = replace(TWO_COUNTS[0], ring_step=line(1.0, 2e9))
+    small = gloo_time("all_reduce", 64, num_ranks=2, together=[slow_to_start])
+    assert small.messages_s == pytest.approx(4 * slow_to_start.round_s)
+
+
+def test_a_prediction_says_how_far_what_it_is_made_of_lay_apart():
+    for n, spread in ((2, 0.1), (3, 0.2), (4, 0.3)):
+        told = gloo_time("all_gather", MIB, num_ranks=n, together=TWO_COUNTS)
+        assert told.spread == pytest.approx(spread)
+        assert told.band_s == pytest.approx((told.time_s / (1 + spread), told.time_s * (1 + spread)))
+    assert str(GlooTime(call_s=0.0, messages_s=2e-3, spread=0.25)) == "2 ms, and from 1.6 ms to 2.5 ms is no surprise"
 
 
 def test_a_gloo_reduce_scatter_is_a_whole_all_reduce_and_copies():
@@ -552,12 +571,27 @@ def test_what_was_measured_together_is_kept_as_json():
     from dataclasses import asdict
 
     assert together_from_json(asdict(TWO_COUNTS[0])) == TWO_COUNTS[0]
-    times = {("call", 0): [1e-5]}
+    times = {("call", 0): [1e-5], ("barrier", 0): [5e-5]}
     for name in ("message", "ring_step", "add", "local_all_gather", "local_reduce_scatter"):
         times |= {(name, 64): [2.0, 1.0, 9.0, 1.0, 1.0], (name, 128): [3.0]}
     found = together_of(2, times)
     assert found.ring_step.samples == ((64, 1.0), (128, 3.0))
-    assert (found.num_ranks, found.call_s) == (2, 1e-5)
+    assert (found.num_ranks, found.call_s, found.round_s) == (2, 1e-5, pytest.approx(4e-5))
+    assert together_of(4, times).round_s == pytest.approx(2e-5)  # two rounds among four ranks
+    assert together_of(5, times).round_s == pytest.approx(4e-5 / 3)
+    quick = {**times, ("barrier", 0): [1e-5]}
+    assert together_of(2, quick).round_s > 0, "a barrier no longer than a call, by chance"
+
+
+def test_a_calibration_says_how_far_its_rounds_lay_apart():
+    assert spread_of([3.0]) == 0
+    assert spread_of([1.0, 1.0, 2.0, 3.0, 9.0]) == 2.0
+    times = {(name, 64): [1.0, 1.0, 2.0, 3.0, 9.0] for name in ("message", "ring_step", "add")}
+    times |= {("call", 0): [1e-5], ("barrier", 0): [5e-5]}
+    times |= {(f"local_{name}", 64): [1.0] for name in ("all_gather", "reduce_scatter")}
+    assert together_of(2, times).spread == 0
+    one_more = {**times, ("message", 128): [1.0, 2.0, 2.0, 2.0]}  # 2.0 lies a seventh above 1.75
+    assert together_of(2, one_more).spread == pytest.approx((0 + 1 / 7) / 2), "in the middle of four and four"
 
 
 def test_the_bench_predicts_each_case_for_its_own_ranks(monkeypatch):
@@ -591,7 +625,7 @@ def test_the_bench_measures_and_predicts_every_case():
 
 
 def test_the_bench_prints_every_case_and_judges_the_median(monkeypatch, capsys, tmp_path):
-    rows = [predict.PredictionError("broadcast", 2, 4096, 1.0 + error, 1.0) for error in (-0.1, 0.15, 0.9)]
+    rows = [predict.PredictionError("broadcast", 2, 4096, 1.0 + error, 1.0, 0.12) for error in (-0.1, 0.15, 0.9)]
     monkeypatch.setattr(predict, "compare", lambda rounds: ([made_up(2)], rows * rounds))
     file = tmp_path / "record.json"
     assert predict.main(["--rounds", "2", "--json", str(file)]) == 0
@@ -599,6 +633,8 @@ def test_the_bench_prints_every_case_and_judges_the_median(monkeypatch, capsys, 
     assert text.count("4 KiB") == 6
     assert "+90%" in text
     assert "1 of 1 targets met" in text  # a median of 15 %
+    assert "67% of 6 predictions are within 25% of what was measured." in text
+    assert "spread by 12% of 2 ranks; 33% are within that." in text
     record = json.loads(file.read_text())
     assert len(record["comparisons"]) == 6
     assert together_from_json(record["together"][0]) == made_up(2)

@@ -203,7 +203,7 @@ def test_a_real_calibration(tmp_path, monkeypatch):
 def test_what_busy_ranks_get_is_measured_when_it_is_asked_for_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_HOME", str(tmp_path))
     curve = Curve(((1, 1e-6), (1000, 2e-6)))
-    busy = Together(2, 1e-6, curve, curve, curve, curve, curve)
+    busy = Together(2, 1e-6, 1e-6, 0.1, curve, curve, curve, curve, curve)
     asked = []
     monkeypatch.setattr(calibration, "measure", lambda here: replace(made_up(), key=machine_key(here)))
     monkeypatch.setattr(calibration, "measure_all_together", lambda: asked.append(1) or (busy,))

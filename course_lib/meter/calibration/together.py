@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from statistics import quantiles
+from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
 from course_lib.meter.calibration.curve import Curve
@@ -29,6 +29,7 @@ __all__ = [
     "measure_together",
     "span_times",
     "spans_of",
+    "spread_of",
     "together_from_json",
     "together_of",
     "undisturbed_s",
@@ -40,6 +41,7 @@ _CURVES = ("message", "ring_step", "add", "local_all_gather", "local_reduce_scat
 _PIECE_BYTES = _MIB  # gloo cuts what it passes round a ring into two pieces at least, of a MiB at most
 _BUDGET_S = 0.05  # for one size of one experiment
 _ROUNDS = (5, 30)
+_LEAST_ROUND_S = 1e-6  # where a barrier was no longer than a call, by chance
 
 Spans = list[tuple[float, float]]  # (start, end) of each round on the machine's clock
 Times = dict[tuple[str, int], list[float]]  # seconds of each round, by experiment and size in bytes
@@ -50,15 +52,21 @@ class Together:
     """Times when ``num_ranks`` ranks of this machine do the same at once.
 
     ``call_s`` is an all-reduce of one number in a group of one rank: the way into the back end's thread and
-    back. By size of one buffer: ``message``, one in each pair of ranks, even to odd, that both begin
+    back. ``round_s`` is one round of a barrier: inside the back end, a message of no bytes goes out, and one comes in.
+    By size of one buffer: ``message``, one in each pair of ranks, even to odd, that both begin
     together; ``ring_step``, one to the next rank, in pieces, while one comes from the rank before; ``add``,
     a sum of two float32 buffers into one of them. By size of the whole buffer: ``local_all_gather`` and
     ``local_reduce_scatter`` in a group of one rank, which is what these do beside sending: the call and
     copies into new memory.
+
+    ``spread`` is how far rounds of one experiment lay apart: from the lower to the upper quartile, as a share of the
+    lower, in the middle of all experiments. Where others want the cores it grows, and predictions get less certain.
     """
 
     num_ranks: int
     call_s: float
+    round_s: float
+    spread: float
     message: Curve
     ring_step: Curve
     add: Curve
@@ -87,7 +95,11 @@ def together_of(num_ranks: int, times: Times) -> Together:
         name: Curve.rising([(size, undisturbed_s(times[name, size])) for what, size in times if what == name])
         for name in _CURVES
     }
-    return Together(num_ranks, undisturbed_s(times["call", 0]), **curves)
+    call_s = undisturbed_s(times["call", 0])
+    rounds = (num_ranks - 1).bit_length()  # gloo's barrier: to the rank 1, 2, 4 ... places on, and so from before
+    round_s = max(undisturbed_s(times["barrier", 0]) - call_s, _LEAST_ROUND_S) / rounds
+    spread = median(spread_of(of_one) for of_one in times.values())
+    return Together(num_ranks, call_s, round_s, spread, **curves)
 
 
 def undisturbed_s(times_s: Sequence[float]) -> float:
@@ -96,6 +108,14 @@ def undisturbed_s(times_s: Sequence[float]) -> float:
     Other work can only lengthen a time, and on a shared machine it does so to more than half of the rounds.
     """
     return quantiles(times_s, n=4, method="inclusive")[0] if len(times_s) > 1 else times_s[0]
+
+
+def spread_of(times_s: Sequence[float]) -> float:
+    """How far the upper quartile lies above the lower, as a share of the lower; 0 for a single time."""
+    if len(times_s) < 2:
+        return 0.0
+    low_s, _, high_s = quantiles(times_s, n=4, method="inclusive")
+    return high_s / low_s - 1
 
 
 def add_times(times: Times, by_rank: Sequence[dict[tuple[str, int], Spans]]) -> None:
@@ -156,7 +176,7 @@ def experiments(me: Rank, sizes_bytes: Sequence[int] = SIZES) -> dict[tuple[str,
 
     alone = [dist.new_group([rank]) for rank in range(me.world_size)][me.rank]
     one = torch.ones(1)
-    found = {("call", 0): spans_of(lambda: dist.all_reduce(one, group=alone))}
+    found = {("call", 0): spans_of(lambda: dist.all_reduce(one, group=alone)), ("barrier", 0): spans_of(dist.barrier)}
     for size_bytes in sizes_bytes:
         part_bytes = size_bytes // me.world_size
         buffer, other = torch.ones(size_bytes // 4), torch.ones(size_bytes // 4)

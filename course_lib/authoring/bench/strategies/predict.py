@@ -40,6 +40,7 @@ __all__ = ["PredictionError", "main"]
 SIZES = tuple(4096 * 4**power for power in range(8))  # 4 KiB to 64 MiB
 WORLD_SIZES = (2, 4)
 PROMISED_ERROR = 0.20
+NEAR = 0.25
 _LIMIT_S = 120.0
 
 
@@ -52,6 +53,7 @@ class PredictionError:
     size_bytes: int
     predicted_s: float
     measured_s: float
+    spread: float = 0.0  # the share that the prediction says it may be off by
 
     @property
     def error(self) -> float:
@@ -60,7 +62,7 @@ class PredictionError:
 
 
 def main(arguments: list[str]) -> int:
-    parser = bench_parser("predict", __doc__, rounds=3, of="turns of calibrating and measuring")
+    parser = bench_parser("predict", __doc__, rounds=6, of="turns of calibrating and measuring")
     options = parser.parse_args(arguments)
     with open_table(options, head=False) as table:
         together, rows = compare(options.rounds)
@@ -89,16 +91,10 @@ def compare(
         together.append(together_of(num_ranks, of_steps))
         for (name, size_bytes), times_s in of_collectives.items():
             measured[name, num_ranks, size_bytes] = undisturbed_s(times_s)
-    rows = [
-        PredictionError(
-            name,
-            num_ranks,
-            size_bytes,
-            gloo_time(name, size_bytes, num_ranks=num_ranks, together=together).time_s,
-            measured_s,
-        )
-        for (name, num_ranks, size_bytes), measured_s in measured.items()
-    ]
+    rows = []
+    for (name, num_ranks, size_bytes), measured_s in measured.items():
+        told = gloo_time(name, size_bytes, num_ranks=num_ranks, together=together)
+        rows.append(PredictionError(name, num_ranks, size_bytes, told.time_s, measured_s, told.spread))
     return together, sorted(rows, key=lambda row: (GLOO_COLLECTIVES.index(row.collective), row.num_ranks))
 
 
@@ -142,6 +138,14 @@ def show(table: Table, rows: Sequence[PredictionError]) -> None:
             table.add(f"error of the prediction, {name}", errors, "%")
     everything = [100 * abs(row.error) for row in rows]
     table.add("error of the prediction, all", everything, "%", target=100 * PROMISED_ERROR)
+    within = sum(abs(row.error) <= NEAR for row in rows) / len(rows)
+    in_band = sum(1 / (1 + row.spread) <= row.predicted_s / row.measured_s <= 1 + row.spread for row in rows)
+    spreads = ", ".join(
+        f"{spread:.0%} of {num_ranks} ranks"
+        for num_ranks, spread in {row.num_ranks: row.spread for row in rows}.items()
+    )
+    print(f"{within:.0%} of {len(rows)} predictions are within {NEAR:.0%} of what was measured.")
+    print(f"What they are made of spread by {spreads}; {in_band / len(rows):.0%} are within that.")
 
 
 def add_to_record(path: Path, together: Sequence[Together], rows: Sequence[PredictionError]) -> None:
