@@ -168,7 +168,7 @@ def long(*values):
         long(InShorterNumbers, None, "the weights after step 1"),
         long(AllStates, "states-of-everything", "8.0 of its parts"),
         long(PartOfTheNext, "parts-mixed-up", "the weights after step 1"),
-        long(WaitsInTheNextStep, "not-waited", "the weights after step 1"),
+        long(WaitsInTheNextStep, "not-waited", "and never waited for it"),
         (WithoutAStep, None, "is to give an object with a `step`; what came is"),
         long(OwnGroup, None, "made a process group by new_group and left it there"),
     ],

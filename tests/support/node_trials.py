@@ -82,6 +82,8 @@ def trial(draw: random.Random, cluster: Cluster, fault: str) -> str:
             cluster.call(long_ring, show=False)
     except (RankError, RankInterrupted) as error:
         came = in_a_line(error)
+    except KeyboardInterrupt:  # it came while the nodes were looked at, before any rank was called
+        came = "interrupted before the call"
     try:
         after = cluster.call(ring, show=False)
     except (NodeLost, RankError) as error:

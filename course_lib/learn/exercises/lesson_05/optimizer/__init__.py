@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise
-from course_lib.learn.exercises.lesson_05.optimizer.cases import KINDS, compare, right
+from course_lib.learn.exercises.lesson_05.optimizer.cases import KINDS
 from course_lib.learn.exercises.lesson_05.optimizer.mistakes import MISTAKES
+from course_lib.learn.exercises.lesson_05.optimizer.reports import right
 from course_lib.learn.exercises.lesson_05.optimizer.trial import trial
 from course_lib.learn.judging.failure import NotAnAnswer
 from course_lib.learn.judging.judge import RankJudge
+from course_lib.learn.judging.report import compare
 
 __all__ = ["OPTIMIZER"]
 

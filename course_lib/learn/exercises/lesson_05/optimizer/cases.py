@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,39 +16,25 @@ from course_lib.cost.data_parallel.sharded import shared_numel
 from course_lib.learn.judging.compare import close_to
 
 __all__ = [
-    "AN_OPTIMIZER",
     "CLOSE",
     "DIVIDES",
-    "GROWTH",
-    "HANDED",
     "KINDS",
     "LR",
-    "MADE",
     "MOST_PARTS",
-    "NOTHING",
     "ONE",
-    "OPERATIONS",
-    "PARTS",
-    "SECOND",
-    "SENT",
     "SHAPES",
     "SMALL",
-    "STATES",
     "STEPS",
     "UNEVEN",
-    "UNWAITED",
     "Trajectory",
-    "compare",
     "flat",
     "gradient",
     "mean",
     "num_all",
     "num_own",
-    "right",
     "start",
     "start_of_another",
     "steps_of",
-    "weights_after",
 ]
 
 DIVIDES, UNEVEN, ONE = (
@@ -66,19 +51,8 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {
 LR, STEPS = 0.05, 4
 MOST_PARTS = 5  # of its own part: weights, their gradient, two states, and one more for whoever needs it
 SMALL = 64  # numbers: counts of steps, learning rates and the like
-MADE, HANDED, UNWAITED = "what it makes", "what it was given, afterwards", "never waited for"
-SENT, PARTS, GROWTH = "sent in a step", "kept beside the model", "numbers more after two more steps"
-OPERATIONS, STATES = "operations of a step", "numbers in states of optimizers"  # tell wrong answers apart
-SECOND = "the weights of two models, each with an object of its own, after one more step of each"
-NOTHING = "nothing"
-AN_OPTIMIZER = "an object with a `step`"
 Trajectory = list[Tensor]  # the weights after each step, (P,)
 CLOSE = close_to(1e-9, 1e-11)
-
-
-def weights_after(step: int) -> str:
-    """Under which word they are reported; the first step is 1."""
-    return f"the weights after step {step}"
 
 
 def num_all(kind: str) -> int:
@@ -139,65 +113,6 @@ def steps_of(
         optimizer.step()
         seen.append(weights.detach().clone())
     return seen
-
-
-@lru_cache(maxsize=32)
-def _expected(kind: str, world_size: int) -> dict[str, Any]:
-    *after, one_more = steps_of(kind, lambda step: mean(kind, world_size, step), num_steps=STEPS + 1)
-    another = steps_of(kind, lambda step: mean(kind, world_size, STEPS + 1), num_steps=1, begin=start_of_another(kind))
-    most = 2 * (world_size - 1) * num_own(kind, world_size) / num_all(kind)
-    return {
-        MADE: AN_OPTIMIZER,
-        HANDED: NOTHING,
-        **{weights_after(step): weights for step, weights in enumerate(after, start=1)},
-        UNWAITED: NOTHING,
-        SECOND: torch.cat([one_more, *another]),
-        SENT: most + 64 / (8 * num_all(kind)),  # room for a flag or two
-        PARTS: MOST_PARTS + SMALL / num_own(kind, world_size),
-        GROWTH: 0,
-    }
-
-
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    """What an answer is to report. Of ``SENT``, ``PARTS`` and ``GROWTH``, no more than this."""
-    return lambda rank, world_size: _expected(kind, world_size)
-
-
-def compare(expected: Any, got: Any) -> str:
-    """The first difference between two reports, said of the answer."""
-    if not isinstance(expected, dict) or not isinstance(got, dict):
-        return CLOSE(expected, got)
-    for name, want in expected.items():
-        if name in (OPERATIONS, STATES):
-            continue
-        if name not in got:
-            return f"{name}: it is missing"
-        if found := _differs(name, want, got[name]):
-            return found
-    return ""
-
-
-def _differs(name: str, want: Any, come: Any) -> str:
-    if name in _NO_MORE:
-        return "" if come <= want + 1e-9 else _NO_MORE[name].format(come=come, want=want)
-    found = CLOSE(want, come)
-    if not found or name not in _IN_WORDS:
-        return found and f"{name}: {found}"
-    return _IN_WORDS[name].format(come=come)
-
-
-_NO_MORE = {
-    SENT: "the weights are right, and in one step this rank sends {come:.2f} times the bytes of the gradients, "
-    "counted as rings send them; a reduce-scatter and an all-gather send {want:.2f} at most, padding included",
-    PARTS: "the weights are right, and between two steps this rank keeps beside the model as many numbers as "
-    "{come:.1f} of its parts have; the part's weights, their gradient and AdamW's two states are 4",
-    GROWTH: "the weights are right, and after two more steps this rank keeps {come} numbers more",
-}
-_IN_WORDS = {
-    MADE: "`ShardedAdamW(me, parameters, lr)` is to give an object with a `step`; what came is {come}",
-    HANDED: "something has changed of what your code was given, beside the weights: {come}",
-    UNWAITED: "this rank {come}",
-}
 
 
 def flat(tensors: Sequence[Tensor]) -> Tensor:

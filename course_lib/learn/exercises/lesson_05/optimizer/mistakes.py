@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from course_lib.learn.catalogue.exercise import Evidence, Mistake
+from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_05.optimizer import models, told
-from course_lib.learn.exercises.lesson_05.optimizer.cases import NOTHING, UNWAITED
+from course_lib.learn.judging.report import is_not_waited_for, only_wrong
 
 __all__ = ["MISTAKES"]
-
-
-def _not_waited(evidence: Evidence) -> bool:
-    return evidence.error is None and any(
-        isinstance(one.got, dict) and one.got.get(UNWAITED, NOTHING) != NOTHING for one in evidence.wrong
-    )
 
 
 _OF_THE_GRADIENTS = (
@@ -156,7 +150,7 @@ _OF_THE_COST = (
         "Every step of one object is right. When a second object has been made, for another model, their steps go "
         "wrong: what one of them keeps has taken the place of what the other kept. Usually that is an attribute of the "
         "class, or a global, of which there is one for all objects. `self` has a place for each.",
-        recognise=told.wrong_with_a_second,
+        recognise=only_wrong("second"),
     ),
     Mistake(
         "rank-0-does-it-all",
@@ -211,7 +205,7 @@ MISTAKES = (
         "A collective was begun with `async_op=True`, and nobody waited for it. It goes on while your code does, so "
         "what stands in its tensor at that moment is chance. Keep what `dist` returns, and call its `wait()` before "
         "the tensor is used.",
-        recognise=_not_waited,
+        recognise=is_not_waited_for,
     ),
     *_OF_THE_GRADIENTS,
     *_OF_THE_STEP,

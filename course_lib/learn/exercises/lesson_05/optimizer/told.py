@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,38 +14,24 @@ from course_lib.learn.exercises.lesson_05.optimizer import models
 from course_lib.learn.exercises.lesson_05.optimizer.cases import (
     CLOSE,
     DIVIDES,
-    GROWTH,
-    KINDS,
     LR,
     MOST_PARTS,
-    OPERATIONS,
-    PARTS,
-    SECOND,
-    SENT,
-    STATES,
-    STEPS,
     Trajectory,
-    compare,
     num_all,
     start,
-    weights_after,
 )
+from course_lib.learn.exercises.lesson_05.optimizer.reports import OptimizerReport
+from course_lib.learn.judging.report import NOT_DEMANDED, Recogniser, differing, only_wrong, reports
 
 Model = Callable[[str, int, int], Trajectory]  # of a case, a rank and a number of ranks
 
 # -- reading what came --------------------------------------------------------------------------------------------
 
 
-def tried(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, str, int, int]]:
-    """Each outcome with weights, with its case, its rank and its world size."""
-    for outcome in evidence.outcomes:
-        place = re.fullmatch(r"(.*), rank (\d+) of (\d+)", outcome.case)
-        if place is not None and isinstance(outcome.got, dict) and weights_after(1) in outcome.got:
-            yield outcome, place[1].partition(" and before with ")[0], int(place[2]), int(place[3])
-
-
-def _weights(report: dict[str, Any]) -> Trajectory:
-    return [torch.as_tensor(report[weights_after(step + 1)]) for step in range(STEPS)]
+def _tried(evidence: Evidence) -> list[tuple[AnswerOutcome, Trajectory]]:
+    """Each outcome with weights, and these."""
+    found = reports(evidence, OptimizerReport)
+    return [(one, list(map(torch.as_tensor, got.weights))) for one, got in found if got.weights is not NOT_DEMANDED]
 
 
 def _are(want: Trajectory, come: Trajectory) -> bool:
@@ -55,37 +40,29 @@ def _are(want: Trajectory, come: Trajectory) -> bool:
 
 def weights_right(evidence: Evidence) -> bool:
     """Whether weights came, the right ones in every case, and something else is wrong."""
-    return (
-        evidence.error is None
-        and bool(evidence.wrong)
-        and all(
-            isinstance(one.got, dict)
-            and weights_after(1) in one.got
-            and _are(_weights(one.expected), _weights(one.got))
-            for one in evidence.outcomes
-        )
-    )
+    everywhere = len(_tried(evidence)) == len(evidence.outcomes)
+    is_right = all("weights" not in differing(one) for one in evidence.outcomes)
+    return evidence.error is None and bool(evidence.wrong) and everywhere and is_right
 
 
-def goes_like(model: Model) -> Callable[[Evidence], bool]:
-    """Whether the weights are those of this model in every case, and not the right ones."""
+def _in_wrong_weights(holds: Callable[[AnswerOutcome, Trajectory], bool], *, kind: str = "") -> Recogniser:
+    """Whether weights are wrong somewhere, and this holds of all that came: in cases of this kind, or in all.
+
+    A model with fewer numbers than ranks says nothing of parts, and is left out where a kind is not named.
+    """
 
     def recognise(evidence: Evidence) -> bool:
         if evidence.error is not None or weights_right(evidence):
             return False
-        seen = [case for case in tried(evidence) if case[1] in KINDS]
-        return bool(seen) and all(
-            _are(model(kind, rank, size), _weights(outcome.got)) for outcome, kind, rank, size in seen
-        )
+        seen = [(one, weights) for one, weights in _tried(evidence) if kind in ("", one.kind)]
+        return bool(seen) and all(holds(*one) for one in seen)
 
     return recognise
 
 
-def only_wrong_in(evidence: Evidence, *names: str) -> bool:
-    """Whether the weights are right, and nothing is wrong but what these names tell."""
-    return weights_right(evidence) and all(
-        not compare({n: v for n, v in one.expected.items() if n not in names}, one.got) for one in evidence.wrong
-    )
+def goes_like(model: Model) -> Recogniser:
+    """Whether the weights are those of this model in every case, and not the right ones."""
+    return _in_wrong_weights(lambda one, weights: _are(model(one.kind, one.rank, one.num_ranks), weights))
 
 
 def divides_by_a_constant(evidence: Evidence) -> bool:
@@ -95,45 +72,37 @@ def divides_by_a_constant(evidence: Evidence) -> bool:
 
 def at_another_rate(evidence: Evidence) -> bool:
     """Whether the weights are those of AdamW with one other learning rate."""
-    first = next(((outcome, kind, size) for outcome, kind, _, size in tried(evidence)), None)
-    if first is None:
+    one, weights = next(iter(_tried(evidence)), (None, []))
+    if one is None:
         return False
-    outcome, kind, size = first
-    lr = models.rate_of(_weights(outcome.got)[0], kind, size)
+    lr = models.rate_of(weights[0], one.kind, one.num_ranks)
     return lr > 0 and abs(lr / LR - 1) > 1e-3 and goes_like(partial(models.at_rate, lr))(evidence)
 
 
 # -- parts --------------------------------------------------------------------------------------------------------
 
 
-def _moved_as(which: Callable[[Tensor, int, int], bool]) -> Callable[[Evidence], bool]:
+def _moved_as(which: Callable[[Tensor, int, int], bool]) -> Recogniser:
     """Whether after the first step each number is the right one or the old one, and which of them moved is this."""
 
-    def recognise(evidence: Evidence) -> bool:
-        if evidence.error is not None or weights_right(evidence):
-            return False
-        seen = [case for case in tried(evidence) if case[1] in KINDS and num_all(case[1]) >= case[3]]
-        return bool(seen) and all(
-            _moved_or_old(outcome) and which(_moved(outcome), rank, size) for outcome, _, rank, size in seen
-        )
+    def is_moved_so(one: AnswerOutcome, weights: Trajectory) -> bool:
+        if num_all(one.kind) < one.num_ranks:
+            return True
+        moved, begin = _moved(one, weights), start(one.kind)
+        is_either = weights[0].shape == begin.shape and bool((moved | (weights[0] == begin)).all())
+        return is_either and which(moved, one.rank, one.num_ranks)
 
-    return recognise
+    return _in_wrong_weights(is_moved_so)
 
 
-def _moved(outcome: AnswerOutcome) -> Tensor:
+def _moved(outcome: AnswerOutcome, weights: Trajectory) -> Tensor:
     """Which numbers are right after the first step."""
-    want, come = _weights(outcome.expected)[0], _weights(outcome.got)[0]
-    return torch.isclose(come, want, rtol=1e-9, atol=1e-11)
-
-
-def _moved_or_old(outcome: AnswerOutcome) -> bool:
-    kind, come = outcome.case.partition(", rank")[0], _weights(outcome.got)[0]
-    return come.shape == start(kind).shape and bool((_moved(outcome) | (come == start(kind))).all())
+    return torch.isclose(weights[0], outcome.expected.weights[0], rtol=1e-9, atol=1e-11)
 
 
 def only_own_part_moves(evidence: Evidence) -> bool:
     """Whether on each rank about 1/n of the numbers moves, and no number on two ranks."""
-    on_four = [_moved(o) for o, kind, _, size in tried(evidence) if (kind, size) == (DIVIDES, 4)]
+    on_four = [_moved(*one) for one in _tried(evidence) if (one[0].kind, one[0].num_ranks) == (DIVIDES, 4)]
     return _moved_as(_few)(evidence) and int(torch.stack(on_four).sum(dim=0).max()) == 1
 
 
@@ -157,33 +126,25 @@ own_part_stays = _moved_as(_all_but_own)
 
 def last_numbers_stay(evidence: Evidence) -> bool:
     """Whether all is right where sizes divide, and elsewhere the last numbers keep their first values."""
-    in_order = [(outcome, kind) for outcome, kind, _, _ in tried(evidence)]
-    even = all(outcome.right for outcome, kind in in_order if kind == DIVIDES)
+    even = all(one.right for one, _ in _tried(evidence) if one.kind == DIVIDES)
     return even and _moved_as(_all_but_the_last)(evidence)
 
 
-def one_part_in_all_places(evidence: Evidence) -> bool:
-    """Whether after the first step all parts hold the right weights of one of them."""
-    if evidence.error is not None or weights_right(evidence):
-        return False
-    seen = [(outcome, size) for outcome, kind, _, size in tried(evidence) if kind == DIVIDES]
-    return bool(seen) and all(_is_repeated(*one) for one in seen)
+def _is_repeated(outcome: AnswerOutcome, weights: Trajectory) -> bool:
+    come, want = (steps[0].chunk(outcome.num_ranks) for steps in (weights, outcome.expected.weights))
+    return any(_are([part] * outcome.num_ranks, list(come)) for part in want)
 
 
-def _is_repeated(outcome: AnswerOutcome, size: int) -> bool:
-    come, want = (_weights(report)[0].chunk(size) for report in (outcome.got, outcome.expected))
-    return any(_are([part] * size, list(come)) for part in want)
+# All parts hold the right weights of one of them after the first step.
+one_part_in_all_places = _in_wrong_weights(_is_repeated, kind=DIVIDES)
 
 
-def parts_elsewhere(evidence: Evidence) -> bool:
-    """Whether after the first step the parts hold one another's weights, or went by one another's gradients."""
-    if evidence.error is not None or weights_right(evidence):
-        return False
-    seen = [case for case in tried(evidence) if case[1] in KINDS and num_all(case[1]) > case[3]]
-    return bool(seen) and all(
-        any(not CLOSE(mixed, _weights(outcome.got)[0]) for mixed in models.mixed_up(kind, size))
-        for outcome, kind, _, size in seen
-    )
+def _is_elsewhere(outcome: AnswerOutcome, weights: Trajectory) -> bool:
+    mixed = models.mixed_up(outcome.kind, outcome.num_ranks) if num_all(outcome.kind) > outcome.num_ranks else ()
+    return not mixed or any(not CLOSE(one, weights[0]) for one in mixed)
+
+
+parts_elsewhere = _in_wrong_weights(_is_elsewhere)
 
 
 # -- errors, bytes and memory -------------------------------------------------------------------------------------
@@ -192,7 +153,7 @@ def parts_elsewhere(evidence: Evidence) -> bool:
 def stops_where_sizes_do_not_divide(evidence: Evidence) -> bool:
     error = evidence.error
     sizes_disagree = error is not None and re.search(r"size|shape|split|divi|length", error.message)
-    even = [one for one in evidence.outcomes if one.case.startswith(DIVIDES)]
+    even = [one for one in evidence.outcomes if one.kind == DIVIDES]
     return bool(sizes_disagree and even and all(one.right for one in even))
 
 
@@ -200,62 +161,59 @@ def wants_a_row(evidence: Evidence) -> bool:
     """Whether gloo found that a first dim is not n times that of the part, where sizes divide."""
     error = evidence.error
     said = error is not None and any(words in error.message for words in _SHAPES_OF_GLOO)
-    return said and evidence.wrong[0].case.startswith(DIVIDES)
+    return said and evidence.wrong[0].kind == DIVIDES
 
 
 _SHAPES_OF_GLOO = ("outputShape[0] * worldSize == inputShape[0]", "allgather: invalid tensor size")
 
 
-def _on_four(evidence: Evidence) -> list[dict[str, Any]]:
-    return [o.got for o, kind, _, size in tried(evidence) if size == 4 and kind == DIVIDES]
+def _on_four(evidence: Evidence) -> list[OptimizerReport]:
+    found = reports(evidence, OptimizerReport)
+    return [got for one, got in found if (one.num_ranks, one.kind) == (4, DIVIDES)]
 
 
 def all_reduces_and_gathers(evidence: Evidence) -> bool:
     """Whether all gradients are all-reduced and all weights gathered: 3/2 of the bytes."""
-    sent = [got[SENT] for got in _on_four(evidence)]
-    names = {name for got in _on_four(evidence) for name in got[OPERATIONS]}
     return (
-        only_wrong_in(evidence, SENT)
-        and {"all_reduce", "all_gather"} <= names
-        and all(2.1 < times < 2.4 for times in sent)
+        only_wrong("sent")(evidence)
+        and {"all_reduce", "all_gather"} <= _operations(evidence)
+        and all(2.1 < got.sent < 2.4 for got in _on_four(evidence))
     )
 
 
 def gathers_all_gradients(evidence: Evidence) -> bool:
     """Whether each rank sends all of its gradients to every other, or more, and not by sums."""
-    sent = [got[SENT] for got in _on_four(evidence)]
-    names = {name for got in _on_four(evidence) for name in got[OPERATIONS]}
-    return (
-        only_wrong_in(evidence, SENT)
-        and bool(sent)
-        and min(sent) >= 3
-        and not {"all_reduce", "reduce", "reduce_scatter"} & names
-    )
+    sent = [got.sent for got in _on_four(evidence)]
+    sums = {"all_reduce", "reduce", "reduce_scatter"}
+    return only_wrong("sent")(evidence) and bool(sent) and min(sent) >= 3 and not sums & _operations(evidence)
+
+
+def _operations(evidence: Evidence) -> set[str]:
+    return {name for got in _on_four(evidence) for name in got.operations}
 
 
 def keeps_whole_states(evidence: Evidence) -> bool:
     """Whether each rank's optimizer keeps states of all numbers."""
-    states = [got[STATES] / num_all(DIVIDES) for got in _on_four(evidence)]
+    states = _states(evidence)
     return weights_right(evidence) and bool(states) and min(states) >= 2
 
 
 def rank_0_does_it(evidence: Evidence) -> bool:
     """Whether rank 0 alone keeps states, of all numbers, and broadcasts."""
-    states = [got[STATES] / num_all(DIVIDES) for got in _on_four(evidence)]
-    names = {name for got in _on_four(evidence) for name in got[OPERATIONS]}
-    return (
-        weights_right(evidence)
-        and len(states) == 4
-        and states[0] >= 2
-        and not any(states[1:])
-        and bool({"broadcast", "scatter"} & names)
-    )
+    states = _states(evidence)
+    is_alone = len(states) == 4 and states[0] >= 2 and not any(states[1:])
+    return weights_right(evidence) and is_alone and bool({"broadcast", "scatter"} & _operations(evidence))
+
+
+def _states(evidence: Evidence) -> list[float]:
+    """On each of four ranks: numbers in states, for each number of the model."""
+    return [got.num_states / num_all(DIVIDES) for got in _on_four(evidence)]
 
 
 def keep_unlike(evidence: Evidence) -> bool:
     """Whether some ranks keep too much for one part, and others less than one needs."""
-    parts = [got[PARTS] for got in _on_four(evidence)]
-    return weights_right(evidence) and bool(parts) and max(parts) > MOST_PARTS and min(parts) < _LEAST_PARTS
+    parts = [got.parts for got in _on_four(evidence)] if weights_right(evidence) else []
+    return bool(parts) and max(parts) > MOST_PARTS and min(parts) < _LEAST_PARTS
 
 
 _LEAST_PARTS = 1.5  # the two states are 2
@@ -263,17 +221,9 @@ _LEAST_PARTS = 1.5  # the two states are 2
 
 def keeps_something_whole(evidence: Evidence) -> bool:
     """Whether the weights are right, and too much is kept, whatever it is."""
-    return weights_right(evidence) and any(
-        got[PARTS] > outcome.expected[PARTS] for outcome in evidence.wrong for got in [outcome.got]
-    )
-
-
-def wrong_with_a_second(evidence: Evidence) -> bool:
-    """Whether one object does all that it should, and two get into each other's way."""
-    return only_wrong_in(evidence, SECOND)
+    return weights_right(evidence) and any("parts" in differing(one) for one in evidence.wrong)
 
 
 def keeps_more_each_step(evidence: Evidence) -> bool:
     """Whether all else is right, and more is kept after each step."""
-    grows = [outcome.got[GROWTH] > 0 for outcome in evidence.wrong if isinstance(outcome.got, dict)]
-    return only_wrong_in(evidence, GROWTH, PARTS) and bool(grows) and all(grows)
+    return only_wrong("growth", "parts")(evidence) and all("growth" in differing(one) for one in evidence.wrong)

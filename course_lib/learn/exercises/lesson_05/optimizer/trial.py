@@ -12,33 +12,23 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_05.held_numbers import numbers_held
 from course_lib.learn.exercises.lesson_05.optimizer.cases import (
-    AN_OPTIMIZER,
-    GROWTH,
-    HANDED,
     LR,
-    MADE,
     MOST_PARTS,
-    NOTHING,
-    OPERATIONS,
-    PARTS,
-    SECOND,
-    SENT,
     SHAPES,
     SMALL,
-    STATES,
     STEPS,
-    UNWAITED,
     flat,
     gradient,
     num_all,
     num_own,
     start,
     start_of_another,
-    weights_after,
 )
+from course_lib.learn.exercises.lesson_05.optimizer.reports import OptimizerReport
 from course_lib.learn.exercises.lesson_05.optimizer.tries import numbers_alive, sent_by_rings, settled_numbers
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, first_unwaited
 
 __all__ = ["trial"]
 
@@ -46,9 +36,7 @@ _NUMBER_BYTES = 8
 _MAY_CHANGE = ("weights", "gradients", "hooks", "settings")
 
 
-def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
-    from course_lib.cluster.leaks.compare import never_waited_here
-
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> OptimizerReport:
     parameters = _parameters(kind, me)
     gradients = [_gradients(kind, me, step) for step in range(STEPS)]  # before anything is counted
     others = {id(one) for one in _optimizers()}
@@ -56,31 +44,32 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     kept, before = Kept(ignore=_MAY_CHANGE, parameters=parameters), numbers_alive()
     optimizer = answer(me, iter(parameters), LR)
     if not callable(getattr(optimizer, "step", None)):
-        return {MADE: short(optimizer)}
-    facts: dict[str, Any] = {MADE: AN_OPTIMIZER, SENT: 0.0, UNWAITED: ""}
+        return OptimizerReport.unfinished(made=short(optimizer))
     num_part = num_own(kind, me.world_size)
     enough = before + SMALL + MOST_PARTS * num_part
-    looks: list[int] = []
+    sent, unwaited, weights, looks, names = 0.0, NOTHING, [], [], ()
     for step in range(STEPS):
-        sent_bytes, facts[OPERATIONS] = _one_step(optimizer, me, parameters, gradients[step])
-        facts[SENT] = max(facts[SENT], sent_bytes / (_NUMBER_BYTES * num_all(kind)))
-        facts[weights_after(step + 1)] = flat(parameters).cpu().numpy().copy()
+        sent_bytes, names = _one_step(optimizer, me, parameters, gradients[step])
+        sent = max(sent, sent_bytes / (_NUMBER_BYTES * num_all(kind)))
+        weights.append(flat(parameters).cpu().numpy().copy())
         if changed := kept.changes() or ("the seed of everybody's random numbers" * (torch.initial_seed() != seed)):
-            return facts | {HANDED: changed, UNWAITED: NOTHING}  # the next step would meet it
-        facts[UNWAITED] = facts[UNWAITED] or next(iter(never_waited_here()), "")
+            return OptimizerReport.unfinished(kept=changed)  # the next step would meet it
+        unwaited = first_unwaited() if unwaited == NOTHING else unwaited
         if step % 2:
             for parameter in parameters:
                 parameter.grad = None
             in_tensors = settled_numbers(looks[0] if looks else enough)
             looks.append(in_tensors + numbers_held([optimizer], but=[me, *parameters]))
-    facts[STATES] = sum(_num_states(one) for one in _optimizers() if id(one) not in others)
-    return facts | {
-        HANDED: NOTHING,
-        UNWAITED: facts[UNWAITED] or NOTHING,
-        PARTS: max(0, min(looks) - before) / num_part,
-        GROWTH: max(0, looks[-1] - looks[0] - SMALL),
-        SECOND: _by_two(answer, optimizer, me, kind, parameters),
-    }
+    return OptimizerReport(
+        unwaited=unwaited,
+        weights=weights,
+        sent=sent,
+        operations=names,
+        num_states=sum(_num_states(one) for one in _optimizers() if id(one) not in others),
+        parts=max(0, min(looks) - before) / num_part,
+        growth=max(0, looks[-1] - looks[0] - SMALL),
+        second=_by_two(answer, optimizer, me, kind, parameters),
+    )
 
 
 def _by_two(answer: Any, optimizer: Any, me: Rank, kind: str, parameters: Sequence[nn.Parameter]) -> Any:
