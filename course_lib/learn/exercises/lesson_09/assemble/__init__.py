@@ -7,19 +7,12 @@ from typing import Any
 
 from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_09.assemble import mistakes
-from course_lib.learn.exercises.lesson_09.assemble.cases import (
-    FIRSTS,
-    GAVE,
-    LAYOUTS,
-    MESSAGES,
-    ONE_RANK,
-    SENT,
-    compare,
-    right,
-)
+from course_lib.learn.exercises.lesson_09.assemble.cases import FIRSTS, LAYOUTS, ONE_RANK
+from course_lib.learn.exercises.lesson_09.assemble.reports import AssembleReport, right
 from course_lib.learn.exercises.lesson_09.assemble.trial import trial
 from course_lib.learn.judging.failure import NotAnAnswer
 from course_lib.learn.judging.judge import RankJudge
+from course_lib.learn.judging.report import compare, only_wrong
 
 __all__ = ["ASSEMBLE"]
 
@@ -121,7 +114,7 @@ ASSEMBLE = Exercise(
             "`step` gives a loss on the ranks of the last stage, and None on the others, as `Pipeline.step` does. "
             "Every rank returns the mean: those without a loss add 0 to a sum over all ranks.",
             recognise=mistakes.gives_none,
-            shows=lambda outcome: isinstance(outcome.got, dict) and outcome.got.get(GAVE) == "None",
+            shows=lambda outcome: isinstance(outcome.got, AssembleReport) and outcome.got.gave == "None",
         ),
         Mistake(
             "zero-before-the-last",
@@ -160,7 +153,7 @@ ASSEMBLE = Exercise(
             "All losses are right, and along an axis twice the bytes travelled that this rank's samples need: ranks "
             "along dp_shard all work on the whole batch. The mean of equal gradients is right, and the axis gains "
             "nothing. Deal the rows out.",
-            recognise=mistakes.only_wrong(SENT),
+            recognise=only_wrong("sent"),
         ),
         Mistake(
             "keeps-slices",
@@ -191,7 +184,7 @@ ASSEMBLE = Exercise(
             "few-micro-batches",
             "All losses are right, and with two stages a rank hands on fewer than four micro-batches in a step. The "
             "fewer there are, the longer stages stand idle, as lesson 07 has shown: take twice as many as stages.",
-            recognise=mistakes.only_wrong(MESSAGES),
+            recognise=only_wrong("messages"),
         ),
         Mistake(
             "single-precision",

@@ -2,62 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.base.text import counted
 from course_lib.cost.model_parallel.tensor_parallel import (
     collectives_sent_bytes,
     split_transformer_collectives,
 )
 from course_lib.layouts.mesh import Mesh
-from course_lib.learn.judging.compare import close_to
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.models.pieces import pieces
 from course_lib.parallel.model import parameter_costs, split_evenly
 
 __all__ = [
-    "ADDED",
-    "A_NUMBER",
-    "FIRST",
     "FIRSTS",
-    "GAVE",
-    "GROUPS",
-    "KEPT",
-    "LATER",
     "LAYOUTS",
     "LR",
-    "MESSAGES",
-    "NOTHING",
     "NUM_STEPS",
     "ONE_RANK",
-    "SENT",
-    "TWICE",
-    "UNWAITED",
+    "ROOM",
+    "ROOM_SENT",
     "AssembleLayout",
     "batches",
-    "compare",
     "losses",
     "make_model",
+    "most_kept",
+    "most_sent",
     "own_loss",
-    "right",
 ]
 
-GAVE, FIRST, LATER = "what step gives", "the loss of the first step", "the losses of later steps"
-KEPT, SENT, UNWAITED = "numbers kept", "bytes sent", "begun and not waited for"
-MESSAGES = "messages to the other stage"
-ADDED, GROUPS = "gradients after the same step once more", "process groups that its steps left"
-TWICE = "twice as large"
-A_NUMBER, NOTHING = "a number", "nothing"
 NUM_STEPS, LR, NUM_ROWS = 3, 0.3, 8
-_ROOM, _ROOM_SENT = 1.3, 1.5  # another cut into stages; calls of another kind
-_CLOSE = close_to(1e-9, 1e-11)
+ROOM, ROOM_SENT = 1.3, 1.5  # another cut into stages; calls of another kind
 
 _EVEN = TransformerConfig(vocab_size=12, context_length=8, num_layers=2, width=8, num_heads=2, hidden=12)
 # Tokens and hidden units do not divide by two, and the slices of two ranks would be cut into other stages.
@@ -140,14 +119,14 @@ def own_loss(layout: AssembleLayout, place: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _most_kept(layout: AssembleLayout) -> float:
+def most_kept(layout: AssembleLayout) -> float:
     """No rank may keep more numbers than this: stages about equally large, slices, and rows of them."""
     model, mesh = make_model(layout), layout.mesh
     stages = split_evenly(parameter_costs(model), mesh.size("pp"))
     row = [
         sum(_num_kept(name, p.shape, mesh) for name, p in piece.named_parameters()) for piece in pieces(model).values()
     ]
-    return _ROOM * max(sum(row[place] for place in stage) for stage in stages)
+    return ROOM * max(sum(row[place] for place in stage) for stage in stages)
 
 
 def _num_kept(name: str, shape: tuple[int, ...], mesh: Mesh) -> int:
@@ -159,83 +138,13 @@ def _num_kept(name: str, shape: tuple[int, ...], mesh: Mesh) -> int:
     return -(-sizes[0] // num_ranks) * prod(sizes[1:])
 
 
-def _most_sent(layout: AssembleLayout) -> dict[str, float]:
+def most_sent(layout: AssembleLayout) -> dict[str, float]:
     """Bytes of a step along an axis, of every rank, where they are known: a rank works on its own samples alone."""
     mesh, config, most = layout.mesh, layout.config, {}
     num_rows = NUM_ROWS // mesh.size("dp_shard")
     if mesh.size("tp") > 1 and mesh.size("pp") == 1:
         calls = split_transformer_collectives(config, batch_size=num_rows, itemsize=8)
-        most["tp"] = _ROOM_SENT * collectives_sent_bytes(calls, mesh.size("tp"))
+        most["tp"] = ROOM_SENT * collectives_sent_bytes(calls, mesh.size("tp"))
     if mesh.size("pp") == 2:
-        most["pp"] = _ROOM_SENT * num_rows * config.context_length * config.width * 8
+        most["pp"] = ROOM_SENT * num_rows * config.context_length * config.width * 8
     return most
-
-
-def right(layout: AssembleLayout) -> Callable[[int, int], dict[str, Any]]:
-    """The report of a right answer; of ``KEPT`` and ``SENT`` no more than this, of ``MESSAGES`` no fewer."""
-
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
-        first, *later = losses(layout)
-        return {
-            GAVE: A_NUMBER,
-            FIRST: first,
-            LATER: later,
-            UNWAITED: NOTHING,
-            KEPT: _most_kept(layout),
-            SENT: _most_sent(layout),
-            MESSAGES: 2 * layout.mesh.size("pp") if layout.mesh.size("pp") > 1 else 0,
-            ADDED: TWICE,
-            GROUPS: 0,
-        }
-
-    return expected
-
-
-def compare(expected: dict[str, Any], got: Any) -> str:
-    """The first fact that is not as expected, in words."""
-    if not isinstance(got, dict) or got.get(GAVE) != A_NUMBER:
-        return _no_number(got)
-    for name in (FIRST, LATER):
-        if found := _CLOSE(expected[name], got[name]):
-            before = "" if name == FIRST else "the loss of the first step is right; of later ones, "
-            return f"{before or f'{name}: '}{found}"
-    if got[UNWAITED] != NOTHING:
-        return f"the losses are right, and this rank {got[UNWAITED]}"
-    if got[KEPT] > expected[KEPT]:
-        return (
-            f"the losses are right, and this rank's `parameters()` are {got[KEPT]:,} numbers, where "
-            f"{expected[KEPT] / _ROOM:,.0f} are enough"
-        )
-    for axis, most in expected[SENT].items():
-        if got[SENT][axis] > most:
-            return (
-                f"the losses are right, and in a step this rank sent {got[SENT][axis] / (most / _ROOM_SENT):.1f} times "
-                f"as many bytes along {axis} as the samples of its share need"
-            )
-    if got[MESSAGES] < expected[MESSAGES]:
-        return (
-            f"the losses are right, and in a step this rank hands on {got[MESSAGES]} micro-batches, where "
-            f"{expected[MESSAGES]} are asked for"
-        )
-    return _beside(expected, got)
-
-
-def _beside(expected: dict[str, Any], got: dict[str, Any]) -> str:
-    """What is left where losses, memory and messages are right."""
-    if got[ADDED] != expected[ADDED]:
-        return (
-            "the losses are right, and when `step` is called twice with the same batch, without `zero_grad` in "
-            f"between, the gradients are {got[ADDED]}: `step` adds up gradients, and leaves those that are there"
-        )
-    if got[GROUPS]:
-        return (
-            f"the losses are right, and each run leaves {counted(got[GROUPS], 'process group')} more that `step` made"
-        )
-    return ""
-
-
-def _no_number(got: Any) -> str:
-    gave = got.get(GAVE) if isinstance(got, dict) else got
-    if gave == "None":
-        return "`step` gave nothing (`None`); every rank returns the mean loss"
-    return f"{GAVE}: a number is to come, and what came is {gave}"

@@ -7,22 +7,11 @@ from dataclasses import dataclass
 from math import isclose
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_09.assemble.cases import (
-    A_NUMBER,
-    FIRST,
-    GAVE,
-    KEPT,
-    LATER,
-    LAYOUTS,
-    MESSAGES,
-    SENT,
-    AssembleLayout,
-    losses,
-    own_loss,
-)
+from course_lib.learn.exercises.lesson_09.assemble.cases import LAYOUTS, AssembleLayout, losses, own_loss
+from course_lib.learn.exercises.lesson_09.assemble.reports import A_NUMBER, AssembleReport
+from course_lib.learn.judging.report import Recogniser, differing, only_in, only_wrong, reports
 
 __all__ = [
-    "Signs",
     "averages_again",
     "calls_with_a_loss_alone",
     "deals_by_rank",
@@ -34,7 +23,6 @@ __all__ = [
     "has_nothing_before_the_last",
     "keeps_more_along",
     "only_in_another_order",
-    "only_wrong",
     "shards_nothing",
     "slices_or_stages_differ",
     "stages_disagree",
@@ -42,8 +30,7 @@ __all__ = [
     "times",
 ]
 
-Signs = Callable[[Evidence], bool]
-_TWO_STAGES, _SHARDED_STAGES, _OTHER_ORDER = list(LAYOUTS)[1:4]
+_, _TWO_STAGES, _, *_OTHER_ORDERS = list(LAYOUTS)[:5]
 
 
 @dataclass(frozen=True)
@@ -51,55 +38,52 @@ class _Try:
     """One rank on one mesh: what came of it, beside what is right."""
 
     layout: AssembleLayout
-    rank: int
     outcome: AnswerOutcome
+
+    @property
+    def got(self) -> AssembleReport:
+        return self.outcome.got
 
     @property
     def place(self) -> int:
         """Of its share of the batch."""
-        return self.layout.mesh.coordinates(self.rank)["dp_shard"]
+        return self.layout.mesh.coordinates(self.outcome.rank)["dp_shard"]
 
     @property
     def ratio(self) -> float:
         """Its first loss over the right one."""
-        return float(self.outcome.got[FIRST] / self.outcome.expected[FIRST])
+        return float(self.got.first / self.outcome.expected.first)
 
     @property
-    def is_first_wrong(self) -> bool:
-        return not isclose(self.ratio, 1, rel_tol=1e-8)
-
-    @property
-    def is_later_wrong(self) -> bool:
-        """Whether one of the losses after the first is."""
-        pairs = zip(self.outcome.expected[LATER], self.outcome.got[LATER], strict=True)
-        return any(not isclose(want, have, rel_tol=1e-8) for want, have in pairs)
+    def differing(self) -> set[str]:
+        """The facts that are not as expected."""
+        return differing(self.outcome)
 
 
 def _tries(evidence: Evidence) -> Iterator[_Try]:
     """Those that came to an end with numbers."""
-    for outcome in evidence.outcomes:
-        got = outcome.got
-        if outcome.error is None and isinstance(got, dict) and got.get(GAVE) == A_NUMBER:
-            label, _, place = outcome.case.rpartition(", rank ")
-            if label in LAYOUTS:
-                yield _Try(LAYOUTS[label], int(place.split(" of ")[0]), outcome)
+    for outcome, got in reports(evidence, AssembleReport):
+        if got.gave == A_NUMBER and outcome.kind in LAYOUTS:
+            yield _Try(LAYOUTS[outcome.kind], outcome)
+
+
+def _wrong(evidence: Evidence) -> list[_Try]:
+    return [one for one in _tries(evidence) if not one.outcome.right]
 
 
 def _first_wrong(evidence: Evidence) -> list[_Try]:
-    return [one for one in _tries(evidence) if one.is_first_wrong]
+    return [one for one in _tries(evidence) if "first" in one.differing]
 
 
 # -- by an error --------------------------------------------------------------------------------------------------
 
 
-def fails_in(words: str, *labels: str) -> Signs:
+def fails_in(words: str, *labels: str) -> Recogniser:
     """An error that says so, on one of these meshes (default: any)."""
 
     def check(evidence: Evidence) -> bool:
         return any(
-            outcome.error is not None
-            and words in outcome.error.message
-            and (not labels or any(outcome.case.startswith(label) for label in labels))
+            outcome.error is not None and words in outcome.error.message and (not labels or outcome.kind in labels)
             for outcome in evidence.outcomes
         )
 
@@ -113,7 +97,7 @@ def deals_by_rank(evidence: Evidence) -> bool:
 
 def _story(evidence: Evidence) -> str:
     last = evidence.outcomes[-1]
-    return last.error.story if last.error is not None and last.case.startswith(_TWO_STAGES) else ""
+    return last.error.story if last.error is not None and last.kind == _TWO_STAGES else ""
 
 
 def calls_with_a_loss_alone(evidence: Evidence) -> bool:
@@ -135,11 +119,10 @@ def stages_disagree(evidence: Evidence) -> bool:
 
 def gives_none(evidence: Evidence) -> bool:
     """Some ranks return the loss, and others None."""
-    got = [outcome.got for outcome in evidence.outcomes if isinstance(outcome.got, dict)]
-    return {"None", A_NUMBER} <= {one.get(GAVE) for one in got}
+    return {"None", A_NUMBER} <= {got.gave for _, got in reports(evidence, AssembleReport)}
 
 
-def first_is(check: Callable[[_Try], bool]) -> Signs:
+def first_is(check: Callable[[_Try], bool]) -> Recogniser:
     """Wherever the first loss is wrong, and somewhere it is, it is so."""
 
     def signs(evidence: Evidence) -> bool:
@@ -149,51 +132,34 @@ def first_is(check: Callable[[_Try], bool]) -> Signs:
     return signs
 
 
-def times(*ratios: float) -> Signs:
+def times(*ratios: float) -> Recogniser:
     """A first loss so many times as large."""
     return first_is(lambda one: any(isclose(one.ratio, ratio, rel_tol=1e-8) for ratio in ratios))
 
 
-gives_its_own = first_is(lambda one: isclose(one.outcome.got[FIRST], own_loss(one.layout, one.place), rel_tol=1e-8))
+gives_its_own = first_is(lambda one: isclose(one.got.first, own_loss(one.layout, one.place), rel_tol=1e-8))
 has_nothing_before_the_last = first_is(lambda one: one.ratio == 0)
 
 
-def only_in_another_order(evidence: Evidence) -> bool:
-    """Right wherever axes stand in the order pp, dp_shard, tp, and wrong elsewhere."""
-    return bool(evidence.wrong) and all(one.case.startswith(_OTHER_ORDER) for one in evidence.wrong)
+# Right wherever axes stand in the order pp, dp_shard, tp, and wrong elsewhere.
+only_in_another_order = only_in(*_OTHER_ORDERS)
 
 
-def only_wrong(name: str) -> Signs:
-    """All losses are right, and what is wrong is told under this name."""
-
-    def check(evidence: Evidence) -> bool:
-        tries = [one for one in _tries(evidence) if not one.outcome.right]
-        same = all(
-            isclose(want, have, rel_tol=1e-8)
-            for one in tries
-            for want, have in zip(_all_losses(one.outcome.expected), _all_losses(one.outcome.got), strict=True)
-        )
-        return evidence.error is None and bool(tries) and same and all(_is_over(name, one.outcome) for one in tries)
-
-    return check
-
-
-def keeps_more_along(axis: str) -> Signs:
+def keeps_more_along(axis: str) -> Recogniser:
     """All losses are right, and too much is kept wherever this axis has several places, and nowhere else."""
 
     def check(evidence: Evidence) -> bool:
         tries = list(_tries(evidence))
-        over = {one.layout for one in tries if _is_over(KEPT, one.outcome)}  # on some rank, at least
+        over = {one.layout for one in tries if "kept_numbers" in one.differing}  # on some rank, at least
         wanted = {one.layout for one in tries if one.layout.mesh.size(axis) > 1}
-        return only_wrong(KEPT)(evidence) and over == wanted
+        return only_wrong("kept_numbers")(evidence) and over == wanted
 
     return check
 
 
 def stages_uneven(evidence: Evidence) -> bool:
     """All losses are right, and of two stages one rank keeps too much, and another does not."""
-    several = [one for one in _tries(evidence) if one.layout.mesh.size("pp") > 1]
-    over = [_is_over(KEPT, one.outcome) for one in several]
+    over = ["kept_numbers" in one.differing for one in _tries(evidence) if one.layout.mesh.size("pp") > 1]
     return keeps_more_along("pp")(evidence) and not all(over)
 
 
@@ -207,45 +173,34 @@ def slices_or_stages_differ(evidence: Evidence) -> bool:
 
 def has_few_digits(evidence: Evidence) -> bool:
     """All losses are right to six digits, and not to nine."""
-    tries = list(_tries(evidence))
     apart = [
         abs(have / want - 1)
-        for one in tries
-        for want, have in zip(_all_losses(one.outcome.expected), _all_losses(one.outcome.got), strict=True)
+        for one in _tries(evidence)
+        for want, have in zip(_all_losses(one.outcome.expected), _all_losses(one.got), strict=True)
     ]
-    return evidence.error is None and bool(tries) and 1e-9 < max(apart) < 1e-6
+    return evidence.error is None and bool(apart) and 1e-9 < max(apart) < 1e-6
 
 
-def _all_losses(report: dict[str, object]) -> list[float]:
-    return [report[FIRST], *report[LATER]]  # type: ignore[list-item,misc]
-
-
-def _is_over(name: str, outcome: AnswerOutcome) -> bool:
-    if name == KEPT:
-        return bool(outcome.got[KEPT] > outcome.expected[KEPT])
-    if name == MESSAGES:
-        return bool(outcome.got[MESSAGES] < outcome.expected[MESSAGES])
-    most = outcome.expected[SENT]
-    return any(outcome.got[SENT][axis] > most[axis] for axis in most)
+def _all_losses(report: AssembleReport) -> list[float]:
+    return [report.first, *report.later]
 
 
 def shards_nothing(evidence: Evidence) -> bool:
     """The first loss is right, later ones are not, and whole slices are kept."""
-    tries = [one for one in _tries(evidence) if not one.outcome.right]
+    tries = _wrong(evidence)
     return bool(tries) and all(
-        not one.is_first_wrong and one.is_later_wrong and _is_over(KEPT, one.outcome) for one in tries
+        "first" not in one.differing and {"later", "kept_numbers"} <= one.differing for one in tries
     )
 
 
 def averages_again(evidence: Evidence) -> bool:
     """All goes as with gradients that are shorter by the number of shares or of copies, or longer."""
-    tries = [one for one in _tries(evidence) if not one.outcome.right]
-    return bool(tries) and all(not one.is_first_wrong and _has_other_gradients(one) for one in tries)
+    tries = _wrong(evidence)
+    return bool(tries) and all("first" not in one.differing and _has_other_gradients(one) for one in tries)
 
 
 def _has_other_gradients(one: _Try) -> bool:
-    have = one.outcome.got[LATER]
     return any(
-        all(isclose(a, b, rel_tol=1e-8) for a, b in zip(have, losses(one.layout, factor)[1:], strict=True))
+        all(isclose(a, b, rel_tol=1e-8) for a, b in zip(one.got.later, losses(one.layout, factor)[1:], strict=True))
         for factor in (1 / 4, 1 / 2, 2.0, 4.0)
     )

@@ -12,23 +12,8 @@ from torch import Tensor
 from course_lib.cluster.base.rank import Rank
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn.exercises.lesson_05.optimizer.tries import sent_by_rings
-from course_lib.learn.exercises.lesson_09.assemble.cases import (
-    A_NUMBER,
-    ADDED,
-    FIRST,
-    GAVE,
-    GROUPS,
-    KEPT,
-    LATER,
-    LR,
-    MESSAGES,
-    SENT,
-    TWICE,
-    UNWAITED,
-    AssembleLayout,
-    batches,
-    make_model,
-)
+from course_lib.learn.exercises.lesson_09.assemble.cases import LR, AssembleLayout, batches, make_model
+from course_lib.learn.exercises.lesson_09.assemble.reports import A_NUMBER, TWICE, AssembleReport
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.report import first_unwaited
 from course_lib.meter import Call
@@ -36,7 +21,7 @@ from course_lib.meter import Call
 __all__ = ["trial"]
 
 
-def trial(answer: Callable[..., Any], me: Rank, layout: AssembleLayout) -> dict[str, Any]:
+def trial(answer: Callable[..., Any], me: Rank, layout: AssembleLayout) -> AssembleReport:
     """The report of an answer on this rank."""
     from course_lib.parallel.mesh import MeshGroups
 
@@ -46,7 +31,7 @@ def trial(answer: Callable[..., Any], me: Rank, layout: AssembleLayout) -> dict[
     return report
 
 
-def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
+def _train(trained: Any, me: Rank, layout: AssembleLayout) -> AssembleReport:
     from course_lib.cluster.base.open_groups import groups_here
     from course_lib.meter.communication.recorder import Recorder
 
@@ -69,19 +54,18 @@ def _train(trained: Any, me: Rank, layout: AssembleLayout) -> dict[str, Any]:
     begun = first_unwaited()
     added = _after_once_more(trained, parameters, layout)  # on every rank: each waits for the others
     if gave != A_NUMBER:
-        return {GAVE: gave}
+        return AssembleReport.without_a_loss(gave)
     first, *later = found
-    return {
-        GAVE: A_NUMBER,
-        FIRST: first,
-        LATER: later,
-        UNWAITED: begun,
-        KEPT: sum(parameter.numel() for parameter in parameters),
-        SENT: _sent(recorder.calls, layout.mesh, me.rank),  # in the last step, when all shapes are known
-        MESSAGES: sum(call.operation == "send" for call in recorder.calls),
-        ADDED: added,
-        GROUPS: max(0, len(groups_here()) - num_groups),
-    }
+    return AssembleReport(
+        unwaited=begun,
+        first=first,
+        later=later,
+        kept_numbers=sum(parameter.numel() for parameter in parameters),
+        sent=_sent(recorder.calls, layout.mesh, me.rank),  # in the last step, when all shapes are known
+        messages=sum(call.operation == "send" for call in recorder.calls),
+        added=added,
+        groups=max(0, len(groups_here()) - num_groups),
+    )
 
 
 def _after_once_more(trained: Any, parameters: Sequence[Tensor], layout: AssembleLayout) -> str:
