@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.authoring.notebooks.writing.readme import lesson_table, renew_pages, stale_pages
-from course_lib.authoring.notebooks.writing.ways import PATHS, Way, path_table
+from course_lib.authoring.notebooks.writing.ways import MORE_PATHS, PATHS, Way, path_sections, path_table
 from course_lib.authoring.pictures.front import FRONT, is_front_fresh, words_in, words_now
 from course_lib.lessons.info import LessonInfo
 
@@ -58,6 +58,27 @@ def test_a_path_adds_up_the_minutes_of_its_parts():
     ).replace(" min", "\N{NO-BREAK SPACE}min")
     with pytest.raises(ValueError, match="takes 09, and there is no such part"):
         path_table([INFO], [Way("an hour", "meshes", ("09",))])
+
+
+def test_a_path_by_its_aim_says_for_whom_it_is_and_what_it_leaves_out():
+    tour = LessonInfo("", "tour", "Ten minutes", "You run.", 10, 1, "cpu")
+    way = Way("You teach", "You want to see it.", ("tour", "07"), "the rest")
+    text = path_sections([tour, INFO], [way])
+    assert text.split("\n\n")[1:] == [
+        "You want to see it.",
+        "[tour](../notebooks/tour.ipynb), [07](../notebooks/07_pipeline.ipynb): "
+        "1\N{NO-BREAK SPACE}h\N{NO-BREAK SPACE}10\N{NO-BREAK SPACE}min.",
+        "It leaves out the rest.\n",
+    ]
+    with pytest.raises(ValueError, match="takes 07, and there is no such part"):
+        path_sections([tour], [way])
+    assert all(one.parts and one.leaves_out for one in MORE_PATHS)
+
+
+def test_the_tour_is_no_part_of_everything():
+    tour = LessonInfo("", "tour", "Ten minutes", "You run.", 10, 1, "cpu")
+    line = path_table([tour, INFO], [Way("all", "both")]).splitlines()[-1]
+    assert "[all 1](docs/lessons.md) | 1\N{NO-BREAK SPACE}h" in line
 
 
 def test_the_path_of_a_class_is_that_of_its_plan():

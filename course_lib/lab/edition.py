@@ -18,7 +18,7 @@ from pathlib import Path
 from course_lib.base.paths import is_installed
 from course_lib.lab.hand_out import write
 from course_lib.lab.work import is_same_work, was_run
-from course_lib.lessons.info import source_files
+from course_lib.lessons.info import source_files, tour_file
 
 __all__ = [
     "PICTURES",
@@ -167,7 +167,9 @@ def lesson_named(course: Path, word: str) -> str:
 
 
 def _names(course: Path) -> list[str]:
-    sources = [f"notebooks/{path.stem}.ipynb" for path in source_files(course)]
+    sources = [f"notebooks/{path.stem}.ipynb" for path in (*source_files(course), *tour_file(course))]
     if sources:
         return sources
-    return [f"notebooks/{path.name}" for path in sorted((course / "notebooks").glob("[0-9][0-9]*_*.ipynb"))]
+    folder = course / "notebooks"
+    built = [*sorted(folder.glob("[0-9][0-9]*_*.ipynb")), *folder.glob("tour.ipynb")]
+    return [f"notebooks/{path.name}" for path in built]

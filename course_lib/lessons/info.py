@@ -8,6 +8,8 @@ The first markdown cell of every lesson reads::
     #
     # **50 minutes · difficulty 1 of 5 · needs: cpu**
 
+The tour, ``notebooks/src/tour.py``, is a page beside the lessons: its title is ``# Tour · name``, and it has no number.
+
 A lesson that is longer than a sitting comes in parts, a notebook each: files ``04a_name`` and ``04b_name``, titles
 ``# 04a · Lesson: part``. A part begins from its own first cell, and its exercises keep the lesson's number.
 
@@ -23,12 +25,21 @@ from pathlib import Path
 
 from course_lib.base.paths import project_root
 
-__all__ = ["NEEDS", "LessonError", "LessonInfo", "lesson_info", "lessons", "parse_first_cell", "source_files"]
+__all__ = [
+    "NEEDS",
+    "LessonError",
+    "LessonInfo",
+    "lesson_info",
+    "lessons",
+    "parse_first_cell",
+    "source_files",
+    "tour_file",
+]
 
 NEEDS = ("cpu", "one gpu", "many gpus")
 
-_FILE = re.compile(r"^(?P<number>\d\d)(?P<part>[a-z]?)_(?P<name>[a-z0-9_]+)$")
-_TITLE = re.compile(r"^# (?P<label>\d\d[a-z]?) · (?P<title>\S.*)$", re.MULTILINE)
+_FILE = re.compile(r"^(?P<number>\d\d)(?P<part>[a-z]?)_(?P<name>[a-z0-9_]+)$|^(?P<tour>tour)$")
+_TITLE = re.compile(r"^# (?P<label>\d\d[a-z]?|Tour) · (?P<title>\S.*)$", re.MULTILINE)
 _FACTS = re.compile(
     r"^\*\*(?P<minutes>\d+) minutes · difficulty (?P<difficulty>\d) of 5 · needs: (?P<needs>[a-z ]+)\*\*$",
     re.MULTILINE,
@@ -65,8 +76,8 @@ class LessonInfo:
 
     @property
     def stem(self) -> str:
-        """The file name without its suffix: ``00_start_here``."""
-        return f"{self.label}_{self.name}"
+        """The file name without its suffix: ``00_start_here``, or ``tour``."""
+        return f"{self.label}_{self.name}" if self.label else self.name
 
 
 def lessons(root: Path | None = None) -> list[LessonInfo]:
@@ -81,6 +92,12 @@ def source_files(root: Path, lesson: str = "") -> list[Path]:
         for path in sorted((root / "notebooks" / "src").glob("[0-9][0-9]*_*.py"))
         if (file := _FILE.match(path.stem)) and lesson in ("", file["number"])
     ]
+
+
+def tour_file(root: Path) -> list[Path]:
+    """The source of the tour, in a list; an empty one where there is none."""
+    path = root / "notebooks" / "src" / "tour.py"
+    return [path] if path.is_file() else []
 
 
 def lesson_info(path: str | Path) -> LessonInfo:
@@ -103,7 +120,7 @@ def parse_first_cell(path: Path, first: str) -> LessonInfo:
             "for example 06_model_parallel.py; a part of a lesson has a letter, as 04b_name has"
         )
     title, facts = _TITLE.search(first), _FACTS.search(first)
-    label = file["number"] + file["part"]
+    label = "Tour" if file["tour"] else file["number"] + file["part"]
     if title is None:
         raise LessonError(f"{path.name}: the first cell needs a title line of the form '# {label} · Title'")
     if title["label"] != label:
@@ -128,7 +145,8 @@ def parse_first_cell(path: Path, first: str) -> LessonInfo:
             f"{path.name}: the first cell needs a promise, one paragraph between the title and the minutes"
         )
     title_text = title["title"].strip()
-    return LessonInfo(file["number"], file["name"], title_text, promise, minutes, difficulty, needs, file["part"])
+    number, name, part = file["number"] or "", file["tour"] or file["name"], file["part"] or ""
+    return LessonInfo(number, name, title_text, promise, minutes, difficulty, needs, part)
 
 
 def _first_cell_of_notebook(text: str) -> str:

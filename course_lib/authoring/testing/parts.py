@@ -64,9 +64,8 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
     Raises:
         ValueError: The folder holds no notebook, which must never pass for success.
     """
-    notebooks = sorted(
-        str(path.relative_to(root)) for path in (root / folder).glob("[0-9]*_*.ipynb") if " (" not in path.name
-    )
+    lessons = [path for path in (root / folder).glob("[0-9]*_*.ipynb") if " (" not in path.name]
+    notebooks = [str(path.relative_to(root)) for path in (*sorted(lessons), *(root / folder).glob("tour.ipynb"))]
     if not notebooks:
         raise ValueError(f"{root / folder} holds no notebook, so nothing is proved. Run `course build`.")
     are_warm = len(notebooks) >= _WARM_FROM

@@ -85,8 +85,8 @@ def links_resolve(lesson: Lesson) -> list[str]:
 
 def parts_lead_to_each_other(lesson: Lesson) -> list[str]:
     """The first cell of a lesson's part links the other parts, so that a learner sees where they stand."""
-    source = lesson.paths.source
-    others = [path for path in source_files(source.parents[2], lesson.source.info.number) if path != source]
+    source, number = lesson.paths.source, lesson.source.info.number
+    others = [path for path in source_files(source.parents[2], number) if path != source] if number else []
     first = lesson.source.cells[0]
     linked = {match["target"].partition("#")[0] for match in _LINK.finditer(first.text)}
     return [

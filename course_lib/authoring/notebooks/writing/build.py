@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 
 from course_lib.lessons.convert import learner_notebook, solution_shell, to_text, without_outputs
 from course_lib.lessons.execute import CellFailedError, KernelStartError, execute
-from course_lib.lessons.info import LessonError, source_files
+from course_lib.lessons.info import LessonError, source_files, tour_file
 from course_lib.lessons.source import Source, read_source
 
 __all__ = ["BuildError", "Paths", "build", "find_sources", "stale", "strays", "write_whole"]
@@ -45,13 +45,14 @@ class Paths:
 
 
 def find_sources(root: Path, wanted: list[str]) -> list[Path]:
-    """The sources below ``root``, or those whose number ("04", "04b") or name is ``wanted``.
+    """The sources below ``root``, the tour last, or those whose number ("04", "04b") or name is ``wanted``.
 
     Raises LessonError naming what there is.
     """
     found = source_files(root)
     if not found:
         raise LessonError(f"there is no lesson in {root / 'notebooks' / 'src'}; a source is named NN_name.py")
+    found = [*found, *tour_file(root)]
     if not wanted:
         return found
     names = {path: {path.name, path.stem, path.stem[:2], path.stem.partition("_")[0]} for path in found}

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from course_lib.authoring.notebooks.writing.ways import path_table
-from course_lib.lessons.info import LessonInfo, lessons
+from course_lib.authoring.notebooks.writing.ways import path_sections, path_table
+from course_lib.lessons.info import LessonInfo, lesson_info, lessons, tour_file
 
 __all__ = [
     "BLOCKS",
@@ -27,6 +27,7 @@ BLOCKS = {
     "README.md": ("paths",),
     "docs/lessons.md": ("lessons",),
     "docs/commands.md": ("verbs", "measurements"),
+    "docs/paths.md": ("more",),
 }
 """The blocks of each page, by their names."""
 
@@ -36,7 +37,8 @@ def lesson_table(infos: Iterable[LessonInfo]) -> str:
     rows = ["| lesson | what you do | minutes | difficulty | needs |", "| --- | --- | --- | --- | --- |"]
     for info in infos:
         notebook = f"{info.stem}.ipynb"
-        links = f"[{info.label} · {info.title}](../notebooks/{notebook}) ([solved](../notebooks/solutions/{notebook}))"
+        name = f"{info.label or 'Tour'} · {info.title}"
+        links = f"[{name}](../notebooks/{notebook}) ([solved](../notebooks/solutions/{notebook}))"
         promise = " ".join(info.promise.split())
         rows.append(f"| {links} | {promise} | {info.minutes} | {info.difficulty} of 5 | {info.needs} |")
     return "\n".join(rows)
@@ -81,7 +83,7 @@ def stale_pages(root: Path) -> list[str]:
 
 def _pages(root: Path) -> dict[str, tuple[str, str]]:
     """Each page that is there: its text as it is, and as it should be."""
-    infos, found = lessons(root), {}
+    infos, found = [*map(lesson_info, tour_file(root)), *lessons(root)], {}
     for page, names in BLOCKS.items():
         if (root / page).exists():
             old = new = (root / page).read_text(encoding="utf-8")
@@ -96,6 +98,8 @@ def _content(name: str, infos: Sequence[LessonInfo]) -> str:
         return command_table()
     if name == "measurements":
         return measurement_table()
+    if name == "more":
+        return path_sections(infos)
     return lesson_table(infos) if name == "lessons" else path_table(infos)
 
 

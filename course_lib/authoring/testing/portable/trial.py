@@ -51,9 +51,10 @@ def notebooks_of(root: Path, wanted: Sequence[str]) -> list[str]:
         ValueError: A lesson that is not there.
     """
     paths = sorted(path for path in (root / FOLDER).glob("[0-9]*_*.ipynb") if " (" not in path.name)
+    paths += (root / FOLDER).glob("tour.ipynb")
     for word in wanted:
         if not any(path.name.startswith(word) for path in paths):
-            have = ", ".join(path.name.partition("_")[0] for path in paths)
+            have = ", ".join(path.stem.partition("_")[0] for path in paths)
             raise ValueError(f"there is no lesson {word!r}; there are {have}.")
     return [str(path.relative_to(root)) for path in paths if not wanted or path.name.startswith(tuple(wanted))]
 
