@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# In this lesson four processes work as one job. You meet them, see what they share (less than you may think),
-# measure what it costs them to agree on one number, and find a bug that makes a whole job hang.
-# Everything runs on the machine in front of you, with GPUs or without.
+# In this lesson four processes work as one job. You meet them, see what they share (less than you may think), and
+# measure what it costs them to agree on one number. You also find a bug that makes a whole job hang. Everything runs on
+# the machine in front of you, with GPUs or without.
 #
 # **65 minutes · difficulty 1 of 5 · needs: cpu**
 #
@@ -118,8 +118,8 @@ print("the ranks return", list(run))
 reveal("00.shared", counter)
 
 # %% [markdown]
-# This is the first thing to get used to. **Nothing is shared unless it is sent.** No rank can look into
-# another's memory; a change reaches others only as a message, and somebody has to send it.
+# A copy for each process is the first thing to get used to. **Nothing is shared unless it is sent.** No rank can look
+# into another's memory; a change reaches others only as a message, and somebody has to send it.
 #
 # You can also stay *in* the ranks. A cell that begins with `%%ranks` runs on every rank, and its variables last
 # from cell to cell, on that rank. The name `rank` is there already.
@@ -168,7 +168,7 @@ print("replicas:", model_gb * world_size, "GB in all,", model_gb, "GB on each ra
 print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each rank")
 
 # %% [markdown]
-# The same goes for data. Small models are replicated and large ones are sharded too (lesson 05), but the *data* is
+# The same goes for data. Small models are replicated, and large ones are sharded too (lesson 05). But the *data* is
 # sharded in nearly every job: each rank works on its own part. So the first thing to write is: which part is mine?
 
 # %% [markdown]
@@ -211,10 +211,10 @@ share_verdict = check("00.share", my_share)
 # %% [markdown]
 # ## How fast is this machine?
 #
-# Ranks that cannot share must send, so it matters what a message costs. The course measures your machine once
-# and keeps the result: how fast it multiplies matrices, how fast it copies memory, and how fast a message goes
-# from one rank to another. That takes some seconds, and up to a minute where others work too: `[*]` beside the cell
-# says that it runs.
+# Ranks that cannot share must send, so it matters what a message costs. The course measures three things of your
+# machine once and keeps the results. They are how fast it multiplies matrices, how fast it copies memory, and how fast
+# a message goes between two ranks. That takes some seconds, and up to a minute where others work too: `[*]` beside the
+# cell says that it runs.
 
 # %% tags=["nbval-ignore-output"]
 calibration = calibrate()
@@ -262,8 +262,8 @@ number.item()
 # No rank was in charge, and nobody asked the notebook. (`dist` is `torch.distributed`, PyTorch's own library;
 # nothing here is a toy.)
 #
-# **How long does it take four ranks to add up one number each?** The addition itself is three additions. Think
-# of what has to travel.
+# **How long does it take four ranks to add up one number each?** The addition itself is three additions. Which messages
+# have to travel?
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -276,7 +276,7 @@ ask("00.sum").commit(1)  # "four numbers: next to nothing"
 # The ranks repeat the call a hundred times, and we take the middle one of the times. A **barrier** is a collective that
 # carries nothing: nobody leaves it before all have come. One stands before each call, so that all begin together.
 #
-# Beside the ranks, one process adds four numbers that are all its own.
+# For comparison, one process adds four numbers that it has already.
 
 # %%
 import statistics
@@ -312,11 +312,11 @@ print(f"which is {together_us / alone_us:,.0f} times as long")
 # <!-- word: cost model | also: performance model -->
 # <!-- word: gloo -->
 # <!-- word: NCCL -->
-# Why? A **cost model** is a formula that says what a run should cost before it runs. Here is a first one.
-# **gloo** is the library that carries messages between CPU ranks, as **NCCL** (NVIDIA's collective communications
-# library, said "nickel") does between NVIDIA GPUs. With gloo the partial sums are passed around in a ring: with $p$
-# ranks a message has to be passed on $2(p-1)$ times, one after the other. Each time costs one latency. You measured
-# the latency above.
+# Why? A **cost model** is a formula that says what a run should cost before it runs. Here is a first one. **gloo** is
+# the library that carries messages between CPU ranks. **NCCL** (NVIDIA's collective communications library, said
+# "nickel") carries messages between NVIDIA GPUs. With gloo the partial sums are passed around in a ring. With $p$ ranks
+# a message has to be passed on $2(p-1)$ times, one after the other. Each time costs one latency. You measured the
+# latency above.
 
 # %% tags=["nbval-ignore-output"]
 steps = 2 * (ranks.world_size - 1)
@@ -337,9 +337,9 @@ for num_ranks in [2, 3, 4]:
     print(f"{num_ranks:>5}   {steps:>8}   {model_us:>4.0f} µs   {measured_us:>5.0f} µs")
 
 # %% [markdown]
-# Look at the growth first: by the model, each rank more adds two messages, and always the same time. How evenly does
-# yours grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also waits for a core,
-# which the model does not know; on GPUs and between nodes other paths are taken.
+# Look at the growth first. By the model, each further rank adds two messages, and so the same time again. How evenly
+# does yours grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also waits for a
+# core, and the model does not know this. On GPUs and between nodes the messages take other paths.
 #
 # Still, the model tells you what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.**
 # Lesson 02 opens the ring; here it is enough to know that agreeing on one number is not free.
@@ -433,8 +433,8 @@ except RankError as error:
 # Read it from the top: *who* failed first, *why*, *at which line*, and *where everybody else stood*. The three
 # others did nothing wrong. A real job tells no such story; near the end of this lesson you read what it tells.
 #
-# The ranks that stood in the collective could not be freed, so the cluster ended them and will start fresh ones,
-# and what your `%%ranks` cells had made there is gone. You need not do anything; the next call works.
+# The ranks that stood in the collective could not be freed, so the cluster ended them and will start fresh ones. What
+# your `%%ranks` cells had made there is gone. You need not do anything; the next call works.
 
 # %%
 print(list(ranks.run(lambda me: f"rank {me.rank} is here")))
@@ -496,19 +496,18 @@ reveal("00.cause")
 # collective is the most common way to break this. In real code the collective is often hidden in a function
 # that the `if` calls.
 #
-# Note who was blamed by the looks of it: rank 0 was the one that hung. The cause was on the ranks that did
-# *not* hang.
+# Note that rank 0 looked guilty, since it was the one that hung. The cause was on the ranks that did *not* hang.
 #
-# <!-- word: watchdog -->
-# In a real job there is no cluster that notices a hang at once. A **watchdog** is a thread in each rank that ends
-# its process when a collective takes longer than a time limit: with NCCL, PyTorch allows ten minutes unless you
-# say otherwise.
+# <!-- word: watchdog | sentences: 2 -->
+# In a real job there is no cluster that notices a hang at once. A **watchdog** is a thread in each rank that ends its
+# process when a collective takes longer than a time limit. With NCCL, PyTorch allows ten minutes unless you say
+# otherwise.
 
 # %% [markdown]
 # ## Exercise 3: mend the report
 #
-# Write `mended_report`. Rank 0 returns the text `"mean loss 2.00"` (with the mean over all ranks, two
-# decimals); every other rank returns `None`; nobody waits for ever, and nothing is left under way.
+# Write `mended_report`. Rank 0 returns the text `"mean loss 2.00"` (with the mean over all ranks, two decimals), and
+# every other rank returns `None`. No rank may wait for ever, and no call may be left unfinished at the end.
 
 
 # %%
@@ -532,11 +531,11 @@ check("00.report", mended_report)
 # ## What production uses
 #
 # <!-- word: torchrun | also: torch.distributed.run -->
-# <!-- word: rendezvous -->
+# <!-- word: rendezvous | sentences: 2 -->
 # Ranks that wait in a notebook, started before they are needed, are for learning. Real jobs are started by
 # **torchrun**, PyTorch's own launcher, and the script joins the others in its first lines. The **rendezvous** is the
-# meeting at the start of a job: all who take part report at one agreed address, and agree on who is there and which
-# rank each has.
+# meeting at the start of a job. All processes that take part report at one agreed address, and agree on who is there
+# and which rank each has.
 #
 # Here is a whole script of that kind. Its parts have numbers; every training script has these five.
 
@@ -564,7 +563,7 @@ print(f"{told}\\n  the sum is {number.item():g}\\n", end="")
 
 # %% [markdown]
 # Two ranks of it, started by torchrun from this cell. What the ranks write is collected, and shown when the job is
-# over: after some seconds, or up to a minute on a busy machine, since each new process loads PyTorch first.
+# over. This takes some seconds, or up to a minute on a busy machine, since each new process loads PyTorch first.
 
 # %%
 import subprocess
@@ -593,15 +592,15 @@ print(output if job.returncode == 0 else errors)
 
 # %% [markdown]
 # The same sum on both ranks. In a terminal the command is `torchrun --nproc-per-node=2 sum_up.py`; the other options of
-# the cell keep the meeting on this machine and on a free port. (One thread a process is what torchrun sets, too; the
-# other setting is for torch 2.13, and lesson 04 says why.) Start the script by `python sum_up.py`, and it dies in
-# part 1 with `KeyError: 'RANK'`: nobody has told it who it is.
+# the cell keep the meeting on this machine and on a free port. (torchrun sets one thread a process, too.
+# `TORCH_DISABLE_SHARE_RDZV_TCP_STORE` is for torch 2.13: it gives each start a meeting point of its own.) Start the
+# script by `python sum_up.py`, and it dies in part 1 with `KeyError: 'RANK'`: nobody has given it a rank.
 #
 # <!-- word: local rank | also: `LOCAL_RANK` -->
-# That is what a process knows of its job, in six words. `RANK` and `WORLD_SIZE` you know. `MASTER_ADDR` and
+# These six words are all that a process knows of its job. `RANK` and `WORLD_SIZE` you know. `MASTER_ADDR` and
 # `MASTER_PORT` are the address of the rendezvous, the same for all. The **local rank** is the number of a rank on its
-# own node, and `LOCAL_WORLD_SIZE` is how many ranks that node has. On one node, local rank and rank are equal, which is
-# why scripts that mix them up work until the day they get a second node.
+# own node, and `LOCAL_WORLD_SIZE` is how many ranks that node has. On one node, local rank and rank are equal. So
+# scripts that mix them up work until the day they get a second node.
 #
 # **Two nodes with four GPUs each, a rank for each GPU. Which GPU should rank 6 take?** Say it before you run the cell.
 
@@ -629,7 +628,7 @@ print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 # functions in between are the same `torch.distributed`. A rank function of this course also runs under torchrun as it
 # is: `torchrun --nproc-per-node 4 -m course_lib.cluster.launch my_module:my_function`.
 #
-# Use torchrun for everything that is to last: it spans many nodes, it ends all ranks when one has died, and with
+# Use torchrun for every job that is to last. It spans many nodes, and it ends all ranks when one has died. With
 # `--max-restarts 3` it starts them again, up to three times. (Without that option it does not: the default is 0.)
 # Lesson 12 takes it over several machines.
 
@@ -637,7 +636,7 @@ print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 # ## A log from production
 #
 # Some day you will get a log, and no story. This one is real: a job of two ranks under torchrun, recorded on a machine
-# without GPUs. (Of the paths of PyTorch's files the first half is left out; nothing else was touched.) Here is what
+# without GPUs. (The first half of the paths of PyTorch's files is left out; nothing else was touched.) Here is what
 # came first.
 
 # %%
@@ -654,7 +653,7 @@ print("\n".join(log[:told_by_ranks]))
 # Only rank 0 left a traceback (the `[rank0]:` before a line says who wrote it). It stood in the all-reduce of the
 # fourth step, and there its connection was closed.
 #
-# **Who failed first, and how?** Think of what is *not* in the log.
+# **Who failed first, and how?** Look also for what the log does *not* have.
 
 # %%
 ### BEGIN SOLUTION
@@ -671,24 +670,26 @@ print("\n".join(log[told_by_ranks:]))
 reveal("00.first", log)
 
 # %% [markdown]
-# <!-- word: exit code | sentences: 2 -->
+# <!-- word: exit code | sentences: 3 -->
 # How do you read such a table? An **exit code** is the number that a process leaves behind when it ends. Zero is
-# success, a positive one is what the program said itself (1 after an exception that nobody caught), and a negative one
-# is the number of the signal that ended it. (A *signal* is a short message of the operating system to a process.)
+# success, and a positive one is what the program said itself (1 after an exception that nobody caught). A negative one
+# is the number of the signal that ended the process. (A *signal* is a short message of the operating system to a
+# process.)
 #
 # - -9 is SIGKILL. No program can catch it, so there are no last words. For this recording somebody typed `kill -9`.
 #   Where nobody did, it is mostly the operating system's out-of-memory killer, which ends a process when the memory of
-#   the machine is full: the command `dmesg` shows it.
+#   the machine is full. The command `dmesg` shows it.
 # - -15 is SIGTERM, here from torchrun itself: the line with "Sending process" says so. What torchrun ended is not the
 #   cause. (Rank 0 was about to end by its RuntimeError, with exit code 1; the signal was faster.)
 # - -11 is SIGSEGV, a crash in compiled code such as PyTorch's own; -6 is SIGABRT, which is also how the watchdog ends a
 #   rank.
 #
 # "First *observed*" is meant literally: torchrun looks at its processes every tenth of a second, and the times in its
-# table are whole seconds. Where two ranks fail together it may name the echo. So compare with what the ranks wrote.
+# table are whole seconds. Where two ranks fail together, the table may name the second one, which failed because of the
+# first. So compare with what the ranks wrote.
 #
-# On GPUs the echo is quieter. This was gloo, where a lost connection is an error at once. Under NCCL the others often
-# keep waiting, without a word, until torchrun or the watchdog ends them.
+# On GPUs the other ranks say less. This was gloo, where a lost connection is an error at once. Under NCCL the others
+# often keep waiting, without a word, until torchrun or the watchdog ends them.
 #
 # And where a rank ends by an *exception*, its traceback comes into the table as well, if the script's main function has
 # the decorator [`@record`](https://docs.pytorch.org/docs/stable/elastic/errors.html).
@@ -704,10 +705,10 @@ quiz("00")
 # %% [markdown]
 # ## Where you are
 #
-# You can start ranks and send them work; deal out data; let ranks agree on a number and say what that costs; read a
-# hang from its evidence, and a log for its first cause; and say what each part of a torchrun script is for.
-# `progress()` shows what you have done in every lesson. It is kept on this
-# machine, in a file of yours, and holds no code.
+# You can start ranks and send them work, deal out data, and let ranks agree on a number and say what that costs. You
+# can read a hang from its evidence, and a log for its first cause. And you can say what each part of a torchrun script
+# is for. `progress()` shows what you have done in every lesson. It is kept on this machine, in a file of yours, and
+# holds no code.
 
 # %% tags=["nbval-ignore-output"]
 progress()
