@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 01a · One device: where the memory goes
 #
-# You train two small models on one device and account for every byte that the training takes: who owns it, when it is
-# born, when it dies. Then a job dies of too many, and you find out which line was to blame.
+# You train two small models on one device and account for every byte that the training takes. You find out who owns it,
+# when it is born and when it dies. Then a job dies of too many, and you find out which line was to blame.
 #
 # **70 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -112,10 +112,10 @@ ask("01.peak").commit(0.36)  # "the parameters, and not much else"
 ### END SOLUTION
 
 # %% [markdown]
-# <!-- word: ledger | also: memory profiler -->
-# Now the step keeps accounts. A **ledger** watches every storage (the block of memory behind a tensor), gives it one
-# label, and notes when it is born and when it dies; elsewhere such a tool is called a memory profiler. `mark` gives a
-# moment a name.
+# <!-- word: ledger | also: memory profiler | sentences: 2 -->
+# Now the step keeps accounts. A **ledger** watches every storage (the block of memory behind a tensor). It gives the
+# storage one label, and notes when it is born and when it dies. Elsewhere such a tool is called a memory profiler.
+# `mark` gives a moment a name.
 
 # %%
 with MemoryLedger(model, optimizer, inputs=(x, y)) as ledger:
@@ -183,7 +183,8 @@ for name, formula, found in rows:
     print(f"{name:<16} formula {formula:>9,}   ledger {found:>9,}   difference {found - formula}")
 
 # %% [markdown]
-# Which of these depend on the batch? Ask the formula. Its bar of 64 is what the cost model said to your prediction.
+# Which of these depend on the batch? Ask the formula. Its bar at 64 is the number of the cost model beside your
+# prediction above.
 
 # %%
 bars = {}
@@ -235,9 +236,9 @@ check("01.ledger", state_bytes)
 # %% [markdown]
 # ## One number that changes during a run
 #
-# You have counted the two tensors that AdamW keeps. What are they for? It steps by the running mean of each gradient,
-# divided by the root of the running mean of its square, times the *learning rate*, `lr` ([Loshchilov and Hutter,
-# 2019](https://arxiv.org/abs/1711.05101)). In the first step both means are made of one batch.
+# You have counted the two tensors that AdamW keeps. What are they for? AdamW divides the running mean of each gradient
+# by the root of the running mean of its square. The step is this quotient times the *learning rate*, `lr` ([Loshchilov
+# and Hutter, 2019](https://arxiv.org/abs/1711.05101)). In the first step both means are made of one batch.
 #
 # **How far does a weight of a fresh CNN move in that step: farther where its gradient is larger?** Decide, then run.
 
@@ -256,9 +257,9 @@ within = ((moved - 1).abs() < 0.01).float().mean()
 print(f"weights that moved by the learning rate, give or take 1 %: {within:.0%}")
 
 # %% [markdown]
-# Large gradient or small, the step is the learning rate: after one batch AdamW knows the sign of a gradient, and
-# nothing yet of how much it varies. The first steps are as long as any and rest on the least. So most runs begin with
-# a small learning rate, raise it, and lower it again towards the end.
+# Large gradient or small, the step is the learning rate. After one batch AdamW knows the sign of a gradient, and
+# nothing yet of how much it varies. The first steps are as long as later ones, and rest on the fewest batches. So most
+# runs begin with a small learning rate, raise it, and lower it again towards the end.
 #
 # <!-- word: learning-rate schedule | also: learning-rate scheduler -->
 # A **learning-rate schedule** is the rule by which the learning rate changes from step to step. The usual one rises in
@@ -307,10 +308,10 @@ lines(
 )
 
 # %% [markdown]
-# Look at both ends. In the first steps, which of the two leaps above the loss with which it began? Of the last ten
-# steps, which has the lower mean (it stands above the figure; a single step says little)? One model and one seed are an
-# example, no proof. With `highest=3e-3` (try it) there is no leap to prevent, and the schedule need not win. Lesson 04
-# comes back to warm-up, for many ranks and large batches.
+# Look at both ends. Above the figure stand the highest loss of the first ten steps, and the mean of the last ten, since
+# a single step says little. Compare them between the two runs. One model and one seed are an example, no proof. With
+# `highest=3e-3` (try it) there is no leap to prevent, and the schedule need not win. Lesson 04 comes back to warm-up,
+# for many ranks and large batches.
 
 # %% [markdown]
 # ## Clinic: a job that dies after its first epoch
@@ -377,8 +378,8 @@ reveal("01.clinic")
 # %% [markdown]
 # ### Mend it
 #
-# Write the evaluation so that it keeps nothing for a backward pass that never comes, and so that memory does not climb
-# from batch to batch. Of the model it may change the mode alone.
+# Write the evaluation so that it keeps nothing for a backward pass that never comes. Then memory does not climb from
+# batch to batch. It may change nothing of the model but its mode.
 
 
 # %%
@@ -431,8 +432,8 @@ else:
 # %% [markdown]
 # ## What you can do now
 #
-# You can say what a training step holds, by label and to the byte, before you start it: state that belongs to the
-# model, activations that belong to the batch. And when memory climbs, you know to ask who still holds on to it.
+# You can say what a training step holds, by label and to the byte, before you start it. State belongs to the model, and
+# activations belong to the batch. And when memory climbs, you know to ask who still holds on to it.
 #
 # [Part 2](01b_time_and_data.ipynb) asks where the *time* of a step goes. [Part 3](01c_less_memory.ipynb) makes the same
 # training do with less memory.

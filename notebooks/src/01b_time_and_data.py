@@ -76,7 +76,7 @@ reveal("01.backward", timeline)
 # for, which keeps a core busy as decoding does. (No disk takes part yet.)
 #
 # And who computes? On a CPU, reading and computing share the cores; beside a GPU they do not. To see the second case on
-# any machine, the device of this section is *paced*: in place of computing, the notebook sleeps as long as a device
+# any machine, the device of this section is *paced*. In place of computing, the notebook sleeps as long as a device
 # would compute, and uses no core. Let it take half as long for a batch as this machine takes to read one.
 
 # %% tags=["nbval-ignore-output"]
@@ -126,7 +126,7 @@ ask("01.fed").commit(50)  # "two processes, half the time"
 ### END SOLUTION
 
 # %% [markdown]
-# `TimedReads` is a piece of the course: a data set that hands on the items of another, and keeps who read them, when,
+# `TimedReads` is a piece of the course: a data set that hands on the items of another. It keeps who read them, when,
 # and for how many seconds of a core.
 
 # %% tags=["nbval-ignore-output"]
@@ -149,8 +149,9 @@ reveal("01.fed", hungry, fed)
 # device. Below stand the settings of PyTorch's data loader: num_workers and persistent_workers at the workers,
 # prefetch_factor at the queue, pin_memory and non_blocking at the last two.](../assets/01_loader.png)
 #
-# Workers are not free: they take cores. Two epochs with each setting, and for each: how long, how much of it the
-# notebook waited, how long for the very first batch of the second epoch, and how many core-seconds the reading took.
+# Workers are not free: they take cores. The cell reads two epochs with each setting. For each it prints how long they
+# took, and how much of this the notebook waited. It also prints how long the very first batch of the second epoch took.
+# The last column is the core-seconds that the reading took.
 
 
 # %%
@@ -182,7 +183,8 @@ for name, chosen in settings.items():
 # Read it in three steps.
 #
 # - *One worker against none.* The seconds won stand in the first column, their price in the last. A worker makes no
-#   read cheaper: it does it at the same time, on a core of its own, and has to start and to hand each batch over.
+#   read cheaper. It does the read at the same time, on a core of its own, and it has to start and to hand each batch
+#   over.
 # - *Kept or not.* Without `keep_workers` (`persistent_workers` in PyTorch) the workers end with the epoch, and the next
 #   one begins with new processes and an empty queue. It matters most where a process starts slowly, as on macOS and
 #   Windows, and where a worker opens large files first.
@@ -246,7 +248,7 @@ for ahead in (1, 2, 8):
 #
 # <!-- word: pinned memory | also: page-locked memory -->
 # **Pinned memory** is memory of the host that the system may not move or swap out. A GPU copies from it on its own,
-# while the CPU goes on; from ordinary memory, PyTorch must first copy to a pinned place and wait. So a loop for a GPU
+# while the CPU goes on. From ordinary memory, PyTorch must first copy to a pinned place and wait. So a loop for a GPU
 # has `pin_memory=True` in the loader and `non_blocking=True` in `.to(device)`. Without a GPU there is nothing to copy
 # to, and nothing to measure.
 
@@ -331,9 +333,10 @@ print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} 
 # %% [markdown]
 # Up to torch 2.14 the fused attention of the CPU is missing from torch's table, and so it counts as no work at all.
 # Take the two lines of the cell before: is their difference the first line of this cell? And the second line, with
-# attention made of plain matrix products: how far is it from the formula? *A counter that is silent about what it does
-# not know is worth a second opinion.* (Where the table has it, on a GPU, and on a CPU from torch 2.15 on, torch's count
-# may be the higher one: fused attention computes its scores a second time in backward, and that is counted.)
+# attention made of plain matrix products: how far is it from the formula? *A counter leaves out in silence what it does
+# not know, so compare it with a second count.* (On a GPU, and on a CPU from torch 2.15 on, the table has it. Then
+# torch's count may be the higher one: fused attention computes its scores a second time in backward, and torch counts
+# that.)
 #
 # The last line is the rule of thumb for large models: two operations forward and four backward for each parameter and
 # token ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361), section 2.1). It forgets attention. And it is often
@@ -401,9 +404,9 @@ for row in rows:
 #
 # ## What you can do now
 #
-# You can say where a step's time goes, tell a device that waits from one that works, and feed it: with workers, up to
-# the cores that there are. And you can say what share of its speed a device reaches, by counting what the step had to
-# compute.
+# You can say where a step's time goes, and tell a device that waits from one that works. You can feed a device with
+# workers, up to the cores that there are. And you can say what share of its speed a device reaches, by counting what
+# the step had to compute.
 #
 # [Part 3](01c_less_memory.ipynb) trades time for memory: three ways to need less of it, and what each of them costs.
 #

@@ -2,7 +2,7 @@
 # # 01c · One device: doing with less memory
 #
 # A step needs more memory than the device has. You cut the batch in pieces, compute with short numbers, and throw
-# activations away to compute them again, and you see what each of the three costs, and what none of them saves.
+# activations away to compute them again. You see what each of the three costs, and what none of them saves.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -52,11 +52,11 @@ reader_optimizer.step()
 # %% [markdown]
 # ## A large batch in small pieces
 #
-# <!-- word: gradient accumulation -->
+# <!-- word: gradient accumulation | sentences: 2 -->
 # <!-- word: micro-batch | also: microbatch -->
-# Activations grow with the batch; gradients do not. **Gradient accumulation** goes forward and backward on a piece of
-# the batch, lets `.grad` add up (that is what `backward()` does when nobody clears it), takes the next piece, and steps
-# once at the end. A **micro-batch** is a piece of a batch that goes through the model on its own.
+# Activations grow with the batch; gradients do not. **Gradient accumulation** goes forward and backward on one piece of
+# the batch after the other, lets `.grad` add up, and steps once at the end. Adding up is what `backward()` does when
+# nobody clears `.grad`. A **micro-batch** is a piece of a batch that goes through the model on its own.
 #
 # **The CNN above, one batch of 64 against the same 64 digits in four pieces of 16: what happens to the gradient?**
 
@@ -162,9 +162,9 @@ optimizer.zero_grad()
 # <!-- word: mixed precision -->
 # <!-- word: bfloat16 | also: bf16 -->
 # **Mixed precision** computes with short numbers where they are good enough, and with float32 where they are not.
-# **bfloat16** is a number in 2 bytes: the range of float32 with far fewer digits. Matrix products stand it well. Sums
-# of small steps do not. (The older float16 has more digits and a small range: gradients fall out of it at the lower
-# end, so one multiplies the loss first. That is what `torch.amp.GradScaler` is for; bfloat16 does without.)
+# **bfloat16** is a number in 2 bytes, with the range of float32 and far fewer digits. Matrix products stand it well.
+# Sums of small steps do not. (The older float16 has more digits and a small range: gradients fall out of it at the
+# lower end, so one multiplies the loss first. That is what `torch.amp.GradScaler` is for; bfloat16 does without.)
 
 # %%
 weight = torch.tensor(1.0, dtype=torch.bfloat16)
@@ -177,7 +177,7 @@ print(f"1 + a thousand steps of 0.001 = {weight.item()} in bfloat16")
 # Every step was rounded away: after 1 the next bfloat16 is 1.0078. So **autocast** leaves the parameters in float32 and
 # casts copies of them to bfloat16 on their way into a matrix product.
 #
-# **The transformer's step under bfloat16 autocast: its peak is what per cent of the peak in float32?**
+# **Take the transformer's step under bfloat16 autocast. How high is its peak, in per cent of the peak in float32?**
 
 # %%
 ### BEGIN SOLUTION
@@ -213,7 +213,7 @@ reveal("01.autocast", config, plain, mixed)
 #
 # The formula can list what one block keeps. Two of its names are new. *Statistics* of a norm are the mean and the
 # spread of each position. *Log-sums* are one number for each row of attention scores, the logarithm of the softmax's
-# denominator: with it, backward can make the whole row again, so the row need not be kept.
+# denominator. With it, backward can make the whole row again, so the row need not be kept.
 
 # %%
 for item in cost.transformer_activations(config, batch_size=8, autocast=True):
@@ -285,9 +285,9 @@ reveal("01.recompute", config, most_plain, most_lean)
 # In the curve above, each tooth after the forward pass is a block that comes back and goes. A row of `n` blocks keeps
 # `n` inputs and one block in full.
 #
-# The price is time: one forward pass more. **Forward is a third of the arithmetic: to how much of its time does that
-# lengthen a step?** Work it out, then ask the stopwatch. It may well say more than you: it also times what PyTorch does
-# around each block, such as keeping the state of the random numbers and putting it back, and small blocks feel that.
+# The price is time: one forward pass more. **Forward is a third of the arithmetic. How many times as long does one more
+# make a step?** Work it out, then ask the stopwatch. It may well say more than you. It also times what PyTorch does
+# around each block, such as keeping the state of the random numbers and putting it back. Small blocks feel that.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -423,8 +423,7 @@ print(explorer.missions)
 ### END SOLUTION
 
 # %% [markdown]
-# Both answers lie in two sections above: which lever moves most of what grows with the batch, and which one keeps
-# something new.
+# The two sections above have both answers.
 
 # %% [markdown]
 # ## In production
@@ -451,14 +450,14 @@ quiz("01")
 # You can say which part each lever moves: pieces and recomputation the activations, autocast what goes into matrix
 # products. *None of them moves the state*: with AdamW and float32, as here, 16 bytes for each parameter.
 #
-# (Other choices do move it, on one device too: an optimizer with one tensor where AdamW has two, such as Muon or SGD
-# with momentum; AdamW's tensors in [8 bits](https://arxiv.org/abs/2110.02861) or in bfloat16; or their offload to the
-# CPU. Each is a trade of its own.)
+# (Other choices do move it, on one device too. An optimizer can have one tensor where AdamW has two, such as Muon or
+# SGD with momentum. AdamW's tensors can be kept in [8 bits](https://arxiv.org/abs/2110.02861) or in bfloat16, or be
+# offloaded to the CPU. Each is a trade of its own.)
 #
 # **The limit.** With those 16 bytes, a model of a billion parameters has 16 GB of state before its first activation.
 # And one device computes one batch at a time. Both limits fall to several devices that share the work, and for that
-# they must send numbers to each other: who sends what to whom, and what it costs, is [lesson
-# 02](02a_collectives.ipynb).
+# they must send numbers to each other. [Lesson 02](02a_collectives.ipynb) shows who sends what to whom, and what it
+# costs.
 #
 # **Further reading.** Chen et al., [Training Deep Nets with Sublinear Memory Cost](https://arxiv.org/abs/1604.06174)
 # (2016), section 4: recomputation. Micikevicius et al., [Mixed Precision Training](https://arxiv.org/abs/1710.03740)
