@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 02a · Collectives: what travels
 #
-# Four ranks hold a tensor each, and all of them need the sum. You see what travels, build the algorithm that training
-# jobs use all day, and prove by counting that no exchange of messages does it with fewer bytes.
+# Four ranks hold a tensor each, and all of them need the sum. You see what travels, and build the algorithm that
+# training jobs use all day. Then a count shows that no exchange of messages does it with fewer bytes.
 #
 # **75 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -78,7 +78,7 @@ before_and_after("all_gather", "all_to_all")
 # %% [markdown]
 # ### With adding
 #
-# A tile without an empty corner is a sum over all four ranks.
+# A tile has a cell for each of the four ranks. Where none is empty, the tile is a sum over all four.
 
 # %%
 before_and_after("reduce", "reduce_scatter", "all_reduce, ring")
@@ -133,10 +133,10 @@ reveal("02.which", {name: record(ranks, name).frames[-1].held for name in names}
 # %% [markdown]
 # ## What does a sum cost?
 #
-# <!-- word: naive all-reduce | also: gather + broadcast -->
+# <!-- word: naive all-reduce | also: gather + broadcast | sentences: 2 -->
 # First the way that comes to mind, in the style of a parameter server: one process through which everything goes. The
-# **naive all-reduce** is a gather and a broadcast: all ranks send their tensor to rank 0; it adds them up and sends the
-# sum to everybody.
+# **naive all-reduce** is a gather and a broadcast. All ranks send their tensor to rank 0, which adds them up and sends
+# the sum to everybody.
 #
 # <!-- word: point-to-point | also: P2P, `send` and `recv` -->
 # <!-- word: `exchange` | also: `batch_isend_irecv` -->
@@ -202,11 +202,11 @@ reveal("02.naive", sent)
 # rank 1 its part 0, and so on](../assets/02_ring.png)
 #
 # <!-- word: bottleneck link -->
-# <!-- word: ring all-reduce -->
-# The **bottleneck link** is the one that all others wait for: in the naive all-reduce it is rank 0's port. So cut the
-# tensor in as many parts as there are ranks, and let every rank work all the time. In a **ring all-reduce** each rank
-# sends, in each step, *one part* of the tensor to the next rank and receives one from the rank before. After a first
-# lap, every part has met all ranks and is complete somewhere; in a second lap the complete parts go round.
+# <!-- word: ring all-reduce | sentences: 2 -->
+# The **bottleneck link** is the one that all others wait for. In the naive all-reduce it is the link at rank 0. So cut
+# the tensor in as many parts as there are ranks, and let every rank work all the time. In a **ring all-reduce** each
+# rank sends, in each step, *one part* of the tensor to the next rank. It receives one part from the rank before. After
+# a first lap, every part has met all ranks and is complete somewhere; in a second lap the complete parts go round.
 #
 # The ring is an old algorithm of supercomputers. [Baidu](https://github.com/baidu-research/baidu-allreduce) brought it
 # to deep learning in 2017, and [Horovod](https://arxiv.org/abs/1802.05799) made it the usual way.
@@ -249,7 +249,7 @@ tiles({"start": steps[0], "step 1": steps[1], "step 2": steps[2], "step 3": step
 #
 # Now write it. In the recording rank r sends part r - 1 first; you may begin with any other part, if all ranks do the
 # same. The sum must be right, and each rank keeps to the bound above, with $2(n-1)$ messages of one part each. The
-# tensor is flat, and n need not divide it: `tensor.tensor_split(n)` gives n parts that are views, so that writing into
+# tensor is flat, and n need not divide it. `tensor.tensor_split(n)` gives n parts that are views, so that writing into
 # a part writes into the tensor.
 
 
@@ -278,9 +278,9 @@ def ring_all_reduce(me, tensor):
 ring_verdict = check("02.ring", ring_all_reduce)
 
 # %% [markdown]
-# `check` looks at the values and at the meter: an answer that gathers everything, or one that sends less than it
-# must, gets a message of its own. Stuck? Take the `#` away; each run gives one more hint. `solution("02.ring")` says
-# where the solved version stands.
+# `check` looks at the values and at the meter. An answer that gathers everything, or one that sends less than it must,
+# gets a message of its own. Stuck? Take the `#` away; each run gives one more hint. `solution("02.ring")` says where
+# the solved version stands.
 
 # %%
 # hint("02.ring")
@@ -301,9 +301,9 @@ if ring_verdict.passed:
 # end every rank has all of them](../assets/02_halves.png)
 #
 # <!-- word: reduce-scatter | also: reduce_scatter -->
-# A **reduce-scatter** adds up the tensors of all ranks and leaves each rank with one complete part of the sum: that is
-# what the ring has done half-way. What follows is an all-gather.
-# **all_reduce = reduce_scatter + all_gather**, and nothing is lost by doing the two one by one:
+# A **reduce-scatter** adds up the tensors of all ranks and leaves each rank with one complete part of the sum. The ring
+# has done just this half-way. What follows is an all-gather. **all_reduce = reduce_scatter + all_gather**, and nothing
+# is lost by doing the two one by one:
 
 
 # %%
@@ -319,7 +319,7 @@ print("the same sum:", list(halves), "and each rank sent", halves.communication.
 # <!-- word: ZeRO -->
 # You could do something between the halves: update a quarter of the weights on each rank, say. In **ZeRO**
 # ([Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054)) each rank updates its own shard of the weights, and
-# keeps the optimizer state of that shard alone: that is the idea of lesson 05.
+# keeps the optimizer state of that shard alone. Lesson 05 is about this idea.
 #
 # **Our reduce-scatter of 1 MiB sends 0.75 MiB from each rank. PyTorch's own, on these ranks: how many times as
 # much?**
@@ -343,8 +343,8 @@ mine = metered(ranks, sum_of_a_mebibyte, collectives.reduce_scatter).communicati
 reveal("02.reduce_scatter", theirs, mine)
 
 # %% [markdown]
-# The course's meter knows by the call and the back end what each library sends; for gloo a test compares it with the
-# bytes at the sockets. If you know what a call *should* cost, you notice when it costs more.
+# The course's meter knows from the call and the back end what each library sends. For gloo a test compares its count
+# with the bytes at the sockets. If you know what a call *should* cost, you notice when it costs more.
 
 # %% [markdown]
 # ## The explorer
@@ -352,10 +352,11 @@ reveal("02.reduce_scatter", theirs, mine)
 # ![The explorer: a menu of collectives, a box for the step, buttons back and forward, and below them what each rank
 # holds after step 2 of a ring all-reduce](../assets/02_explorer.png)
 #
-# <!-- word: halving-doubling | also: Rabenseifner's algorithm -->
+# <!-- word: halving-doubling | also: Rabenseifner's algorithm | sentences: 3 -->
 # Every collective of this lesson, recorded a moment ago on your ranks. One all-reduce is new. In **halving-doubling**
 # ([Rabenseifner, 2004](https://doi.org/10.1007/978-3-540-24685-5_1)) a rank swaps half of its tensor with one partner,
-# then half of that half with another, until it has one complete part; then everything goes the same way back.
+# then half of that half with another. It goes on until it has one complete part. Then everything goes the same way
+# back.
 #
 # **Four ranks: how many steps does halving-doubling take?** Say a number, then walk through the recording.
 

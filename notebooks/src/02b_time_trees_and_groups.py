@@ -12,7 +12,7 @@
 # At the end you can
 #
 # - write a broadcast along a tree;
-# - predict how long a collective takes, from two numbers, and say under which load these two hold;
+# - predict how long a collective takes, from two numbers, and say under which load the two are right;
 # - read `algbw` and `busbw`, as benchmarks print them;
 # - let a part of the ranks form a group of its own, and say who has to call `new_group`.
 #
@@ -42,10 +42,10 @@ ranks = shared_cluster(4)
 # ![A broadcast on four ranks: rank 0 sends to rank 1, then both send to one more each](../assets/02_tree.png)
 #
 # <!-- word: reduce -->
-# <!-- word: tree all-reduce | also: binomial tree -->
-# In a **tree all-reduce** ranks add in pairs, pairs of pairs, and so on up to one rank, and the sum comes down the same
-# way. The way up is a **reduce**: it adds up the tensors of all ranks, for the root alone. The way down is a broadcast,
-# and the picture shows it.
+# <!-- word: tree all-reduce | also: binomial tree | sentences: 2 -->
+# In a **tree all-reduce** ranks add in pairs, then pairs of pairs, and so on up to one rank. The sum comes down the
+# same way. The way up is a **reduce**: it adds up the tensors of all ranks, for the root alone. The way down is a
+# broadcast, and the picture shows it.
 #
 # ### Build: the half that comes down
 #
@@ -143,11 +143,11 @@ lines(
 #
 # ## Time: two numbers
 #
-# <!-- word: alpha-beta model | also: Hockney model -->
-# Bytes are not everything. In the **alpha-beta model** ([Hockney,
-# 1994](https://doi.org/10.1016/S0167-8191%2806%2980021-9)) a message takes a latency α however small it is, and then β
-# for each byte (β is one over the bandwidth). Messages that must follow each other add up; those of other ranks go on
-# at the same time. And a port takes one message after the other: if three ranks send to rank 0, it is three in a row.
+# <!-- word: alpha-beta model | also: Hockney model | sentences: 2 -->
+# Bytes are not everything. In the **alpha-beta model** a message takes a latency α, however small it is, and then β for
+# each byte ([Hockney, 1994](https://doi.org/10.1016/S0167-8191%2806%2980021-9)). Here β is one over the bandwidth.
+# Messages that must follow each other add up; those of other ranks go on at the same time. And a port takes one message
+# after the other: if three ranks send to rank 0, it is three in a row.
 #
 # **Four ranks all-reduce 16 numbers, 64 bytes. Which is faster?**
 
@@ -158,9 +158,9 @@ ask("02.small").commit("ring")  # it sends the fewest bytes
 ### END SOLUTION
 
 # %% [markdown]
-# Measure, from 64 bytes to 16 MiB, each size several times, and let `torch.distributed` run as well: on CPU ranks it is
-# a ring too, written in C++. A repetition takes as long as its slowest rank, and the fastest repetition counts:
-# whatever else your machine does can only lengthen a time.
+# Measure, from 64 bytes to 16 MiB, each size several times. Let `torch.distributed` run as well: on CPU ranks it is a
+# ring too, written in C++. A repetition takes as long as its slowest rank, and the fastest repetition counts: whatever
+# else your machine does can only lengthen a time.
 
 
 # %%
@@ -206,7 +206,7 @@ reveal("02.small", measured_s)
 # %% [markdown]
 # ### What did they wait for?
 #
-# The model counts messages *in a row*. A machine whose ranks share cores may count otherwise: each message keeps two
+# The model counts messages *in a row*. A machine whose ranks share cores may count otherwise. Each message keeps two
 # ranks busy, and then the work of *all* messages queues for the cores. So divide the time of a small tensor (the
 # fastest of the first three rows) by both counts.
 
@@ -228,8 +228,9 @@ for name in ALGORITHMS:
 
 # %% [markdown]
 # Which column has about the same number three times? That is what a message costs between your ranks. If it is the
-# right one, then latency is not what your ranks wait for: they wait for a core. (And where `torch.distributed` is ahead
-# of our ring, in the table above, that is Python which it does without: its ring sends the same bytes.)
+# column at the right, then latency is not what your ranks wait for: they wait for a core. (And where
+# `torch.distributed` is ahead of our ring, in the table above, that is Python which it does without: its ring sends the
+# same bytes.)
 #
 # Put both readings to the test on all sizes. With m messages and c tensors' worth of bytes, the time for s bytes should
 # be
@@ -281,14 +282,14 @@ lines(
 #
 # Which of the two counts fits better depends on the machine. Where every rank has cores and a port of its own, as GPUs
 # have, count *in a row*. Where ranks share cores, as on a laptop, count *in all*. **α and β belong to a link under the
-# load it was measured with**, and a model that forgets that is wrong in a way that looks like noise.
+# load it was measured with.** A model that forgets this is wrong in a way that looks like noise.
 #
 # ### On a network
 #
-# <!-- word: shaped link | also: traffic shaping -->
-# Now take the cores out of it. A **shaped link** is slowed down to a latency and a bandwidth of your choice: it holds
-# every real message back until its time has come, which is called traffic shaping elsewhere. Here it is 20 ms and
-# 20 MB/s, so slow that cores hardly matter. Nobody tells the link of rings and trees: it delays one message at a time.
+# <!-- word: shaped link | also: traffic shaping | sentences: 2 -->
+# Now take the cores out of it. A **shaped link** is slowed down to a latency and a bandwidth of your choice. It holds
+# every real message back until its time has come, which is called traffic shaping elsewhere. Here it is 20 ms and 20
+# MB/s, so slow that cores hardly matter. Nobody tells the link of rings and trees: it delays one message at a time.
 
 # %% tags=["nbval-ignore-output"]
 slow = Link(latency_s=20e-3, bandwidth_bytes_per_s=20e6)
@@ -306,7 +307,7 @@ for name in ALGORITHMS:
 #
 # By the model the tree wins the 64 bytes and the ring the mebibyte, with *one* α, the one that you set. See how near
 # your run comes. What is above the model is the work at the two ends of each message, which this machine does with its
-# cores: the ring, with its 24 messages, has most of it.
+# cores. The ring, with its 24 messages, has most of it.
 #
 # What do the two numbers say of larger jobs? Take the network of a GPU cluster: its bandwidth is the maker's, its
 # latency of 8 µs a message is an estimate of the course.
@@ -319,8 +320,8 @@ for num_ranks in [8, 64, 512]:
 
 # %% [markdown]
 # With hundreds of ranks a ring has hundreds of latencies, and a tree wins at larger and larger sizes. So libraries keep
-# several algorithms, and choose by size and number of ranks. NCCL's tree is better than ours: two trees at once, so
-# that every rank is busy, and the tensor cut in pieces that follow each other ([NVIDIA on double binary
+# several algorithms, and choose by size and number of ranks. NCCL's tree is better than ours. It uses two trees at
+# once, so that every rank is busy, and cuts the tensor in pieces that follow each other ([NVIDIA on double binary
 # trees](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/)).
 
 # %% [markdown]
@@ -411,11 +412,11 @@ print("src=0:                     ", *ranks.run(from_the_first, lambda rank: 0),
 print("src=0 and src=2, by group: ", *ranks.run(from_the_first, lambda rank: rank // 2 * 2), sep=" | ")
 
 # %% [markdown]
-# `src` and `dst` are *global* ranks, in a group as well. Who thinks in the group's numbers writes `group_src=0`, or
-# asks `dist.get_global_rank(group, 0)`.
+# `src` and `dst` are *global* ranks, in a group as well. To use the group's own numbers, write `group_src=0`, or ask
+# `dist.get_global_rank(group, 0)`.
 #
-# Now a tidy mind: why should ranks 0 and 1 make a group that they are not in? Ranks 2 and 3 make theirs alone. Later
-# all four make a group of everybody. **What happens?**
+# Somebody tidy asks why ranks 0 and 1 should make a group that they are not in. So ranks 2 and 3 make theirs alone.
+# Later all four make a group of everybody. **What happens?**
 
 
 # %%
@@ -450,14 +451,14 @@ reveal("02.new_group", ended)
 # [PyTorch's rule](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.new_group): **every rank of
 # the job calls `new_group`, for every group, in the same order**, members or not. (With
 # `use_local_synchronization=True` the members alone do; then each rank must still make its groups in one order. From
-# torch 2.14 on such a group also moves the count by which the members name the groups that all make later: then all
-# ranks must have made as many of them.)
+# torch 2.14 on such a group also moves the count from which the members take names for later groups. A later group of
+# all ranks then needs the same count on every rank.)
 #
 # ## What you can do now
 #
-# You can say what a collective costs in messages and in bytes, which of the two matters for your size, and under which
-# load your α and β were measured. You can read a benchmark's two bandwidths. And you can let some of the ranks talk
-# among themselves.
+# You can say what a collective costs in messages and in bytes, and which of the two matters for your size. You can also
+# say under which load your α and β were measured. You can read a benchmark's two bandwidths. And you can let some of
+# the ranks talk among themselves.
 #
 # You have also seen how a job hangs far from the line that is wrong. [Part 3](02c_hangs.ipynb) is about that.
 #

@@ -2,8 +2,8 @@
 # # 02c · Collectives: when a job hangs
 #
 # Collectives fail in a way of their own: nobody crashes, and nothing moves. You find out when a collective is over, and
-# then read the evidence of four jobs: a log of NCCL's watchdog, a flight recorder, and the stacks of ranks that are
-# really stuck.
+# then read the evidence of four jobs. The evidence is a log of NCCL's watchdog, a flight recorder, and the stacks of
+# ranks that are really stuck.
 #
 # **65 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -45,8 +45,8 @@ ranks = shared_cluster(4)
 # ## When is a collective over?
 #
 # With `async_op=True` a collective returns at once, with a handle whose `wait()` you call when you need the result. The
-# next cell looks at the clock after each of three lines, on a link that is slowed down to 20 MB/s, so that 1 MiB takes
-# a while.
+# next cell looks at the clock after each of three lines. The link is slowed down to 20 MB/s, so that 1 MiB takes a
+# while.
 
 
 # %%
@@ -128,8 +128,8 @@ reveal("02.deadlock")
 # <!-- word: deadlock -->
 # A **deadlock** is a hang in which ranks wait for each other in a circle. Here each waits for the next one's second
 # line. This is why this course sends in lists: `exchange` starts a whole list before it waits, as
-# `dist.batch_isend_irecv` does. (On NCCL there is one thing more to know: if `batch_isend_irecv` is the *first* call of
-# a group, all of its ranks must take part, [its documentation
+# `dist.batch_isend_irecv` does. (NCCL has one rule more. If `batch_isend_irecv` is the *first* call of a group, all of
+# its ranks must take part, [its documentation
 # says](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.batch_isend_irecv).)
 #
 # ### Mend it
@@ -239,7 +239,7 @@ with Cluster(4, debug=True) as compared:
 # ## Clinic 3: a broken batch
 #
 # *Symptom.* Some batches give a loss that is not a number, and somebody decided to skip those. The job now hangs near
-# the end of some epochs. Of others, the log shows odd losses, and nothing hangs.
+# the end of some epochs. In other epochs the log shows odd losses, and nothing hangs.
 
 
 # %%
@@ -327,11 +327,11 @@ def train(me, shards, folder):
 
 
 # %% [markdown]
-# <!-- word: flight recorder -->
-# PyTorch's **flight recorder** keeps the last collectives of each rank in memory, and writes them to a file when the
+# <!-- word: flight recorder | sentences: 2 -->
+# PyTorch's **flight recorder** keeps the last collectives of each rank in memory. It writes them to a file when the
 # watchdog finds one that takes too long. This job runs on gloo, on the CPU of any machine: there it is recorded as
-# well, but nobody watches. So `black_box` does: if no collective begins or ends on a rank for two seconds, it writes
-# the recorder to `rank_N` and the stack of the main thread to `stack_N.txt`.
+# well, but nobody watches. `black_box` does the same. If no collective begins or ends on a rank for two seconds, it
+# writes two files. The recorder goes to `rank_N`, and the stack of the main thread to `stack_N.txt`.
 
 # %%
 shards = torch.arange(24).view(4, 6)
@@ -429,8 +429,8 @@ quiz("02")
 # ## What you can do now
 #
 # Over three parts: you know what each collective moves, what it costs in bytes, in messages and in time. You have
-# written a ring and a tree. And you can tell from evidence why a job hangs: messages in a circle, calls in another
-# order, a call left out, and a rank that is busy with something else.
+# written a ring and a tree. And you can tell from evidence why a job hangs. You know messages in a circle, calls in
+# another order, a call left out, and a rank that is busy with something else.
 #
 # **The limit.** You can share numbers; you do not share any *work* yet. The first thing to share is a batch: one
 # process, several devices, each with a copy of the model. It takes one line in PyTorch, and [lesson
