@@ -108,9 +108,9 @@ except RuntimeError as error:
 # ![Four columns. Scatter: a batch is cut in four. Replicate: a model is copied four times. Parallel apply: four
 # threads, each with a part and a copy. Gather: four outputs are joined on device 0](../assets/03_four_steps.png)
 #
-# <!-- word: `nn.DataParallel` -->
-# **`nn.DataParallel`** takes four steps in every forward pass: it scatters the batch, replicates the model, lets each
-# replica compute its part in a thread of its own, and gathers the outputs on the first device.
+# <!-- word: `nn.DataParallel` | sentences: 3 -->
+# **`nn.DataParallel`** takes four steps in every forward pass. It scatters the batch and replicates the model. Then
+# each replica computes its part in a thread of its own, and the outputs are gathered on the first device.
 #
 # Now by hand, on 32 digits. The model has no BatchNorm, so that cutting the batch changes no value.
 
@@ -131,8 +131,8 @@ print("gather:        ", tuple(logits.shape))
 print("as one device: ", agree(logits, model(x), within=1e-5))
 
 # %% [markdown]
-# That was the forward pass. There is one loss, computed from the gathered outputs, and one call of `backward`. Four
-# models computed, and the optimizer knows only one.
+# So far you have seen the forward pass. There is one loss, computed from the gathered outputs, and one call of
+# `backward`. Four models computed, and the optimizer knows only one.
 #
 # **Whose gradients does it find there?** Look at a weight of replica 2 before you run on.
 
@@ -148,9 +148,9 @@ print("parameters of replica 2:", list(replicas[2].parameters()))
 # <!-- word: leaf | also: leaf tensor -->
 # A **leaf** is a tensor that no recorded operation made: autograd stops there, and puts the gradient in `.grad`.
 #
-# A replica's weights are not parameters. They are the *result of an operation* called broadcast, and autograd knows
-# every operation's way back: what was copied four times gets four gradients, and they are **added up**. So the gradient
-# of the whole batch arrives in the model, as if there had been one device:
+# A replica's weights are not parameters. They are the *result of an operation* called broadcast, and autograd knows the
+# backward of every operation. What was copied four times gets four gradients, and they are **added up**. So the
+# gradient of the whole batch arrives in the model, as if there had been one device:
 
 # %%
 F.cross_entropy(logits, y).backward()
@@ -219,12 +219,12 @@ reveal("03.copies", sum(totals.values()) / 10, size)
 #
 # On GPUs PyTorch leaves both ways to NCCL where it can, a broadcast out and an `nccl.reduce` back: see its
 # [`comm.py`](https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/comm.py). Every device still gets all
-# weights and gives all gradients, but they may pass from device to device, and not all of them through one port.
+# weights and gives all gradients. But they may pass from device to device, and not all of them through one port.
 #
 # The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
-# own words. Article A, *How can a single model be trained using multiple GPUs?*, says of data parallelism that the
-# updated weights are sent to every device in each iteration. It is true of *this* class: it sends the weights in
-# each forward pass, also in an evaluation under `no_grad`. Lesson 04 asks it of the next one.
+# own words. Article A is *How can a single model be trained using multiple GPUs?* It says of data parallelism that the
+# updated weights are sent to every device in each iteration. The sentence is true of *this* class: it sends the weights
+# in each forward pass, also in an evaluation under `no_grad`. Lesson 04 asks it of the next one.
 
 # %% [markdown]
 # ## What BatchNorm remembers
@@ -262,8 +262,8 @@ reveal("03.mean", norm.running_mean.item())
 # The heart of replicate. For each replica give a dictionary from names to tensors, *all* that the module needs. A
 # gradient that reaches a replica's tensor has to find its way to the module's parameter.
 #
-# And the *buffers*: by the rule of `nn.DataParallel`, **replica 0 has the module's own**, the others have copies, and
-# what they write is lost with them.
+# And the *buffers*: by the rule of `nn.DataParallel`, **replica 0 has the module's own**, and the others have copies.
+# What the others write is lost with their copies.
 
 
 # %%
@@ -412,8 +412,8 @@ reveal("03.processes", places)
 # ## What you can do now
 #
 # You can take `nn.DataParallel` apart, say how many rows each device gets and what travels, and why what a replica
-# writes is lost. You have also met the first two of its prices: the weights are on the road in every step, and a model
-# must not remember anything.
+# writes is lost. You have also met the first two of its prices. The weights are sent in every step, and a model must
+# not remember anything.
 #
 # [Part 2](03b_one_process.ipynb) measures the other two: who runs out of memory first, and what threads are worth.
 #

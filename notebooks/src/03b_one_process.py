@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 03b · Data parallelism in one process: what one process costs
 #
-# One device that runs out of memory before the others, threads that wait for each other, files that load nothing:
-# you measure and mend what made people leave `nn.DataParallel`.
+# One device runs out of memory before the others, threads wait for each other, and files load nothing. You measure and
+# mend what made people leave `nn.DataParallel`.
 #
 # **70 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -15,8 +15,8 @@
 # - run replicas in threads, so that neither a mode nor an error gets lost;
 # - find out why a checkpoint loads nothing.
 #
-# From part 1 you need the four steps: scatter cuts the batch, replicate copies the model, parallel apply runs each
-# replica in a thread, gather joins the outputs. They are here as the course's own pieces, with a model and a batch.
+# From part 1 you need the four steps. Scatter cuts the batch, replicate copies the model, parallel apply runs each
+# replica in a thread, and gather joins the outputs. They are here as the course's own pieces, with a model and a batch.
 
 # %%
 from course_lib import ask, check, cost, hint, machine, problems, quiz, reveal, shared_cluster, solution
@@ -156,8 +156,8 @@ ask("03.threads").commit(1.8)  # "nearly two"
 
 # %% [markdown]
 # A fair race: one worker, two threads, two *processes* (ranks of the cluster), in turns, one core each. Nothing is
-# exchanged and no weights are copied: forward passes alone, since that is what `nn.DataParallel` runs in threads. Of
-# each, the fastest round counts: whatever else your machine does can only lengthen a time.
+# exchanged and no weights are copied: forward passes alone, since that is what `nn.DataParallel` runs in threads. The
+# fastest round of each counts: whatever else your machine does can only lengthen a time.
 
 
 # %%
@@ -195,8 +195,9 @@ reveal("03.threads", races["100 small layers"])
 # **launches** an operator: it hands it to the device and goes on without waiting. That makes it worse, because one
 # interpreter has to launch for all devices.
 #
-# (How far two processes get depends on the cores that are really free. Compare them first: if yours stay far below two
-# with the large layers, the race says little about threads. Look at what else is running, and race again.)
+# (How far two processes get depends on the cores that are really free. Compare the processes first. If two of yours are
+# far less than twice as fast with the large layers, the race says little about threads. Look at what else is running,
+# and race again.)
 #
 # <!-- word: free-threaded | also: no-GIL build -->
 # A **free-threaded** Python, one without the GIL, exists since 3.13 as a build of its own. There, the reason for the
@@ -207,8 +208,8 @@ reveal("03.threads", races["100 small layers"])
 # ## Build: parallel apply
 #
 # Write it. A thread is `threading.Thread(target=work, args=(r,))`, with `start()` and `join()`, which waits for its
-# end. A new thread does not inherit what is set for the caller's, such as `torch.no_grad()`, and an exception in a
-# thread ends that thread and nobody else's. `raise NewError(...) from error` keeps the old one with the new.
+# end. A new thread does not inherit what is set for the caller's, such as `torch.no_grad()`. An exception in a thread
+# ends that thread alone. `raise NewError(...) from error` keeps the old error with the new one.
 
 
 # %%
@@ -322,8 +323,8 @@ check("03.load", load)
 # The course puts five articles on trial, and tells what they say in its own words. Here are four sentences about
 # `nn.DataParallel`, from articles C and D. **Bet on each before you run the cell**: does it hold, hold with conditions,
 # mislead, or is it false? You have measured enough to argue for most of them. A trial in `course_lib/claims` decides by
-# its numbers, or it *cannot tell here*, where this machine lacks the GPUs that it needs, or is too busy for a clock to
-# be believed.
+# its numbers, or it says *cannot tell here*. It says this where the machine lacks the GPUs that it needs, or is too
+# busy for its clock to be believed.
 #
 # - C2: `DistributedDataParallel` is faster than `nn.DataParallel` because it uses one process for each device.
 # - C4: to move the model to the GPU *after* wrapping it is an error, or falls back to the CPU.
@@ -343,7 +344,7 @@ print(verdicts("C2", "C4", "D4", "D6"))
 print(trial("D4").run())
 
 # %% [markdown]
-# And D6, where you have no GPUs, you can decide from your own bars above: are parameters, gradients and optimizer state
+# And D6, where you have no GPUs, you can decide from your own bars above. Are parameters, gradients and optimizer state
 # all that device 0 has more of?
 
 # %% [markdown]
@@ -364,7 +365,7 @@ else:
         print(f"GPU {gpu}: at most {bytes_text(torch.cuda.max_memory_allocated(gpu))}")
 
 # %% [markdown]
-# It is not formally deprecated. But [its
+# `nn.DataParallel` is not formally deprecated. But [its
 # documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html) recommends
 # `DistributedDataParallel` in its place, on one machine too, and you have seen why. You will meet it in older code;
 # then you know what its one line does.
@@ -376,8 +377,8 @@ else:
 # | `scatter`, `gather` | the same names in `torch.nn.parallel` |
 # | `load` | `torch.nn.modules.utils.consume_prefix_in_state_dict_if_present(saved, "module.")` |
 #
-# (The last one strips the prefix in place, and does not look at the model: a part of its own that is called `module`
-# loses its name.)
+# (The last one strips the prefix in place, and does not look at the model. If a part of the model is itself called
+# `module`, that part loses its name.)
 #
 # The course's own version is in `course_lib/parallel/data/threads/data_parallel.py`, about four screens.
 
@@ -390,9 +391,10 @@ quiz("03")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say who runs out of memory and with what, judge threads by what a model spends in Python, and load a file
-# whoever saved it. Together with part 1 you can name the four prices of `nn.DataParallel`: an interpreter for all,
-# device 0, the weights on the road at every step, and a model that must not remember anything.
+# You can say which device runs out of memory and with what. You can judge threads by what a model spends in Python, and
+# load a file whoever saved it. Together with part 1 you can name the four prices of `nn.DataParallel`. All replicas
+# share one interpreter, device 0 fills first, the weights are sent in every step, and a model must not remember
+# anything.
 #
 # **The limit.** Each price has one cause: *one process does it for all*.
 # [Lesson 04](04a_distributed_data_parallel.ipynb) gives every device a process of its own, with its interpreter, its
