@@ -53,8 +53,8 @@ two, four = (shared_cluster(number) for number in (2, 4))
 # models](../assets/04_apart.png)
 #
 # The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
-# own words. Article A, *How can a single model be trained using multiple GPUs?*, asks for three things: start a process
-# group, give each rank its part of the data by a `DistributedSampler`, and keep your training loop.
+# own words. Article A is *How can a single model be trained using multiple GPUs?* It asks for three things: start a
+# process group, give each rank its part of the data by a `DistributedSampler`, and keep your training loop.
 #
 # Here is that program. The sampler deals the digits out to the ranks; every rank begins with the same seed and runs the
 # loop of lesson 01.
@@ -130,14 +130,14 @@ ask("04.weights").commit(10)  # as the article says
 #
 # <!-- word: gradient synchronisation | also: gradient averaging, gradient all-reduce -->
 # So the rule is **gradient synchronisation**: after `backward()`, every gradient is replaced by its mean over all
-# ranks. Then each rank lets its own optimizer take a step, and since all of them begin with the same weights and take
-# the same step, they have the same weights again.
+# ranks. Then each rank lets its own optimizer take a step. All of them began with the same weights and took the same
+# step, so they have the same weights again.
 #
 # ### Build: the mean of all gradients
 #
 # You write the heart of it. Two cases need care. A *frozen* parameter (`requires_grad` is False) has no gradient on any
-# rank. And a parameter may have none on *one* rank only, because that rank's images did not need the layer; the others
-# still wait for its call. What each rank sends is counted.
+# rank. And a parameter may have none on *one* rank only, because that rank's images did not need the layer. The others
+# still wait for that rank's call. What each rank sends is counted.
 
 
 # %%
@@ -271,11 +271,11 @@ LAYER_BYTES = 4 * 256 * 256, 4 * 256  # weight and bias
 print(f"8 layers, 16 gradients, {bytes_text(8 * sum(LAYER_BYTES))}")
 
 # %% [markdown]
-# A **shaped link** is slowed down to a latency and a bandwidth of your choice: it holds every real message back until
-# its time has come, which is called traffic shaping elsewhere. The link between the two ranks gets 5 ms latency and
-# 100 MB/s. In one all-reduce of two ranks, each sends two messages, one after the other.
+# A **shaped link** is slowed down to a latency and a bandwidth of your choice. It holds every real message back until
+# its time has come, which is called traffic shaping elsewhere. The link between the two ranks gets 5 ms latency and 100
+# MB/s. In one all-reduce of two ranks, each sends two messages, one after the other.
 #
-# **All gradients in one message, or each in its own: how many times as long does the communication of a step take with
+# **All gradients in one message, or each in its own? How many times as long does the communication of a step take with
 # 16 calls as with one?**
 
 # %%
@@ -549,8 +549,8 @@ lines(
 
 # %% [markdown]
 # So DDP hides its communication behind the backward pass on one condition: bucket and link have to fit. Where your
-# points lie off the model's line, the model has left something out: what a call costs besides latency and bytes, and
-# cores that were busy.
+# points lie off the model's line, the model has left something out. It leaves out what a call costs besides latency and
+# bytes, and cores that were busy.
 #
 # And remember what *paced* means. On a CPU the arithmetic and the messages share the cores, so real arithmetic hides
 # less than a paced step does. A GPU computes while its links copy, as the paced step pretends.
@@ -582,9 +582,9 @@ BucketExplorer(two)
 #
 # ## What you can do now
 #
-# You know the one rule of data parallelism, same weights and same gradients, and what it takes: one broadcast at the
-# start, one mean a step. You have hidden most of its communication behind the backward pass, and can say which part
-# stays exposed.
+# You know the one rule of data parallelism, same weights and same gradients. It takes one broadcast at the start and
+# one mean a step. You have hidden most of its communication behind the backward pass, and can say which part stays
+# exposed.
 #
 # [Part 2](04b_batches_and_scaling.ipynb) asks what each rank reads, whether n ranks train the model of one device, and
 # how much faster they are. [Part 3](04c_drift_and_production.ipynb) keeps replicas equal, writes checkpoints and starts

@@ -95,8 +95,8 @@ def sent_kib(*args):
 reveal("04.pieces", sent_kib(4, False), gradient_bytes)
 
 # %% [markdown]
-# <!-- word: `no_sync` -->
-# Under `with ddp.no_sync():` the hooks stay quiet and no gradient is sent: each rank adds its gradients up, and the
+# <!-- word: `no_sync` | sentences: 2 -->
+# Under `with ddp.no_sync():` the hooks stay quiet and no gradient is sent. Each rank adds its gradients up, and the
 # next backward pass outside carries the sum.
 
 # %%
@@ -201,7 +201,7 @@ reveal("04.reads", dealt)
 # ### Build: the sampler
 #
 # Give rank `rank` its indices. All ranks shuffle the same way, by `torch.randperm` with a `torch.Generator` of their
-# own, seeded by `seed + epoch`; the order is made long enough by repeating it from its start; and it is dealt out like
+# own, seeded by `seed + epoch`. The order is made long enough by repeating it from its start. Then it is dealt out like
 # cards, one to each rank in turn.
 
 
@@ -318,11 +318,11 @@ reveal("04.rate", alone, same_rate)
 # the batch, n times the learning rate. The third line above follows it. How much of what the second line lost does it
 # win back? The fourth line takes four times as much again. Is there an end to the rule?
 #
-# <!-- word: learning-rate warm-up -->
+# <!-- word: learning-rate warm-up | sentences: 2 -->
 # <!-- word: critical batch size -->
-# Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps, for it is at the start that a
-# large rate does most harm. And beyond a **critical batch size** a larger batch hardly saves steps: from there on more
-# ranks only need more epochs.
+# Large runs begin with a **learning-rate warm-up**: the rate rises over the first steps. A large rate does most harm at
+# the start. And beyond a **critical batch size** a larger batch hardly saves steps: from there on more ranks only need
+# more epochs.
 #
 # <!-- word: throughput -->
 # The **throughput** of a job is how many images it takes in per second. Data parallelism speeds *that* up. It is not
@@ -372,7 +372,7 @@ print("batch of 22 on four ranks:", off_by(four, 22))
 # mean of four means is not the mean of all, since an image in a short part counts for more.
 #
 # Lesson 01 met the same in a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each
-# rank divides its *sum* of losses by the number of items on all ranks, and multiplies by n because the average will
+# rank divides its *sum* of losses by the number of items on all ranks. It multiplies by n, because the average will
 # divide by n. The course's `global_mean` does that, with an all-reduce of the counts.
 
 
@@ -384,9 +384,9 @@ def weighed(me, logits, labels):
 print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
 
 # %% [markdown]
-# So data parallelism gives this model the gradients of one device, or of gradient accumulation, which cuts the same
-# batch in time instead of in space. A `DistributedSampler` makes all shares equal, so most programs never meet the
-# uneven case, until the last batch of a validation set, or sentences of unequal length.
+# So data parallelism gives this model the gradients of one device. Gradient accumulation does so too, but it cuts the
+# same batch in time instead of in space. A `DistributedSampler` makes all shares equal, so most programs never meet the
+# uneven case. They meet it at the last batch of a validation set, or with sentences of unequal length.
 
 # %% [markdown]
 # ## Which batch does BatchNorm see?
@@ -445,9 +445,9 @@ print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True)
 # [Gustafson](https://doi.org/10.1145/42411.42415) (1988) answered him with it.
 #
 # To measure both on any machine, `PacedLayers` is part 1's *paced* model: the messages are real, and each layer's
-# computing is a timed wait. It computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over a
-# *slow* link of 1 ms latency and 200 MB/s (shaped, as in part 1), or over the *free* one: this machine's own, not
-# slowed down.
+# computing is a timed wait. It computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over one
+# of two links. The *slow* link has 1 ms latency and 200 MB/s (shaped, as in part 1). The *free* one is this machine's
+# own, not slowed down.
 #
 # **Strong scaling, four ranks, the slow link: how many times as fast as one?**
 
@@ -585,9 +585,9 @@ print(f"if nothing were lost, by one rank that computes a part alone: {alone_rea
 
 # %% [markdown]
 # What lies between the two numbers is lost to messages, and to waiting for cores. Is the second number larger than n?
-# Then a smaller batch computes faster here for each image: most often since more of it stays in the caches, which n
-# ranks get as a present, and no law; on a busy machine, since other work held up the large batch. And if the first
-# number is the larger one, other work was in the way of one rank: run the cell again.
+# Then a smaller batch computes faster here for each image. Most often the reason is that more of it stays in the
+# caches; n ranks get that as a present, and it is no law. On a busy machine the reason may be that other work held up
+# the large batch. And if the first number is the larger one, other work was in the way of one rank: run the cell again.
 #
 # ### Where two ranks lose to one
 #
@@ -628,8 +628,8 @@ for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as q
     print(f"{name}, two ranks: to hide everything, {rate}")
 
 # %% [markdown]
-# Article D, *Training a Model on Multiple GPUs with Data Parallelism*, says in our words that data parallelism is not
-# about speed, and may slow training. That is half of the truth. Speed is what it is for; it slows training where
+# Article D is *Training a Model on Multiple GPUs with Data Parallelism*. It says in our words that data parallelism is
+# not about speed, and may slow training. That is half of the truth. Speed is what it is for; it slows training where
 # communication outweighs the computing that it shares out. Very small models train faster on one device. Now you know
 # how to tell beforehand.
 
@@ -673,9 +673,9 @@ for name, ranks in (("1 rank: ", one), ("2 ranks:", two), ("4 ranks:", four)):
 #
 # ## What you can do now
 #
-# You accumulate without sending for nothing, deal data out so that nobody reads twice what others miss, and know what
-# a batch and a learning rate mean when there are n of everything. You can say which part of a step n ranks share, which
-# part stays, and on which link they are worth their trouble.
+# You accumulate without sending for nothing, and deal data out so that nobody reads twice what others miss. You know
+# what a batch and a learning rate mean when there are n of everything. You can say which part of a step n ranks share,
+# which part stays, and on which link they are worth their trouble.
 #
 # [Part 3](04c_drift_and_production.ipynb) is about what can go wrong, and how the real thing is started.
 #

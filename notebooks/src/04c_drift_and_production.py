@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 04c · DistributedDataParallel: drift, checkpoints and the real thing
 #
-# Replicas that part in silence, jobs that go wrong, and crashes in the middle of a save: you find them out, and then
-# start the real thing by `torchrun`.
+# Replicas part in silence, jobs go wrong, and programs crash in the middle of a save. You find out why, and then start
+# the real thing by `torchrun`.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -16,8 +16,8 @@
 # - write a checkpoint that survives a crash, and resume with another number of ranks;
 # - read a whole training script, and start it by `torchrun`.
 #
-# From part 1 you need that every rank begins with the same weights and takes every step with the same gradients; from
-# part 2, `no_sync` and the sampler.
+# From part 1 you need that every rank begins with the same weights and takes every step with the same gradients. From
+# part 2 you need `no_sync` and the sampler.
 
 # %%
 from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster, solution
@@ -67,13 +67,13 @@ print(NUM, "digits to train on")
 # ![Four replicas over time; one leaves the others at some step, and only a comparison of hashes shows
 # it](../assets/04_drift.png)
 #
-# Equal weights are the ground on which all of this stands, and nothing enforces it. A gradient that one rank did not
-# average, a parameter changed by hand on rank 0, a bit flipped by a faulty memory: training goes on, and the losses
-# look alike.
+# Equal weights are the ground on which all of this stands, and nothing enforces it. One rank may not average a
+# gradient, somebody may change a parameter by hand on rank 0, a faulty memory may flip a bit. Training goes on, and the
+# losses look alike.
 #
-# <!-- word: hash | also: fingerprint -->
+# <!-- word: hash | also: fingerprint | sentences: 2 -->
 # To compare all weights each time would send more than a step does. A **hash** is a few bytes that are computed from
-# all bits of a tensor: equal bits give equal hashes, and a change escapes with a chance of one in billions. That is
+# all bits of a tensor. Equal bits give equal hashes, and a change escapes with a chance of one in billions. That is
 # enough.
 #
 # ### Build: which parameters differ?
@@ -187,9 +187,9 @@ reveal("04.flag", all_reduces, more, 8)
 # %% [markdown]
 # ### Mend it
 #
-# One step over all pieces, for any number of them, with one all-reduce's worth of bytes and the activations of one
-# piece in memory at a time. `pieces` is a list of (x, y). What an earlier pass left in `.grad` does not belong to the
-# step, and after it `ddp` averages as before.
+# One step takes all pieces, however many they are. It sends the bytes of one all-reduce, and holds the activations of
+# one piece at a time. `pieces` is a list of (x, y). What an earlier pass left in `.grad` does not belong to the step,
+# and after it `ddp` averages as before.
 
 
 # %%
@@ -470,10 +470,10 @@ print(trial("A5").run())
 # %% [markdown]
 # ### A script to take home
 #
-# `course_lib/examples/train_ddp` is a whole program: a ResNet on images that are made on the spot or on your folder of
-# images, on a laptop or on many machines. It is a folder of ten short files that needs nothing of this course: copy it
-# to where you work, and `torchrun --nproc-per-node 8 -m train_ddp --data /data/flowers` is a real job. You have met
-# every idea in it, so read three of its functions with a question each.
+# `course_lib/examples/train_ddp` is a whole program. It trains a ResNet on images that are made on the spot or on your
+# folder of images, on a laptop or on many machines. It is a folder of ten short files that needs nothing of this
+# course. Copy it to where you work, and `torchrun --nproc-per-node 8 -m train_ddp --data /data/flowers` is a real job.
+# You have met every idea in it, so read three of its functions with a question each.
 #
 # A step. *What would change if `clip_grad_norm_` stood in the loop?*
 
@@ -529,7 +529,7 @@ print(inspect.getsource(train.resume))
 # file carry no prefix and load into any model.
 #
 # The sampler tells each image's epoch along with its number. How an image is cut and mirrored is drawn from the seed
-# and these two, so it looks the same on any rank, in any of the loader's workers, and after any resume.
+# and these two. So the image looks the same on any rank, in any of the loader's workers, and after any resume.
 #
 # The rest you can read in the folder. You will meet the *local rank* of lesson 00 there: the number of a process
 # on its machine, which chooses its GPU. It stands in `LOCAL_RANK`; `RANK`, which `init_process_group` reads itself, is
@@ -564,19 +564,20 @@ print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{outp
 # One log for two ranks: only rank 0 speaks. On *two machines* you would run the same line on both, with `--nnodes=2`
 # and `--rdzv-endpoint=first-machine:29500`.
 #
-# With `--max-restarts 3` for `torchrun` and `--out runs/1` for the program, the job survives a rank that dies in
-# the middle of an epoch: the agents start all ranks anew, they load the file, and what is lost are the steps since it
-# was written.
+# With `--max-restarts 3` for `torchrun` and `--out runs/1` for the program, the job survives a rank that dies in the
+# middle of an epoch. The agents start all ranks anew, and the ranks load the file. The steps since it was written are
+# lost.
 #
-# (`TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` is for torch 2.13, and gives each start a meeting point of its own: without it
-# new ranks may look for each other where the dead ones were, and on a busy machine a job that was done has hung.)
+# (`TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` is for torch 2.13, and gives each start a meeting point of its own. Without
+# it, new ranks may look for each other at the address of the dead ones. On a busy machine a job that had done its work
+# has hung for this reason.)
 #
 # ## What the articles say
 #
 # Most of what the five articles say about this lesson you have decided by your own runs. A few sentences are left, in
 # our words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A
-# trial in `course_lib/claims` decides by its numbers (`print(trial("C10").run())` shows them, and what would turn it),
-# or it *cannot tell here*, where this machine is too busy for a clock to be believed.
+# trial in `course_lib/claims` decides by its numbers; `print(trial("C10").run())` shows them, and what would turn it.
+# It says *cannot tell here* where this machine is too busy for its clock to be believed.
 #
 # - A6: `DistributedDataParallel(model, device_ids=[rank])` can wrap a model that was never moved to its device.
 # - A11: bad communication can cancel what more compute gains.
@@ -598,8 +599,8 @@ quiz("04")
 # %% [markdown]
 # ## What you can do now
 #
-# You can tell a drifted replica from a healthy one, find out why a job does not average, read DDP's best-known error,
-# write a checkpoint that a crash does not spoil, and start the real thing.
+# You can tell a drifted replica from a healthy one, find out why a job does not average, and read DDP's best-known
+# error. You can write a checkpoint that a crash does not spoil, and start the real thing.
 #
 # **The limit.** Every rank holds everything: parameters, gradients and optimizer state, n times the same. A model that
 # does not fit on one device does not fit on a thousand of them, in this way. Lesson 02 showed the seam: an all-reduce

@@ -321,8 +321,8 @@ reveal("04.token_nan", [weight for _, weight in by_mask], [weight for _, weight 
 # %% [markdown]
 # ## Build: the loss per token
 #
-# Write the step whose gradients are those of one process: for any mask, any number of micro-batches, which may differ
-# from rank to rank, and any number of ranks.
+# Write the step whose gradients are those of one process. It works for any mask, any number of ranks, and any number of
+# micro-batches, which may differ from rank to rank.
 #
 # - `ddp` is PyTorch's `DistributedDataParallel`, and its gradients are cleared. `micro_batches` has one pair of tokens
 #   and targets or more. The step leaves the gradients in `.grad`; the optimizer is the caller's.
@@ -433,7 +433,7 @@ for name, (of_tokens, of_means) in losses.items():
 # %% [markdown]
 # Both curves fall and flatten. The usual run even reports the *lower* loss, because it counts the easy, short answers
 # for more. Both models were then measured by both losses. By the loss per token the usual run's model is the worse one,
-# and by the mean of means it is the better one: each is better by the loss that its run made small. So decide first
+# and by the mean of means it is the better one. Each is better by the loss that its run made small. So decide first
 # which loss you want. Then compute this one for all runs, however they train.
 #
 # ## With more axes
