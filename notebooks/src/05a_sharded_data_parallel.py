@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05a · Sharded data parallelism: states, shared out
 #
-# Four ranks train one model, and each of them holds all of it. You find out which part of that a rank needs, write an
-# optimizer that keeps its own share, and see what that saves and what it sends.
+# Four ranks train one model, and each of them holds all of it. You find out which part of that a rank needs, and write
+# an optimizer that keeps its own share. You see what that saves and what it sends.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -22,9 +22,9 @@
 # all ranks, and then all take the same step. It ended at a limit. The state of the model, that is its weights,
 # gradients and optimizer states, is as large on each of four ranks as on one.
 #
-# Article D, one of the five that the course puts on trial, says in our words that data parallelism combines several
-# GPUs into one with more memory. Lesson 04's ledger did not find it so. Make a bet for yourself: does the sentence
-# become true in this lesson? Part 5 puts it on trial.
+# Article D is one of the five that the course puts on trial. It says in our words that data parallelism combines
+# several GPUs into one with more memory. Lesson 04's ledger did not find it so. Make a bet for yourself: does the
+# sentence become true in this lesson? Part 5 puts it on trial.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -225,9 +225,9 @@ in_halves = torch.cat([stepped(torch.optim.AdamW, *half) for half in halves])
 print("AdamW on two halves of a weight, and on the whole weight: the same:", torch.equal(whole, in_halves))
 
 # %% [markdown]
-# <!-- word: optimizer state sharding | also: ZeRO-1, ZeRO stage 1 -->
+# <!-- word: optimizer state sharding | also: ZeRO-1, ZeRO stage 1 | sentences: 2 -->
 # That is all it takes. In **optimizer state sharding** each of n ranks keeps the optimizer states of its own n-th part
-# of the weights, and takes the optimizer's step for that part alone. It never has to send those states. What does have
+# of the weights. It takes the optimizer's step for that part alone. It never has to send those states. What does have
 # to travel, and is it more than before?
 #
 # ![A step of two ranks: both have the whole weights and whole gradients of their own samples; each gets something for
@@ -246,7 +246,7 @@ ask("05.bytes").commit("more than before")  # "the gradients, and now the weight
 # %% [markdown]
 # ### Build: an optimizer that keeps its part of the states
 #
-# You write both methods. `packed` lays all numbers of some tensors in a row, and `unpack` writes a row back; a part is
+# You write both methods. `packed` lays all numbers of some tensors in a row, and `unpack` writes a row back. A part is
 # an n-th of the row, wherever one tensor ends and the next begins. Parts are equal, because collectives want that, so
 # the last one may end in zeros. The AdamW inside may update a parameter that you make for it, and that no model has.
 #
@@ -308,9 +308,10 @@ optimizer_verdict = check("05.optimizer", ShardedAdamW)
 # hint("05.optimizer")
 
 # %% [markdown]
-# The course's own is called `ShardedOptimizer`. It shares out the states of any optimizer that works number by number,
-# cuts each tensor by rows, sends several tensors in one message, and takes a stage of ZeRO. Here it stands beside yours
-# (if that has passed), in the same form. Three steps in float64, and the weights of one device to compare:
+# The course's own is called `ShardedOptimizer`. It shares out the states of any optimizer that works number by number.
+# It cuts each tensor by rows and sends several tensors in one message, and its argument `stage` is the stage of ZeRO.
+# Here it stands beside yours (if that has passed), in the same form. Three steps in float64, and the weights of one
+# device to compare:
 
 
 # %%
@@ -486,7 +487,7 @@ print(f"stage 2: no weight of four ranks is off by more than 1e-10: {alike}")
 print(f"it sends as many bytes: {second_step(zero_2)[1] == sent_bytes['states shared out']}")
 
 # %% [markdown]
-# There is one thing to pay: a second backward before the step, as in accumulation, sends again, because the whole
+# There is one thing to pay. A second backward before the step, as in accumulation, sends again, because the whole
 # gradients of the first are gone.
 #
 # ## The table of the paper
@@ -541,8 +542,8 @@ lines(
 # ## What you can do now
 #
 # You know what a step needs of a model's state, and when. You have shared out the optimizer's states and then the
-# gradients, and have counted what each of the two sends and what it leaves at the fullest moment. (Can every optimizer
-# be cut like AdamW? [Part 3](05c_what_stays_whole.ipynb) tries one that is newer.)
+# gradients. You have counted what each of the two sends, and what each leaves at the fullest moment. (Can every
+# optimizer be cut like AdamW? [Part 3](05c_what_stays_whole.ipynb) tries one that is newer.)
 #
 # **The limit.** Every rank still holds all weights, because forward and backward need them. The last line of the table
 # is a wall: sixteen bits of each weight on each rank, however many ranks there are. But does a rank need all of them

@@ -17,9 +17,9 @@
 # - write a layer that borrows its weight, forward and backward;
 # - say how often something travels for each unit, and choose what a unit is.
 #
-# From part 1 you need that optimizer states and gradients can be shared out: a reduce-scatter gives each rank its part
-# of the mean gradient, it takes the step on that part, and an all-gather brings the new weights to everybody. From
-# [lesson 01](01a_one_device.ipynb), the ledger, and what autograd saves.
+# From part 1 you need that optimizer states and gradients can be shared out. A reduce-scatter gives each rank its part
+# of the mean gradient, and the rank takes the step on that part. Then an all-gather brings the new weights to
+# everybody. From [lesson 01](01a_one_device.ipynb), the ledger, and what autograd saves.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -54,7 +54,7 @@ one, four = (shared_cluster(number) for number in (1, 4))
 # <!-- word: fully sharded data parallelism | also: FSDP, ZeRO-3 -->
 # In **fully sharded data parallelism** each rank keeps 1/n of everything that belongs to the model: weights, gradients
 # and optimizer states. [ZeRO](https://arxiv.org/abs/1910.02054) calls this its stage 3, PyTorch calls it FSDP. It *is*
-# data parallelism: each rank has its own part of the batch and computes every layer of it, and the result is to be that
+# data parallelism. Each rank has its own part of the batch and computes every layer of it, and the result is to be that
 # of one device.
 #
 # The course's is `FullySharded(me, model)`. Take eight layers that are as plain as can be, with AdamW, and a batch so
@@ -133,10 +133,10 @@ reveal("05.peak", held_bytes["fullest"], LAYERS, WIDTH)
 # jobs. Shortly before it computes, each rank gathers what it lacks.
 #
 # <!-- word: unshard | also: all-gather before use, materialise -->
-# <!-- word: reshard | also: free the unsharded parameters -->
+# <!-- word: reshard | also: free the unsharded parameters | sentences: 2 -->
 # To **unshard** a unit is to make its weights whole on every rank, by an all-gather, right before they are used. To
-# **reshard** a unit is to give the memory of its whole weights back, so that each rank holds its own rows of them and
-# no more.
+# **reshard** a unit is to give the memory of its whole weights back. Each rank then holds its own rows of them and no
+# more.
 #
 # Forward needs the weights, that is clear. Then they are gone. **In the backward pass of the layer Y = X Wᵀ, which
 # gradient cannot be had without W?**
@@ -237,10 +237,11 @@ check("05.unit", ShardedLinear)
 # %% [markdown]
 # ## A transformer, in units
 #
-# Your layer has its own backward. `FullySharded` does the same for any module, with *hooks* (lesson 04): before a
+# Your layer has its own backward. `FullySharded` does the same for any module, with *hooks* (lesson 04). Before a
 # unit's forward it puts whole weights in the place of the shards, and after it the shards. Before the unit's backward
-# the weights come again; when all of their gradients are there, these leave, and each rank gets its rows of the mean.
-# To the optimizer the shards are all that there is: `model.parameters()` are shards, and their `.grad` are rows.
+# the weights come again. When all of their gradients are there, the whole weights leave, and each rank gets its rows of
+# the mean. To the optimizer the shards are all that there is: `model.parameters()` are shards, and their `.grad` are
+# rows.
 #
 # Is it still one model? Three steps of AdamW on four ranks, in float64, beside one device with the whole batch:
 
@@ -312,13 +313,13 @@ print("in this order:", *(call.operation for call in calls))
 reveal("05.gathers", len(calls), small.num_layers, num_tensors)
 
 # %% [markdown]
-# (The course makes its reduce-scatter of an all-to-all: each rank gets from every other its rows of that one's
-# gradients, and adds. gloo's own is an all-reduce, and sends twice as much.)
+# (The course makes its reduce-scatter of an all-to-all. Each rank gets its rows of the gradients from every other rank,
+# and adds them. The one of gloo is an all-reduce, and sends twice as much.)
 #
 # Look at the first and the last call of the list: both are of the unit that holds the stem *and* the head. The stem
-# comes first and the head last, so this unit is whole from the first moment of forward to the last one of backward, but
-# for the instant between the two. A large vocabulary therefore weighs more than its share; give stem and head a unit
-# each (`units=[model.stem, *model.blocks, model.head]`) where nothing ties them.
+# comes first and the head last, so this unit is whole nearly all the time. It is whole from the first moment of forward
+# to the last one of backward, but for the instant between the two. A large vocabulary therefore weighs more than its
+# share; give stem and head a unit each (`units=[model.stem, *model.blocks, model.head]`) where nothing ties them.
 #
 # Now every rank gets four sequences in place of two. **How many times as many bytes does it send in a step?**
 
@@ -462,8 +463,9 @@ lines(
 # %% [markdown]
 # ## What you can do now
 #
-# You have shared out the last thing that was whole, and know the price in memory: a unit that is whole, its gradients,
-# and the messages that bring and take them. You know what travels for a unit, and that it does not grow with the batch.
+# You have shared out the last thing that was whole, and know the price in memory. It is a unit that is whole, its
+# gradients, and the messages that bring and take them. You know what travels for a unit, and that it does not grow with
+# the batch.
 #
 # All of this takes for granted that what was whole is let go. [Part 3](05c_what_stays_whole.ipynb) has a layer that
 # keeps it, with every number right, and an optimizer that wants it whole.

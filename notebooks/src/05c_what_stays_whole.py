@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05c · Sharded data parallelism: what stays whole
 #
-# A rank keeps its part of everything, and yet something is whole: for a moment by plan, for too long by a fault, or
-# because an optimizer will not have it otherwise. You turn all the dials of a sharded step, find a fault that no number
+# A rank keeps its part of everything, and yet something is whole. It may be whole for a moment by plan, for too long by
+# a fault, or because an optimizer needs it so. You turn all the dials of a sharded step, find a fault that no number
 # shows, and help the optimizer.
 #
 # **50 minutes · difficulty 4 of 5 · needs: cpu**
@@ -18,9 +18,9 @@
 # - find what keeps borrowed weights alive, where every number is right;
 # - tell which optimizers can be cut like AdamW, and help one that cannot.
 #
-# From parts 1 and 2 you need the three stages. ZeRO-1 shares out the optimizer's states, ZeRO-2 the gradients too. In
-# ZeRO-3, which the course has as `FullySharded`, a *unit* of layers is made whole by an all-gather before it computes,
-# let go, and made whole again for its backward; its gradients leave by a reduce-scatter.
+# From parts 1 and 2 you need the three stages. ZeRO-1 shares out the optimizer's states, ZeRO-2 the gradients too. From
+# ZeRO-3, which the course has as `FullySharded`, you need the *unit* of layers. An all-gather makes it whole before it
+# computes; then it is let go, and made whole again for its backward. Its gradients leave by a reduce-scatter.
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
@@ -93,8 +93,8 @@ for n in (best, 64):
     print(f"{n} ranks: {held}; {by_ranks[n].num_rows(0)} rows each, {empty} ranks without")
 
 # %% [markdown]
-# Rows are dealt out whole. Beyond the best number of ranks nobody keeps less, the last ranks keep nothing at all, and
-# the padding that stands for their rows lies in every buffer and travels in every message. `fully_shard` cuts along the
+# Rows are dealt out whole. Beyond the best number of ranks nobody keeps less, and the last ranks keep nothing at all.
+# The padding that stands for their rows lies in every buffer and travels in every message. `fully_shard` cuts along the
 # same dim: choose sizes that your ranks divide.
 
 # %% [markdown]
@@ -103,8 +103,8 @@ for n in (best, 64):
 # *Symptom.* A colleague writes no backward for a layer, but leaves it to autograd. `Gather` makes a weight whole, and
 # its backward is the reduce-scatter; between them stands PyTorch's `F.linear`. As soon as the product is made, the
 # whole weight is dropped. The losses are those of one device, and so are the gradients. Between steps each of four
-# ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut, and a
-# model with twice the layers needs twice as much of it.
+# ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut. A model
+# with twice the layers needs twice as much of it.
 
 # %%
 LAYERS, WIDTH = 8, 128
@@ -281,11 +281,11 @@ else:
 # ## An optimizer that wants it whole
 #
 # Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
-# momentum, and turns it into nearly the nearest matrix that is orthogonal: its singular values come out between about
+# momentum, and turns it into nearly the nearest matrix that is orthogonal. Its singular values come out between about
 # 0.5 and 1.5. That, times the learning rate and a factor for the matrix's shape, is what it takes from the weights.
 # (PyTorch's `torch.optim.Muon` also has weight decay, 0.1 unless you say otherwise.)
 #
-# Somebody shards it as you did AdamW: each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
+# Somebody shards it as you did AdamW. Each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
 # the right mean gradient of them.
 #
 # **What comes out?**
@@ -426,8 +426,8 @@ except ValueError as error:
 #
 # - Megatron-LM: `LayerWiseDistributedOptimizer` gives whole matrices to owners among the data-parallel ranks.
 # - Megatron-LM: `TensorParallelMuon` is for matrices that tensor parallelism has cut too (lesson 08). Its setting
-#   `muon_tp_mode` says what is done about that: `blockwise` (each rank takes its own piece as a matrix), `duplicated`
-#   (every rank computes all of it) or `distributed` (ranks share the computing).
+#   `muon_tp_mode` says what is done about that. With `blockwise` each rank takes its own piece as a matrix. With
+#   `duplicated` every rank computes all of it, and with `distributed` ranks share the computing.
 # - torchtitan: `DistMuon`, on `flex_shard`, which keeps whole matrices with owners in place of rows of each.
 #
 # </details>

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05d · Sharded data parallelism: links and precision
 #
-# A sharded model sends its weights around in every step. You find out how many bytes that is, on which links it costs
-# time and on which it costs none, and which dials turn memory into messages and back.
+# A sharded model sends its weights around in every step. You find out how many bytes that is, and on which links it
+# costs time and on which it costs none. You also find out which settings turn memory into messages and back.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -285,8 +285,8 @@ lines(
 )
 
 # %% [markdown]
-# Where the measured points lie above their curves by as much on every link, that is what a step costs on your machine
-# beside computing and link.
+# Where the measured points lie above their curves by as much on every link, you see a third cost. It is what a step
+# costs on your machine beside computing and link.
 #
 # ### Real sizes
 #
@@ -315,10 +315,10 @@ print(
 reveal("05.larger", times)
 
 # %% [markdown]
-# So it is the *tokens* of a rank that a link asks for: in forward at least as many as a device has operations for each
-# byte of its link. Backward computes twice as much. With gradients in bfloat16 it sends twice as much too, 2 P bytes of
-# weights and 2 P of gradients, and needs as many tokens. With gradients in float32 it sends 2 P and 4 P bytes beside
-# 4 P T operations, and needs half as many tokens again. With 400 TFLOP/s, which a good GPU reaches:
+# So a link sets a least number of *tokens* for a rank. In forward it is at least the number of operations that a device
+# makes for each byte of its link. Backward computes twice as much. With gradients in bfloat16 it sends twice as much
+# too, 2 P bytes of weights and 2 P of gradients, and needs as many tokens. With gradients in float32 it sends 2 P and 4
+# P bytes beside 4 P T operations, and needs half as many tokens again. With 400 TFLOP/s, which a good GPU reaches:
 
 # %%
 print("tokens on each rank, in each step, with gradients in bfloat16 and in float32:")
@@ -429,19 +429,19 @@ for prefetch, peak in found_bytes.items():
 
 # %% [markdown]
 # So each unit ahead takes room for one more unit, and by the model the second one buys no time here. It does where
-# units are uneven: a short one cannot hide the all-gather of a long one that follows it. PyTorch's `fully_shard`
-# is one unit ahead, too: in forward since the host of a GPU runs ahead of it, in backward by a prefetch as here;
-# `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` ask for more.
+# units are uneven: a short one cannot hide the all-gather of a long one that follows it. PyTorch's `fully_shard` is one
+# unit ahead, too. In forward the reason is that the host of a GPU runs ahead of it; in backward it is a prefetch as
+# here. To be further ahead, call `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch`.
 #
 # ### Build: the order of a step
 #
 # ![Four units and room for two: what is whole or on its way while unit 0 and unit 1 go forward, and question marks for
 # the six computations after that; above them the first words, G0 G1 F0 R0 G2 F1](../assets/05_room.png)
 #
-# You are given the number of units, and how many of them may be whole *or on their way* at a time. Write the order of
-# a step, a list of words: `G2` begins the all-gather of unit 2, `F2` and `B2` are its forward and its backward, each of
-# which waits until the unit is whole, and `R2` lets it go (*reshard*). Forward goes from unit 0 up, backward comes
-# back. At the end nothing is whole.
+# You are given the number of units, and how many of them may be whole *or on their way* at a time. Write the order of a
+# step, a list of words. `G2` begins the all-gather of unit 2. `F2` and `B2` are its forward and its backward, each of
+# which waits until the unit is whole. `R2` lets it go (*reshard*). Forward goes from unit 0 up, backward comes back. At
+# the end nothing is whole.
 #
 # No step may take longer than it must, and no unit may be gathered when that can be saved. (The link carries one
 # all-gather after the other. Gradients are left out.)
@@ -507,10 +507,10 @@ reveal("05.keep", kept_bytes, model_bytes(reshard_after_forward=False), weights_
 # ![Two machines of two ranks each: inside a machine a thick line, between the machines a thin one; ranks 0 and 1 share
 # a model, ranks 2 and 3 share the same model](../assets/05_hybrid.png)
 #
-# <!-- word: hybrid sharding | also: HSDP, hybrid sharded data parallelism -->
+# <!-- word: hybrid sharding | also: HSDP, hybrid sharded data parallelism | sentences: 3 -->
 # Inside a machine links are fast, between machines they are slow. **Hybrid sharding** shards within a machine and
-# replicates between machines: each rank shares all weights with the ranks of its own machine, and after the
-# reduce-scatter it averages its shard's gradients with the ranks elsewhere that keep the same rows.
+# replicates between machines. Each rank shares all weights with the ranks of its own machine. After the reduce-scatter
+# it averages its shard's gradients with the ranks elsewhere that keep the same rows.
 #
 # Four ranks, two machines of two. First sharded over all four:
 
@@ -550,9 +550,9 @@ print(f"hybrid: {bytes_text(leaving_bytes(halves))} leave a machine in a step")
 reveal("05.hybrid", leaving_bytes(halves), leaving_bytes(over_all), NUM_LAYERS * layer_bytes)
 
 # %% [markdown]
-# Fewer bytes, and of another kind: a rank waits for all-gathers, and what crosses now are gradients alone, for which
-# nobody waits before the end of backward. In time, with fast links inside (200 MB/s) and one slow port a machine
-# (12 MB/s):
+# Between machines there are fewer bytes, and they are of another kind. A rank waits for all-gathers. What crosses now
+# are gradients alone, for which nobody waits before the end of backward. In time, with fast links inside (200 MB/s) and
+# one slow port a machine (12 MB/s):
 
 # %% tags=["nbval-ignore-output"]
 machines = Links.nodes(2, inside=Link(0.0, 200e6), across=Link(0.0, 12e6))
@@ -561,10 +561,10 @@ with four.shaped(links=machines):
         print(f"{name:<18} {max(four.run(step_s, wrap)) * 1e3:4.0f} ms a step")
 
 # %% [markdown]
-# There is a step between sharding over all and hybrid sharding. `reshard_after_forward=2` lets a unit go after forward
-# only as far as two ranks can make it whole again: each keeps a half of it until backward, and the second all-gather
-# stays inside a machine. Between two steps a rank still keeps a quarter. In `fully_shard` the argument has the same
-# name.
+# There is a step between sharding over all and hybrid sharding. With `reshard_after_forward=2`, a unit is let go after
+# forward only as far as two ranks can make it whole again. Each keeps a half of it until backward, and the second
+# all-gather stays inside a machine. Between two steps a rank still keeps a quarter. In `fully_shard` the argument has
+# the same name.
 
 # %%
 for smaller in (True, 2, False):
@@ -654,10 +654,10 @@ print(f"both: {len(fewest.of(0).calls)} calls, {bytes_text(fewest.sent_bytes(0))
 # ## Half as wide
 #
 # <!-- word: reduce dtype | also: `reduce_dtype` -->
-# Lesson 04 found that autocast halves nothing that DDP sends. Here it is another matter: what travels are copies of
-# the weights, made for the moment, and they may be bfloat16 while the shards, and the optimizer's steps, stay in
-# float32. The shards are the master weights of lesson 04. The **reduce dtype** is the number format in which gradients
-# travel and are summed, whatever the weights compute in.
+# Lesson 04 found that autocast halves nothing that DDP sends. Here it is another matter. What travels are copies of the
+# weights, made for the moment. They may be bfloat16 while the shards, and the optimizer's steps, stay in float32. The
+# shards are the master weights of lesson 04. The **reduce dtype** is the number format in which gradients travel and
+# are summed, whatever the weights compute in.
 
 # %%
 half, whole = torch.bfloat16, torch.float32
@@ -722,8 +722,8 @@ for num_ranks in (8, 64, 512):
 # ## What you can do now
 #
 # You know what a sharded step sends, and that it costs no time where DDP's costs none. You can write the order in which
-# units are gathered and let go within a limit. And you have four dials: units ahead, whole until backward, shards
-# within a machine, and 16-bit weights; each trades memory against bytes on a link that you can name.
+# units are gathered and let go within a limit. And you have four settings: units ahead, whole until backward, shards
+# within a machine, and 16-bit weights. Each trades memory against bytes on a link that you can name.
 #
 # [Part 5](05e_one_model_again.ipynb) makes one model of the shards again: to clip it, to save it, to load it on another
 # number of ranks.

@@ -2,8 +2,8 @@
 # # 05e · Sharded data parallelism: one model again
 #
 # Sharded, a model is nowhere whole. But its gradient has one norm, and its checkpoint should be one for any number of
-# ranks. You find three faults that raise no error, write the clip that all ranks agree on, save on four ranks and load
-# on three, and hand over to PyTorch's own `fully_shard`.
+# ranks. You find three faults that raise no error, and write the clip that all ranks agree on. You save on four ranks
+# and load on three, and hand over to PyTorch's own `fully_shard`.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -20,9 +20,9 @@
 # - say which weights belong in one unit;
 # - train with `fully_shard`, and take a program home.
 #
-# From the parts before you need `FullySharded(me, model)`, ZeRO-3: each rank keeps its rows of every parameter, a
-# *shard*; a *unit*, such as a block, is whole only while it computes; and a shard's `grad` is this rank's rows of the
-# mean gradient.
+# From the parts before you need `FullySharded(me, model)`, ZeRO-3. Each rank keeps its rows of every parameter, a
+# *shard*. A *unit*, such as a block, is whole only while it computes. A shard's `grad` is this rank's rows of the mean
+# gradient.
 
 # %%
 from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster
@@ -94,7 +94,7 @@ def train(me, model, optimizer, num_steps, before_step=None):
 # ## Clinic 1: a limit that limits too little
 #
 # *Symptom.* Now and then a batch has a gradient that is far too long, so a team limits its norm, as everybody does.
-# Without the limit, one rank and four have the same losses. With it, nobody sees an error, but from the second step on
+# Without the limit, one rank and four have the same losses. With it, nobody sees an error. But from the second step on
 # four ranks have other losses than one, and gradients that are too long come through. All ranks call this, between
 # `backward` and the step:
 
@@ -171,9 +171,9 @@ reveal("05.norm", by_four[0][1] / 0.1, 4)
 # %% [markdown]
 # The cosine says that the direction has changed as well.
 #
-# <!-- word: gradient clipping | also: clipping by the global norm -->
-# **Gradient clipping** scales all gradients of a model by one factor where their common norm is above a limit, so that
-# one odd batch cannot throw the weights far off.
+# <!-- word: gradient clipping | also: clipping by the global norm | sentences: 2 -->
+# **Gradient clipping** scales all gradients of a model by one factor where their common norm is above a limit. So one
+# odd batch cannot throw the weights far off.
 #
 # ### Build: the clip that every rank agrees on
 #
@@ -223,7 +223,7 @@ for ranks in (one, four):
 
 # %% [markdown]
 # The course's is `clip_gradients(model, max_norm)`; `nn.utils.clip_grad_norm_` on rows of `FullySharded` raises an
-# error that says so. With PyTorch's `fully_shard` you call it after all: the shards there are DTensors, tensors that
+# error that says so. With PyTorch's `fully_shard` you call it after all. The shards there are DTensors, tensors that
 # know that they are parts, and the sum of squares goes over all ranks by itself.
 #
 # ## Whole for a moment
@@ -258,12 +258,12 @@ print("full_state_dict() is that of the plain model:", same)
 #
 # ## Never whole
 #
-# <!-- word: meta device -->
+# <!-- word: meta device | sentences: 2 -->
 # Until now you made the model whole, and wrapped it. With a model that needs a hundred devices no rank can do that. The
-# **meta device** is a device of PyTorch on which tensors have a shape and a dtype, and no memory: a model of any size
+# **meta device** is a device of PyTorch on which tensors have a shape and a dtype, and no memory. A model of any size
 # can be made there, and cut.
 #
-# `fill_from_meta` then gives each unit its first values: it makes the unit whole, lets you fill it, cuts it, and lets
+# `fill_from_meta` then gives each unit its first values. It makes the unit whole, lets you fill it, cuts it, and lets
 # it go before the next comes. Every rank draws the same numbers and keeps its rows, so nothing is sent.
 #
 # **Our model has five units: four blocks, and one for the rest. Four ranks. What share of the model does a rank hold at
@@ -302,8 +302,8 @@ reveal("05.meta", *four.run(start, True)[1])
 # ## Clinic 2: right on four ranks, wrong on two
 #
 # *Symptom.* A team saves what each rank keeps: a file a rank, its shards by name. A job on four ranks goes on from
-# these files as if nothing had been. On two ranks there is no error, every rank gets exactly as many numbers as it
-# needs, and the loss is as high as by chance. This is how they load:
+# these files as if nothing had been. On two ranks there is no error, and every rank gets exactly as many numbers as it
+# needs. But the loss is as high as by chance. This is how they load:
 
 
 # %%
@@ -353,8 +353,8 @@ ask("05.files").commit("the optimizer's states were not saved")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* Two parameters of four rows, in which each number tells where it belongs: 10, 11, 12, 13 are the rows of
-# a; 20, 21, 22, 23 those of b.
+# *Evidence.* Here are two parameters of four rows, in which each number tells where it belongs. The rows of a are 10,
+# 11, 12, 13, and those of b are 20, 21, 22, 23.
 
 
 # %%
@@ -413,9 +413,9 @@ print_losses(right_load)
 # ![Four files, each with the rows of one rank, a small file that says what lies where, and three ranks with a question
 # mark between](../assets/05_files.png)
 #
-# <!-- word: distributed checkpoint | also: DCP, `torch.distributed.checkpoint` -->
-# A **distributed checkpoint** is a folder into which every rank writes the parts that it has, with a small file of
-# metadata that says which rows of which tensor lie where. PyTorch's is `torch.distributed.checkpoint`, DCP for short.
+# <!-- word: distributed checkpoint | also: DCP, `torch.distributed.checkpoint` | sentences: 2 -->
+# A **distributed checkpoint** is a folder into which every rank writes the parts that it has. A small file of metadata
+# beside them says which rows of which tensor lie where. PyTorch's is `torch.distributed.checkpoint`, DCP for short.
 # Whoever loads asks for the rows that it wants.
 #
 # `save_sharded` and `load_sharded` are DCP, told of every shard which rows it is. Four ranks take three steps and save.
@@ -824,11 +824,11 @@ quiz("05")
 #
 # You can share out optimizer states, gradients and weights over data-parallel ranks, and say what each stage saves and
 # sends. You can choose units, hide all-gathers, and place shards and replicas on links. You clip by the norm of the
-# whole, keep tied weights in one unit, start a model that no device could hold, and save it so that any number of ranks
-# goes on.
+# whole, keep tied weights in one unit, and start a model that no device could hold. You save it so that any number of
+# ranks goes on.
 #
 # **The limit.** Sharding shares out what is *kept*, and not what is computed. Every rank still computes every layer on
-# its own samples, so one unit has to fit whole on one device, with its gradients and what it keeps for backward; and
+# its own samples. So one unit has to fit whole on one device, with its gradients and what it keeps for backward. And
 # the batch needs a sample for each rank. Lesson 06 cuts between layers, and lesson 08 inside them.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages;

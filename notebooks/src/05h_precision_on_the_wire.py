@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05h · Sharded data parallelism: precision on the wire
 #
-# Weights and gradients travel in a number format, and you choose it, or PyTorch does. You look at what it chooses
-# and what follows from it, and send weights in a quarter of their bytes without losing what training has learnt.
+# Weights and gradients travel in a number format, and you choose it, or PyTorch does. You look at what it chooses and
+# what follows from it. Then you send weights in a quarter of their bytes without losing what training has learnt.
 #
 # **50 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -282,8 +282,8 @@ for name, (function, option) in runs.items():
 #
 # <!-- word: float8 | also: FP8, e4m3, `torch.float8_e4m3fn` -->
 # There is another format of one byte. **float8** (e4m3) has a sign, four bits of exponent and three of mantissa. As
-# every floating-point format it has fine steps for small numbers and coarse ones for large numbers. float8's largest
-# number is 448, so the scale of a block is the block's largest absolute value divided by 448. int8 has equal steps
+# every floating-point format it has fine steps for small numbers and coarse ones for large numbers. Its largest number
+# is 448, so the scale of a block is the block's largest absolute value divided by 448. The format int8 has equal steps
 # everywhere.
 #
 # The `normal` weights of above have no outlier, and blocks of 256. **Which of the two formats brings them back
@@ -493,8 +493,8 @@ quiz("05h")
 # ## What you can do now
 #
 # You can read from calls or from a trace in which formats a sharded model travels. You set both dtypes, since PyTorch's
-# default sums in the format of the weights. You have written a gather that sends about a quarter of float32's bytes,
-# and you know why it does no lasting harm: the shards stay exact.
+# default sums in the format of the weights. You have written a gather that sends about a quarter of float32's bytes.
+# You know why it does no lasting harm: the shards stay exact.
 #
 # The limit that remains: your gather rounds before it sends and multiplies after it came. Between processes on
 # one machine that costs more than it saves: when the course's gather was timed so, it took twice as long as float32.
