@@ -69,10 +69,10 @@ for number, part in enumerate(make_parts(2)):
 # %% [markdown]
 # ## Within one process
 #
-# <!-- word: device map -->
+# <!-- word: device map | sentences: 2 -->
 # Two devices, one process. The only new thing is `.to(device)` between the parts. To autograd, a move is an operation
 # like any other, and its backward moves the gradient the other way. So `loss.backward()` needs no change. A table that
-# says which layer lies on which device is called a **device map**; libraries that load large models ask for one, such
+# says which layer lies on which device is called a **device map**. Libraries that load large models ask for one, such
 # as [Accelerate](https://huggingface.co/docs/accelerate/usage_guides/big_modeling).
 #
 # This cell uses your first two GPUs, or your only GPU and the CPU. Without a GPU both parts lie on the CPU: the code
@@ -257,8 +257,8 @@ if backward_verdict.passed:
 
 # %% [markdown]
 # Here two of four ranks talk while the others do something else. NCCL allows that, but not as the *first* call of a
-# group that has no communicator yet: then all its ranks must take part, says the
-# [page of `batch_isend_irecv`](https://docs.pytorch.org/docs/stable/distributed.html). The course's ranks give
+# group that has no communicator yet. Then all ranks of the group must take part, says the [page of
+# `batch_isend_irecv`](https://docs.pytorch.org/docs/stable/distributed.html). The course's ranks give
 # `init_process_group` a `device_id`, which forms the communicator at once. Do so too, or begin with a barrier.
 #
 # ### Twice the same, by autograd
@@ -322,8 +322,8 @@ ask("06.four").commit(80)  # "there is some waiting"
 
 # %% [markdown]
 # The ranks below do real arithmetic; no wait stands in for it. That is honest even on two cores, as a count below the
-# picture will show: no two ranks compute at the same moment, so none takes a core from another. Of seven steps the
-# quickest counts; whatever else your machine does can only lengthen a step.
+# picture will show. No two ranks compute at the same moment, so none takes a core from another. The quickest of seven
+# steps counts; whatever else your machine does can only lengthen a step.
 
 
 # %%
@@ -380,7 +380,7 @@ print({f"{n} ranks": most_at_once(spans) for n, spans in working.items()})
 
 # %% [markdown]
 # Article E, *Data, model, and tensor parallelism*, takes model parallelism and pipeline parallelism for two names of
-# one thing; article B, *4 Strategies for Multi-GPU Training*, takes a pipeline for data and model parallelism together.
+# one thing. Article B, *4 Strategies for Multi-GPU Training*, takes a pipeline for data and model parallelism together.
 # A pipeline has several things in it at once; what you ran has one. Lesson 07 makes one of your staircase, and puts
 # both sentences on trial.
 #
@@ -400,8 +400,8 @@ ask("06.moving").commit("moving")
 
 # %% [markdown]
 # Whatever is not computing, on any rank, is moving. Whatever one rank computes, the other waits for. The same step over
-# the machine's own links, and over links that the course makes slower (bytes are real, their speed is set). Of seven
-# steps the least counts, for each of the two:
+# the machine's own links, and over links that the course makes slower (bytes are real, their speed is set). The
+# quickest of seven steps counts, for each of the two:
 
 
 # %%
@@ -475,13 +475,13 @@ reveal("06.memory", peaks, config)
 
 # %% [markdown]
 # Splitting the layers lowers the memory on each device, says article E, and here it does. That is more than data
-# parallelism can say. In a real pipeline there is a second thing to know: several pieces of a batch are in flight at
+# parallelism can say. In a real pipeline there is a second thing to know. Several pieces of a batch are in flight at
 # once, and the first rank holds the most of them. Lesson 07 comes to that.
 #
 # ## What you can do now
 #
-# You can cut a model of any row of layers, in one process or over ranks, and it learns what it would learn in one
-# piece. You know what crosses a cut and who has to carry it back, how long a device waits, and what it saves.
+# You can cut a model of any row of layers, in one process or over ranks. The cut model learns what it would learn in
+# one piece. You know what crosses a cut and who has to carry it back, how long a device waits, and what it saves.
 #
 # So far you have cut where the parameters are halved. [Part 2](06b_where_to_cut.ipynb) asks whether that is a good
 # place, and what becomes of a matrix that is needed on both sides of a cut.

@@ -2,8 +2,8 @@
 # # 06b · Model parallelism: where to cut
 #
 # Where do you cut a model: where the parameters are halved, or the memory, or the time, or where the fewest bytes
-# cross? You weigh all four, write the function that finds the best cut, ask whether a cut is needed at all, and find
-# out why a model that was cut is another model.
+# cross? You weigh all four, write the function that finds the best cut, and ask whether a cut is needed at all. You
+# also find out why a model that was cut is another model.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -58,8 +58,8 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))
 # it in the linear layers; below its share of the memory, largest at both ends; under each gap between two pieces the
 # bytes that would cross it, fewer to the right](../assets/06_where.png)
 #
-# For a transformer, blocks are alike. A network for images is not: at the start its pictures are large and its
-# channels few, at the end it is the other way round. Most of all a VGG ([Simonyan and Zisserman,
+# For a transformer, blocks are alike. A network for images is not. At the start its pictures are large and its channels
+# few, and at the end it is the other way round. Most of all a VGG ([Simonyan and Zisserman,
 # 2014](https://arxiv.org/abs/1409.1556)): convolutions first, then three linear layers. This one is small. It has
 # thirteen pieces, and so twelve places to cut it in two.
 #
@@ -111,7 +111,7 @@ print("cut in two:", [len(part) for part in cuts["bytes"]], "pieces")
 
 # %% [markdown]
 # Four cuts, each the best by its own measure. **One of them is the worst by all three others. Which?** Go along the row
-# of the picture, from left to right, and ask of each measure where it would hate a cut.
+# of the picture, from left to right, and ask of each measure where a cut would be worst.
 
 # %%
 ### BEGIN SOLUTION
@@ -141,8 +141,8 @@ for by, row in table.items():
 reveal("06.ways", table)
 
 # %% [markdown]
-# No cut wins. So ask what each measure *does* to you. Memory is a limit: below it nothing is gained, above it nothing
-# runs. Time and bytes are costs, and both are seconds once you know your link.
+# No cut wins. So ask what each measure *does* to you. Memory is a limit. A cut far below it gains nothing by that, and
+# a cut above it does not run. Time and bytes are costs, and both are seconds once you know your link.
 #
 # First the limit. The four cuts run on two ranks, with AdamW, and each rank's ledger speaks.
 
@@ -167,10 +167,10 @@ for by, ranges in cuts.items():
 memory_bars(bars, title="The same model, cut in four places")
 
 # %% [markdown]
-# Compare the fuller ranks: here the cut by memory is not the best even at memory. Its weights *add up* all that a step
-# holds for a piece, and a peak is one moment. On rank 1 of that cut it is the optimizer's step: the activations are
-# gone, and AdamW needs room to compute in (*other*). On rank 0 it comes where the activations are at their most. A
-# weight is a forecast; the ledger has the last word.
+# Compare the fuller ranks: here the cut by memory is not the best even at memory. The number by which it weighs a piece
+# *adds up* all that a step holds for the piece, and a peak is one moment. On rank 1 of that cut it is the optimizer's
+# step: the activations are gone, and AdamW needs room to compute in (*other*). On rank 0 it comes where the activations
+# are at their most. So such a number is a forecast, and the ledger measures.
 #
 # Now the seconds. One rank computes at a time here. **On which cut is a step the quickest: on this machine's link, and
 # on one of 10 MB/s?** Decide before you run.
@@ -198,28 +198,28 @@ for by, its in times_s.items():
     print(f"{by:<13}{min(its['own']) * 1e3:>16.0f} ms{min(its['slow']) * 1e3:>10.0f} ms")
 
 # %% [markdown]
-# <!-- word: naive model parallelism -->
-# In **naive model parallelism** one device computes at a time, and all of the computing has to be done: wherever you
-# cut, it takes as long. What a cut changes is the crossing, so *bytes* decide, as far as memory allows. On a quick link
-# the difference drowns in noise, and on a busy machine so does a small one on a slow link. There the cut with the most
-# bytes shows it: they are most of its step.
+# <!-- word: naive model parallelism | sentences: 2 -->
+# In **naive model parallelism** one device computes at a time, and all of the computing has to be done. So the
+# computing takes as long wherever you cut. What a cut changes is the crossing, so *bytes* decide, as far as memory
+# allows. On a quick link the difference drowns in noise, and on a busy machine so does a small one on a slow link.
+# There the cut with the most bytes shows it: they are most of its step.
 #
 # <!-- word: load balance | also: load balancing, load imbalance -->
 # In a pipeline (lesson 07) all devices compute at once and wait for the slowest. Then *time* decides: the **load
 # balance** of a cut is good when no device has much more to do, or to hold, than the others.
 #
-# [PipeDream](https://doi.org/10.1145/3341301.3359646) (Narayanan et al., 2019, section 3.1) puts the two together: it
-# measures each layer's time and the bytes behind it, turns bytes into seconds by the link's bandwidth, and cuts so that
-# the slowest *stage or link* is as quick as can be. *Parameters* alone are a fair guess where weights and optimizer are
-# most of the memory and blocks are alike, as in large language models with small batches.
+# [PipeDream](https://doi.org/10.1145/3341301.3359646) (Narayanan et al., 2019, section 3.1) puts the two together. It
+# measures each layer's time and the bytes behind it, and turns bytes into seconds by the link's bandwidth. Then it cuts
+# so that the slowest *stage or link* is as quick as can be. *Parameters* alone are a fair guess where weights and
+# optimizer are most of the memory and blocks are alike. Large language models with small batches are of this kind.
 #
 # ### Build: the best cut
 #
-# <!-- word: linear partition | also: chains-on-chains partitioning -->
+# <!-- word: linear partition | also: chains-on-chains partitioning | sentences: 2 -->
 # You get what each piece costs, and how many parts are wanted. Return how many pieces each part gets, so that the
 # costliest part costs as little as can be. Exactly, not nearly: models have few pieces. The problem is known as
-# **linear partition**: cut a row of costs into a given number of runs, so that the costliest run costs as little as can
-# be.
+# **linear partition**. A row of costs is cut into a given number of runs, so that the costliest run costs as little as
+# can be.
 
 
 # %%
@@ -261,10 +261,11 @@ if cut_verdict.passed:
 #
 # ## Is it necessary?
 #
-# Model parallelism is necessary when the model does not fit on one device, says article A (*How can a single model be
-# trained using multiple GPUs?*), in our words. Say your device has half of what the uncut step of a transformer takes.
-# Cutting helps. Two things from lesson 01 need no second device at all: recomputing activations in the backward pass
-# (activation checkpointing), and taking the batch in small pieces one after the other (gradient accumulation).
+# Model parallelism is necessary when the model does not fit on one device. Article A (*How can a single model be
+# trained using multiple GPUs?*) says so, in our words. Say your device has half of the memory that the uncut step of a
+# transformer takes. Cutting helps. Two things from lesson 01 need no second device at all. Activation checkpointing
+# recomputes activations in the backward pass, and gradient accumulation takes the batch in small pieces one after the
+# other.
 #
 # **Which of the three fit into half?**
 
@@ -322,10 +323,10 @@ memory_bars(ways, limit_bytes=uncut.total_bytes // 2, title="Ways to fit in half
 # ## Clinic: the model that learns a little worse
 #
 # *Symptom.* A team cuts a transformer in two: stem and two blocks on rank 0, two blocks and head on rank 1. Nobody saw
-# an error, and the losses fall. The loss of step 0 is that of the uncut model; from step 1 on it is another. What they
-# can say: both ranks call `torch.manual_seed(0)`; activations and gradients travel as float32; the optimizer is plain
-# SGD, one on each rank; and the model has `tied=True`: one matrix looks tokens up in the stem and scores them in the
-# head.
+# an error, and the losses fall. The loss of step 0 is that of the uncut model; from step 1 on it is another. This is
+# what they can say. Both ranks call `torch.manual_seed(0)`. Activations and gradients travel as float32. The optimizer
+# is plain SGD, one on each rank. And the model has `tied=True`: one matrix looks tokens up in the stem and scores them
+# in the head.
 #
 # **Why is it another model?** Name a suspect first. The evidence comes after.
 
