@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08a · Tensor parallelism: one product, cut
 #
-# One matrix, and no single device that holds it. You cut the matrix itself, derive which collective each cut needs,
-# forward and backward, and build the smallest thing that several ranks compute as one: an MLP between two gates.
+# One matrix, and no single device that holds it. You cut the matrix itself, and derive which collective each cut needs,
+# forward and backward. You build the smallest thing that several ranks compute as one: an MLP between two gates.
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -15,9 +15,8 @@
 # - cut two matrices in a row so that nothing travels between them;
 # - write the two gates of a split region, and a split MLP.
 #
-# A pipeline hands each device some whole *layers*. So two things stay as they were: the largest layer must fit on one
-# device, and a single sample still passes through all layers one after the other, so it takes no less time than
-# before.
+# A pipeline hands each device some whole *layers*. So two things stay as they were. The largest layer must fit on one
+# device. And a single sample still passes through all layers one after the other, so it takes no less time than before.
 #
 # <!-- word: tensor parallelism | also: intra-layer model parallelism, TP -->
 # In **tensor parallelism** every matrix is cut among several devices, which work on the *same* layer at the same
@@ -118,7 +117,7 @@ reveal("08.rows", first, second, X @ A)
 #
 # <!-- word: tile | also: two-dimensional tensor parallelism, 2D sharding -->
 # Four ranks can cut A both ways at once, so that each holds a **tile** of the matrix: some columns of some of its rows.
-# Nothing new happens: ranks that share *columns* hold summands of the same part of Y and add them up among themselves,
+# Nothing new happens. Ranks that share *columns* hold summands of the same part of Y and add them up among themselves,
 # in a group of two.
 
 
@@ -144,12 +143,12 @@ print("X A is                        ", (X @ A).tolist())
 # ![Forward, X goes to both ranks and each gives some columns of Y. Backward, each rank has the gradient of its columns;
 # what goes back to X is a question mark](../assets/08_backward.png)
 #
-# <!-- word: placement | also: sharding, layout -->
+# <!-- word: placement | also: sharding, layout | sentences: 3 -->
 # <!-- word: partial sums | also: partial tensor, `Partial` -->
-# The **placement** of a tensor says which part of it each rank holds: **S(0)** cut by rows, **S(1)** cut by columns (S
-# is for *shard*, with the dim), **R** whole on every rank (replicated), **P** partial. Tensors of the full shape, one
-# on each rank, are **partial sums** of the tensor that they add up to. The rules for $Y = XA$ follow from arithmetic
-# alone: R times S(1) is S(1), as you saw; S(1) times S(0) is P.
+# The **placement** of a tensor says which part of it each rank holds. **S(0)** is cut by rows, and **S(1)** by columns
+# (S is for *shard*, with the dim). **R** is whole on every rank (replicated), and **P** is partial. Tensors of the full
+# shape, one on each rank, are **partial sums** of the tensor that they add up to. The rules for $Y = XA$ follow from
+# arithmetic alone: R times S(1) is S(1), as you saw; S(1) times S(0) is P.
 #
 # The backward pass is two products more: $dX = dY\,A^T$ and $dA = X^T dY$. A transpose turns rows into columns, so the
 # same rules answer for it.
@@ -193,8 +192,8 @@ reveal("08.backward", plans["by columns"])
 # have met the fifth line: X cut by rows, A whole, and an all-reduce of dA backward. That is *data parallelism*. It is
 # one cut of a product among others.
 #
-# Article E of those that the course puts on trial (*Data, model, and tensor parallelism*, a course page) says, in our
-# words: *a column-split linear layer needs an all-gather and a row-split one a reduce-scatter*. **Bet on a verdict
+# Article E of those that the course puts on trial is *Data, model, and tensor parallelism*, a course page. It says, in
+# our words: *a column-split linear layer needs an all-gather and a row-split one a reduce-scatter*. **Bet on a verdict
 # before the trial.**
 
 # %%
@@ -215,7 +214,7 @@ reveal("08.bet_e10", evidence)
 # partial sum that it computes, and Y after an all-reduce](../assets/08_explorer.png)
 #
 # Cut what you like, and press *run*: the ranks then do these steps and no others, and the meter counts. Two steps send
-# nothing: in *split: X* each rank takes its part of an X that it has whole; in *first rank keeps: Y* the others put
+# nothing. In *split: X* each rank takes its part of an X that it has whole. In *first rank keeps: Y* the others put
 # zeros where they had Y, so that it is partial sums. Three missions:
 #
 # 1. The ranks share the work, and nothing travels, forward or backward. One choice of X, A and Y does that. Which, and
@@ -245,7 +244,7 @@ for x, a, y in itertools.product(placements[:3], placements[:3], placements):
 #
 # For the second, each rank gathers all of A, multiplies its rows of X, and lets A go: FSDP, lesson 05.
 #
-# For the third, tiles, at the explorer's sizes: there are two all-reduces and not one, but each runs between two ranks
+# For the third, tiles, at the explorer's sizes, there are two all-reduces and not one. But each runs between two ranks
 # and not four, for half of a tensor. (The wider Y is beside X, the less that helps.)
 # [GSPMD](https://arxiv.org/abs/2105.04663) cuts transformers this way, on up to 2048 TPU cores; this lesson stays with
 # one cut at a time.
@@ -284,15 +283,15 @@ check("08.between", cuts)
 # ![A region between two gates, with two ranks in it, forward and backward; at both gates stands a question
 # mark](../assets/08_gates.png)
 #
-# <!-- word: split region | also: tensor-parallel region, model-parallel region -->
-# What lies between the first cut matrix and the last is a **split region**: inside, every rank works on features of its
+# <!-- word: split region | also: tensor-parallel region, model-parallel region | sentences: 2 -->
+# What lies between the first cut matrix and the last is a **split region**. Inside, every rank works on features of its
 # own; outside, everything is the same on all ranks. What happens at the two borders? Call them gates, *entrance* and
 # *exit*; the [Megatron-LM](https://arxiv.org/abs/1909.08053) paper calls them f and g.
 #
 # ### Build: the gates
 #
-# Autograd needs to know what each gate does backward, so it is a `torch.autograd.Function`: `backward` gets the
-# gradient of what `forward` gave, and returns one for each input of `forward` (the flag has none: `None`). What
+# Autograd needs to know what each gate does backward, so the gate is a `torch.autograd.Function`. Its `backward` gets
+# the gradient of the output of `forward`, and returns one for each input of `forward` (the flag has none: `None`). What
 # `backward` has to know, `forward` leaves on `ctx` as an attribute. Where a gate has to send, it calls one all-reduce
 # and no more. Think about one gate at a time: what is the same on all ranks and complete there, and what is a summand?
 

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08b · Tensor parallelism: a transformer, cut
 #
-# Attention by heads, the first and the last matrix by vocabulary, and a loss whose logits never meet: you cut a whole
-# transformer, predict what each of its layers sends, and hold its weights against those of one device.
+# Attention is cut by heads, the first and the last matrix by vocabulary, and the logits of the loss never meet. You cut
+# a whole transformer, predict what each of its layers sends, and hold its weights against those of one device.
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -63,8 +63,8 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 #
 # ### Build: attention by heads
 #
-# The weights come as PyTorch keeps them: `w_q`, `w_k` and `w_v` are (D/n, D), the rows of this rank's heads one after
-# the other; `w_out` is (D, D/n), their columns. `num_heads` is the number of heads of the whole model. The attention is
+# The weights come as PyTorch keeps them. `w_q`, `w_k` and `w_v` are (D/n, D), the rows of this rank's heads one after
+# the other. `w_out` is (D, D/n), their columns. `num_heads` is the number of heads of the whole model. The attention is
 # causal: a position looks at itself and at earlier ones. For that you have
 # `F.scaled_dot_product_attention(q, k, v, is_causal=True)`, which takes (batch, heads, positions, numbers of a head)
 # and returns the same shape.
@@ -235,7 +235,7 @@ reveal("08.loss", handed[50_000])
 # <!-- word: vocabulary-parallel cross-entropy | also: loss parallel, `loss_parallel` -->
 # Write a **vocabulary-parallel cross-entropy**: a loss from logits that stay cut by vocabulary, for which each rank
 # hands in a few numbers for a position. Rank r's first column is token `r * V/n`. The largest logit is subtracted only
-# for the sake of the exponentials; no gradient need pass through it, so `logits.detach()` and a plain
+# for the sake of the exponentials, and no gradient need pass through it. So `logits.detach()` and a plain
 # `dist.all_reduce(largest, op=dist.ReduceOp.MAX)` will do. For what gradients must pass through you have `leave`.
 
 
@@ -336,7 +336,7 @@ print(f"numbers that differ in some bit: {differ:.0%}")
 reveal("08.rounding", whole_error, parts_error, differ)
 
 # %% [markdown]
-# A test that asks for equal bits will fail, perhaps with columns too: nothing is added up between ranks there, but a
+# A test that asks for equal bits will fail, perhaps with columns too. Nothing is added up between ranks there, but a
 # narrower product may be computed by another routine, which adds in another order. A test is fair if it allows for the
 # rounding of its number format.
 #

@@ -2,7 +2,7 @@
 # # 08c · Tensor parallelism: positions, shared out
 #
 # Between the split regions every rank holds, and computes, the same. You share that out by positions, with two more
-# gates; you measure what it saves and what it costs; and you find two norms that drift apart without an error.
+# gates, and you measure what it saves and what it costs. And you find two norms that drift apart without an error.
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -13,7 +13,7 @@
 #
 # - tell a forgotten gate by where gradients turn wrong;
 # - build sequence parallelism, and say what it sends, forward and backward;
-# - say what it saves, by the memory ledger, and what the published formula takes for granted;
+# - say what it saves, by the memory ledger, and what the published formula assumes;
 # - say whose gradients have to be summed, and why.
 #
 # From parts 1 and 2 you need the two gates of a split region. `enter` lets x pass, and sums its gradient over ranks.
@@ -151,13 +151,12 @@ evidence_of(mended_block if norm_verdict.passed else colleagues_block)
 # ![Between the regions each rank has some of the positions; an all-gather leads into a region, a reduce-scatter out of
 # it](../assets/08_sequence.png)
 #
-# <!-- word: sequence parallelism | also: SP -->
-# Norms, dropout and the residual stream are the same on all ranks: every rank computes all of it, and *keeps* all of it
+# <!-- word: sequence parallelism | also: SP | sentences: 3 -->
+# Norms, dropout and the residual stream are the same on all ranks. Every rank computes all of it, and *keeps* all of it
 # for the backward pass. But a norm looks at one position at a time. With **sequence parallelism** each rank has some of
-# the *positions* outside the split regions: at the exit a reduce-scatter (each rank gets its positions of the sum) in
-# place of the all-reduce, and at the entrance an all-gather.
-# ([Korthikanti et al., 2022](https://arxiv.org/abs/2205.05198). Long contexts have other methods with such names:
-# lesson 10.)
+# the *positions* outside the split regions. At the exit a reduce-scatter, which gives each rank its positions of the
+# sum, takes the place of the all-reduce. At the entrance there is an all-gather. ([Korthikanti et al.,
+# 2022](https://arxiv.org/abs/2205.05198). Long contexts have other methods with such names: lesson 10.)
 #
 # **On four ranks whose collectives are rings: does a block send fewer bytes than before, more, or the same?**
 
@@ -239,7 +238,7 @@ check("08.along", AlongGate)
 # hint("08.along")
 
 # %% [markdown]
-# From here on they are called `enter_along` and `leave_along`; both are the course's, which are written like yours and
+# From here on they are called `enter_along` and `leave_along`. Both are the course's, which are written like yours and
 # also take a dim and a group of ranks.
 
 # %%
@@ -268,8 +267,8 @@ print(f"one block on four ranks: each keeps {plain_kept / 1024:.0f} KiB")
 print(f"a tensor of the stream is {4 * 4 * 32 * 128 / 1024:.0f} KiB large")
 
 # %% [markdown]
-# Four of the tensors that it keeps are *the same on all ranks*, 64 KiB each: the inputs of the two norms, and the
-# inputs of the two regions. The rest is the rank's own part of what the regions make, and a little for each norm.
+# Four of the tensors that it keeps are *the same on all ranks*, 64 KiB each. They are the inputs of the two norms, and
+# the inputs of the two regions. The rest is the rank's own part of the regions' results, and a little for each norm.
 #
 # **With sequence parallelism each of the four ranks has a quarter of the positions outside the regions. How many KiB
 # does it keep?**
@@ -333,7 +332,8 @@ print(f"{'sum, by the ledger':<28}", *(f"{total:7.1f}" for total in found))
 # ### The published formula
 #
 # [Korthikanti et al.](https://arxiv.org/abs/2205.05198), section 4, count what a block keeps, in 16-bit numbers, with
-# dropout, for a length s, batch b, width h, a heads and t ranks, where attention stores all its scores:
+# dropout, where attention stores all its scores. They write s for the length, b for the batch, h for the width, a for
+# the heads and t for the ranks:
 #
 # $$sbh\left(34 + \tfrac{5as}{h}\right)\quad sbh\left(10 + \tfrac{24}{t} + \tfrac{5as}{ht}\right)\quad
 # \tfrac{sbh}{t}\left(34 + \tfrac{5as}{h}\right)$$
@@ -457,9 +457,9 @@ positions_verdict = check("08.positions", mended_positions)
 evidence_along(mended_positions if positions_verdict.passed else colleagues_positions)
 
 # %% [markdown]
-# The same holds for whatever all ranks have and use on positions of their own: the bias after a row cut, a table of
-# learned positions. Megatron-LM marks such parameters with `sequence_parallel=True` and sums their gradients once, at
-# the end of the backward pass.
+# The same holds for whatever all ranks have and use on positions of their own. Examples are the bias after a row cut,
+# and a table of learned positions. Megatron-LM marks such parameters with `sequence_parallel=True` and sums their
+# gradients once, at the end of the backward pass.
 #
 # And the whole model, with `SequenceParallelNorm` for its norms? Five steps of AdamW in float64, against one device:
 
@@ -493,9 +493,9 @@ for ranks in (two, four):
 # %% [markdown]
 # ## What you can do now
 #
-# You have built sequence parallelism: two gates that are each other's backward. You have measured what it saves
-# without one more byte sent, and what the rest costs. And you know two ways in which a norm's copies drift apart: a
-# gate that stands in the wrong place, and positions whose gradients nobody has summed.
+# You have built sequence parallelism: two gates that are each other's backward. You have measured what it saves without
+# one more byte sent, and what the rest costs. And you know two ways in which a norm's copies drift apart. A gate may
+# stand in the wrong place, or nobody has summed the gradients of the positions.
 #
 # Every region still waits for the link. [Part 4](08d_links_and_production.ipynb) asks how fast it must be, and hides
 # one sum of two.

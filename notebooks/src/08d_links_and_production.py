@@ -52,8 +52,8 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 # ![Above: six regions, each followed by a sum for which everything waits. Below: forward and backward in one go, and
 # three sums, two of them beside the backward pass](../assets/08_link.png)
 #
-# Two cores cannot show two devices at work, so computing is *paced* here: a timed wait, 160 ms for a step of four
-# blocks on one device, 80 ms for each of two ranks. Messages are real, on a *shaped* link. The dial:
+# Two cores cannot show two devices at work, so computing is *paced* here. It is a timed wait, 160 ms for a step of four
+# blocks on one device, and 80 ms for each of two ranks. Messages are real, on a *shaped* link. The dial:
 
 # %%
 dial = Link(latency_s=0.5e-3, bandwidth_bytes_per_s=12e6)  # turn it: 4e6, 40e6, 250e6
@@ -127,9 +127,9 @@ reveal("08.link", at_dial[0], tensor_step_s(dial), step_s)
 # ## Hide one sum of two
 #
 # At a region's exit, forward, the next layer needs the sum *now*. But look at the entrance, backward. There a rank
-# makes two products: $dX = dY\,A^T$, which is a summand and goes through the all-reduce, and $dA = X^T dY$, which needs
-# no other rank, and which nobody waits for before the optimizer's step. Lesson 07 took the backward pass apart in these
-# two halves. So: dX first, begin its all-reduce, make dA meanwhile, then wait.
+# makes two products. One is $dX = dY\,A^T$, which is a summand and goes through the all-reduce. The other is
+# $dA = X^T dY$, which needs no other rank, and which nobody waits for before the optimizer's step. Lesson 07 took the
+# backward pass apart in these two halves. So: dX first, begin its all-reduce, make dA meanwhile, then wait.
 #
 # Here is that entrance together with the product behind it. Both products are paced.
 
@@ -202,18 +202,18 @@ reveal("08.hidden", hides_s, product_s, sum_s)
 # ![Above: dX, its sum and dA one after the other. Below: dX, then the sum and dA side by side](../assets/08_hidden.png)
 #
 # The course's own layers do this (`course_lib/parallel/tensor/overlapped_column_parallel.py`), for all the weights
-# behind one entrance. So does Megatron-LM. On a GPU the all-reduce has to reach the device before the product for dA:
-# for the sake of this order Megatron-LM asks for `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs before Blackwell.
+# behind one entrance. So does Megatron-LM. On a GPU the all-reduce has to reach the device before the product for dA.
+# For the sake of this order Megatron-LM asks for `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs before Blackwell.
 #
 # <!-- word: asynchronous tensor parallelism | also: async TP, collective matmul, `_micro_pipeline_tp` -->
 # And the exit? **Asynchronous tensor parallelism** cuts a product in pieces and sends each piece while the next is
-# computed, so that even the sum at the exit of a region hides behind its own product
-# ([Wang et al., 2023](https://doi.org/10.1145/3567955.3567959)). PyTorch has it in `torch.compile`, as
-# `_micro_pipeline_tp`, over memory that GPUs share. The course's runs do not.
+# computed. So even the sum at the exit of a region hides behind its own product ([Wang et al.,
+# 2023](https://doi.org/10.1145/3567955.3567959)). PyTorch has it in `torch.compile`, as `_micro_pipeline_tp`, over
+# memory that GPUs share. The course's runs do not.
 #
 # ## The link at other speeds
 #
-# The paced regions wait for every sum. The curve *with one of two hidden* is the model's alone: it lets a sum hide
+# The paced regions wait for every sum. The curve *with one of two hidden* is the model's alone. It lets a sum hide
 # behind dA of the matrices at the entrance, which are three of attention's four, and one of the MLP's two. (Scores are
 # left out.)
 
@@ -255,7 +255,7 @@ lines(
 # times. The measured points lie a little above their curves on a quiet machine, and further above on a busy one.
 #
 # From where on does it pay? The cost model can find the break-even, and it can put a real block in the place of the
-# paced one: 4096 wide, 2048 tokens, 16-bit numbers, on eight large GPUs.
+# paced one. This block is 4096 wide, with 2048 tokens in 16-bit numbers, on eight large GPUs.
 
 
 # %% tags=["computed-time"]
@@ -282,10 +282,10 @@ for name in ("nvlink 4", "infiniband ndr"):
 
 # %% [markdown]
 # <!-- word: NVLink domain | also: scale-up domain -->
-# By the model, the messages take less time than the computing where all eight GPUs hang on NVLink, and several times as
-# much over the network. An **NVLink domain** is the set of GPUs that reach each other over NVLink. In most machines
-# these are the eight GPUs of the machine; in a rack such as the GB200 NVL72 they are the 72 of eighteen machines, with
-# four each. That is why tensor parallelism stays inside a domain.
+# By the model, the messages take less time than the computing where all eight GPUs hang on NVLink. Over the network
+# they take several times as much. An **NVLink domain** is the set of GPUs that reach each other over NVLink. In most
+# machines these are the eight GPUs of the machine. In a rack such as the GB200 NVL72 they are the 72 of eighteen
+# machines, with four each. That is why tensor parallelism stays inside a domain.
 #
 # And why use it, where data parallelism sends less and hides it? Because data parallelism *cannot* do two things: hold
 # a layer that is too large for a device, and make a batch of one sample faster. A part of each matrix on each rank does
@@ -336,11 +336,11 @@ reveal("08.seeds")
 # %% [markdown]
 # ![Above: two ranks drop hidden units by the same mask. Below: each by a mask of its own](../assets/08_masks.png)
 #
-# <!-- word: RNG tracker | also: RNG state tracker, `CudaRNGStatesTracker` -->
-# The fix is one line: draw inside `own_random_numbers(region)`, which seeds the generator with a common number plus the
-# rank's place for the length of the block, and afterwards puts it back to where all ranks agree. An **RNG tracker**,
-# such as Megatron-LM's, keeps the states of several random generators; inside a split region it switches to the one
-# that is each rank's own.
+# <!-- word: RNG tracker | also: RNG state tracker, `CudaRNGStatesTracker` | sentences: 2 -->
+# The fix is one line: draw inside `own_random_numbers(region)`. It seeds the generator with a common number plus the
+# rank's place for the length of the block. Afterwards it puts the generator back to where all ranks agree. An **RNG
+# tracker**, such as Megatron-LM's, keeps the states of several random generators. Inside a split region it switches to
+# the one that is each rank's own.
 
 # %%
 from course_lib.parallel.tensor import own_random_numbers
@@ -443,9 +443,9 @@ reveal("08.bet_b3", evidence)
 
 # %% [markdown]
 # <!-- word: DTensor | also: distributed tensor -->
-# <!-- word: `parallelize_module` -->
+# <!-- word: `parallelize_module` | sentences: 2 -->
 # A **DTensor** is a tensor that is spread over ranks and knows its placement. You write a plan, and PyTorch's
-# `parallelize_module` turns the weights of a module into DTensors as the plan says; autograd and collectives follow
+# `parallelize_module` turns the weights of a module into DTensors as the plan says. Autograd and collectives follow
 # from the placements.
 #
 # The blocks of the same transformer, by both:
@@ -506,9 +506,8 @@ for name in ("the course", "DTensor", "the course", "DTensor"):
     print(f"{name:<11} {step_time_s * 1e3:6.1f} ms a step")
 
 # %% [markdown]
-# Two blocks, four all-reduces each, three steps: the same calls, the same bytes, the same losses. What DTensor adds is
-# that it derives, for *every* operator, what you derived for one; what that costs on a small model you see in the
-# times.
+# Two blocks, four all-reduces each, three steps: the same calls, the same bytes, the same losses. For *every* operator
+# DTensor derives what you derived for one. The times show what that costs on a small model.
 #
 # | you wrote | elsewhere |
 # |---|---|
@@ -520,9 +519,9 @@ for name in ("the course", "DTensor", "the course", "DTensor"):
 # | `Entrance` | Megatron-LM's `LinearWithGradAccumulationAndAsyncCommunication`; async TP in `torch.compile` |
 # | own random numbers | DTensor's random operators; Megatron-LM's RNG tracker |
 #
-# Which to use? For a model of your own, `parallelize_module` is the shortest way. Large trainers go their own: since
-# 2026 the core of torchtitan, PyTorch's example of a large trainer, calls neither `parallelize_module` nor
-# `loss_parallel` (as of August 2026), and Megatron-LM brings layers of its own.
+# Which to use? For a model of your own, `parallelize_module` is the shortest way. Large trainers go their own way.
+# Since 2026 the core of torchtitan, PyTorch's example of a large trainer, calls neither `parallelize_module` nor
+# `loss_parallel` (as of August 2026). Megatron-LM brings layers of its own.
 #
 # ## Five questions
 
@@ -533,8 +532,8 @@ quiz("08")
 # ## What you can do now
 #
 # You can cut a product any way and say what travels. You have written the gates, the MLP, the heads, the table of
-# tokens and the loss that a split transformer is made of, and shared out by positions what stood between. You can tell
-# a forgotten gate by where gradients turn wrong. You know what equal seeds do, and you mistrust a `view` after a
+# tokens and the loss that a split transformer is made of. You have shared out by positions what stood between. You can
+# tell a forgotten gate by where gradients turn wrong. You know what equal seeds do, and you mistrust a `view` after a
 # gather.
 #
 # **The limit.** At least half of the sums hold everybody up, so tensor parallelism wants the fastest link there is.
