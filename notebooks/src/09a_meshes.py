@@ -48,13 +48,13 @@ four = shared_cluster(4)
 #
 # <!-- word: device mesh | also: mesh, `DeviceMesh`, process mesh -->
 # A **device mesh** gives every rank of a job a place: a number along each of several named axes. An axis is a way of
-# sharing out: ranks that differ along `tp` have parts of the same layers, along `pp` stages of the same pipeline. Along
+# sharing out. Ranks that differ along `tp` have parts of the same layers, along `pp` stages of the same pipeline. Along
 # `dp_replicate` (whole copies, lesson 04) or `dp_shard` (the weights shared out, lesson 05) they have other samples.
 #
-# <!-- word: mesh axis | also: mesh dimension, parallel dimension -->
-# A **mesh axis** is one direction of a mesh, with a name and a size, and the sizes of all axes multiplied are the
-# number of ranks. The names are those of torchtitan, PyTorch's example of a large trainer. (PyTorch says mesh
-# *dimension*; the course keeps *dim* for tensors.)
+# <!-- word: mesh axis | also: mesh dimension, parallel dimension | sentences: 2 -->
+# A **mesh axis** is one direction of a mesh, with a name and a size. The sizes of all axes multiplied are the number of
+# ranks. The names are those of torchtitan, PyTorch's example of a large trainer. (PyTorch says mesh *dimension*; the
+# course keeps *dim* for tensors.)
 #
 # One rule turns places into ranks: **the last axis varies fastest**. Ranks are counted as a clock counts: seconds
 # first, then minutes, then hours.
@@ -66,9 +66,9 @@ for rank in range(4):
 
 # %% [markdown]
 # <!-- word: group of an axis | also: sub-mesh group, `mesh["tp"]` -->
-# A **group of an axis** is made of ranks that differ along this axis and stand at the same place along all others.
-# Each rank is in one group of every axis: for `tp` it sums activations there, for `pp` it is its pipeline, for
-# `dp_shard` it shares the weights with that group.
+# A **group of an axis** is made of ranks that differ along this axis and stand at the same place along all others. Each
+# rank is in one group of every axis. With its group along `tp` it sums activations, and the group along `pp` is its
+# pipeline. With the group along `dp_shard` it shares the weights.
 #
 # Eight ranks, as above. **Rank 5 hands activations on, or gets them, along `pp`. From or to which rank?**
 
@@ -184,9 +184,9 @@ reveal("09.groups", llama)
 # ## What travels along each axis
 #
 # The course's `OnMesh` puts a transformer on a mesh; part 4 takes it to pieces. For now it is a job to be watched:
-# three meshes on four ranks, and the meter. The batch has 32 rows, each a sequence of 32 tokens. A rank of `tp` sums
-# activations in each region, one of `dp_replicate` averages gradients, one of `pp` hands activations on and gets
-# gradients back.
+# three meshes on four ranks, and the meter. The batch has 32 rows, each a sequence of 32 tokens. Along `tp` ranks sum
+# activations in each region, and along `dp_replicate` they average gradients. Along `pp` they hand activations on and
+# get gradients back.
 
 # %%
 small = TransformerConfig(context_length=32, num_layers=4, width=64, num_heads=4)
@@ -246,17 +246,17 @@ for pair, messages in jobs.items():
 reveal("09.axis", {pair: by_axis(messages) for pair, messages in jobs.items()})
 
 # %% [markdown]
-# Bytes are one half of it. The other is who waits: the next region needs the sum of `tp` at once, gradients may travel
-# beside the backward pass, and a pipeline's messages go while other micro-batches are computed. So `tp` sends the most
-# here, and what it sends is the hardest to hide.
+# Bytes are one half of it. The other is which rank waits. The next region needs the sum of `tp` at once. Gradients may
+# travel beside the backward pass, and a pipeline's messages go while other micro-batches are computed. So `tp` sends
+# the most here, and what it sends is the hardest to hide.
 #
 # ## Nodes
 #
 # ![Four ranks on two nodes, twice. On the left the two ranks of a node are joined by a line called tp, and lines called
 # dp_replicate go from node to node; on the right the names are exchanged](../assets/09_nodes.png)
 #
-# Launchers number ranks node by node: with 4 ranks on a node, ranks 0 to 3 are on the first one. `torchrun` does so,
-# and Slurm, unless it is told to deal tasks out in turn. So the order of the axes decides who shares a node, and
+# Launchers number ranks node by node: with 4 ranks on a node, ranks 0 to 3 are on the first one. `torchrun` does so.
+# Slurm does too, unless its settings deal tasks out in turn. So the order of the axes decides who shares a node, and
 # `ranks_per_node` is all that a mesh has to know of machines.
 #
 # Nodes with 2 GPUs each; eight ranks, `pp=2` and `tp=4`. **In which order of the two axes does no message along `tp`
@@ -370,15 +370,15 @@ for inner, time_s in few_s.items():
 reveal("09.habit", few_s, seconds_of(few))
 
 # %% [markdown]
-# A habit is a good guess for usual jobs, and no law. Numbers decide, and the numbers are what a step *waits* for:
-# gradients that hide behind the backward pass want no fast link, however many they are.
+# A habit is a good guess for usual jobs, and no law. Numbers decide, and the numbers are what a step *waits* for.
+# Gradients that hide behind the backward pass want no fast link, however many they are.
 #
 # ### Build: the best order
 #
-# What is known: the sizes of the axes, how many ranks a node has, and for each axis what a step waits for its messages,
-# in seconds: `seconds[axis]` is `(within_s, between_s)`. An axis takes `between_s` as soon as *any* of its groups has
-# ranks on two nodes, because the others wait for the slowest; else it takes `within_s`. An order takes the sum over its
-# axes.
+# You know the sizes of the axes, and how many ranks a node has. For each axis you know how many seconds a step waits
+# for its messages. `seconds[axis]` is `(within_s, between_s)`. An axis takes `between_s` as soon as *any* of its groups
+# has ranks on two nodes, because the others wait for the slowest. Else it takes `within_s`. An order takes the sum over
+# its axes.
 #
 # The groups may come from your class or from `Mesh.of(...).groups(axis)`. To go through the orders, and to see which
 # axis leaves its node, is your part: without `orders` and `stays_within_a_node` of `Mesh`.

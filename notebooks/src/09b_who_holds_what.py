@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 09b · Meshes: who holds what
 #
-# Three axes cut one model, and a fourth copies it. You say of any number of any matrix which ranks hold it, find out
-# which mesh leaves a rank the most room, deal out samples and random numbers so that the ranks still train *one* model,
-# and catch two faults that raise no error.
+# Three axes cut one model, and a fourth copies it. You say of any number of any matrix which ranks hold it, and find
+# out which mesh leaves a rank the most room. You deal out samples and random numbers so that the ranks still train
+# *one* model. And you catch two faults that raise no error.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -17,9 +17,9 @@
 # - say which ranks get the same samples, whose loss counts, and which ranks draw the same random numbers;
 # - tell by their evidence a batch that is dealt wrongly and a seed too many.
 #
-# From part 1 you need the mesh: `mesh.coordinates(rank)`, and `mesh.group(rank, axis)`. From the lessons before: tensor
-# parallelism cuts a matrix along a dim (08), sharding leaves each rank some rows of every parameter (05), a stage has
-# some of the layers (06).
+# From part 1 you need the mesh: `mesh.coordinates(rank)`, and `mesh.group(rank, axis)`. From the lessons before you
+# need three ways to cut. Tensor parallelism cuts a matrix along a dim (08), and sharding leaves each rank some rows of
+# every parameter (05). A stage has some of the layers (06).
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -194,17 +194,17 @@ if piece_verdict.passed:
     print(staged, "as the ranks say:", agrees(staged, [[0, 1], [2, 3]], staged_boxes))
 
 # %% [markdown]
-# <!-- word: strided shard | also: `_StridedShard` -->
+# <!-- word: strided shard | also: `_StridedShard` | sentences: 2 -->
 # Where tp and sharding cut the same dim, PyTorch has a word for what is left. A **strided shard** is a rank's part of a
-# dim that two axes of a mesh have cut, the inner axis before the outer one, so that neighbouring rows may lie on ranks
-# that are no neighbours. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters that tensor
+# dim that two axes of a mesh have cut, the inner axis before the outer one. So neighbouring rows may lie on ranks that
+# are no neighbours. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters that tensor
 # parallelism has cut along the same dim.
 #
 # ## Which mesh leaves the most room?
 #
-# Eight ranks, our model, AdamW in float32: for each number of the model that a rank keeps it has the weight, the
-# gradient and two states, 16 bytes. Four meshes are to choose from: `dp_shard=8`, `dp_shard=2 tp=4`, `pp=2 tp=4` and
-# `pp=2 dp_shard=2 tp=2`. (tp ends at 4, since there are four heads, and a stage has whole layers.)
+# Take eight ranks, our model, and AdamW in float32. For each number of the model that a rank keeps it has the weight,
+# the gradient and two states, 16 bytes. Choose among four meshes: `dp_shard=8`, `dp_shard=2 tp=4`, `pp=2 tp=4` and
+# `pp=2 dp_shard=2 tp=2`. (tp ends at 4, since there are four heads. A stage has whole layers.)
 #
 # **Between two steps, on which of the four does the fullest rank hold the least?**
 
@@ -234,12 +234,12 @@ kept_kib = {str(m): max(16 * kept_numbers(m, rank) / 1024 for rank in range(8)) 
 reveal("09.least", kept_kib)
 
 # %% [markdown]
-# So much for what is *kept*. Memory runs out at the fullest moment, and lesson 05 found what is there then: a unit,
-# such as a block, with its weights and its gradient whole. Whole means: as large as tp has left it. Where there are
-# stages as well, a sharded stage of `OnMesh` gathers its units anew for every micro-batch, and keeps its gradients
-# whole until the batch is over. (Messages on their way, a unit that is fetched ahead, and activations are left out.)
+# So much for what is *kept*. Memory runs out at the fullest moment, and lesson 05 found what is there then. It is a
+# unit, such as a block, with its weights and its gradient whole. "Whole" means here: as large as tp has left it. A
+# sharded stage of `OnMesh` gathers its units anew for every micro-batch, and keeps its gradients whole until the batch
+# is over. (Messages on their way, a unit that is fetched ahead, and activations are left out.)
 #
-# **Such whole weights and gradients included: on which mesh does the fullest rank hold the least now?**
+# **Count these whole weights and gradients too. On which mesh does the fullest rank hold the least now?**
 
 # %%
 ### BEGIN SOLUTION
@@ -284,16 +284,16 @@ reveal("09.fullest", fullest_kib)
 #
 # Our model again, a batch of 32 sequences, and your choice of axes, order and nodes. In a tile stand the ranks that
 # hold it; a bar parts the nodes, so `0 1 | 4 5` are four copies on two nodes. Below are what each rank keeps after a
-# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. If
-# the mesh has four ranks, the button runs a step on yours, and lines across the bars show what the ledger and the
-# meter saw. Three missions:
+# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. If the
+# mesh has four ranks, the button runs a step on yours. Lines across the bars then show what the ledger and the meter
+# saw. Three missions:
 #
-# 1. Eight ranks on two nodes of four: no rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass between the
-#    nodes.
-# 2. Four ranks on two nodes of two: find two axes whose order matters, so that in one order eight times as much passes
+# 1. Take eight ranks on two nodes of four. No rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass
+#    between the nodes.
+# 2. Take four ranks on two nodes of two. Find two axes whose order matters: in one order eight times as much passes
 #    between the nodes as in the other. Let the ranks confirm both.
-# 3. Eight ranks on two nodes of four, and one node may burn down: every number of the model must be on the other one as
-#    well. No rank keeps more than 1,000 KiB.
+# 3. Take eight ranks on two nodes of four, and one node may burn down. Every number of the model must be on the other
+#    one as well. No rank keeps more than 1,000 KiB.
 
 # %% tags=["computed-time"]
 explorer = MeshExplorer(four)
@@ -312,23 +312,24 @@ print(explorer.missions)
 
 # %% [markdown]
 # When you have tried, compare. In the first, whatever cuts the model eight times leaves about an eighth on a rank, so
-# memory hardly decides. What leaves the node does. A pipeline hands on one activation and one gradient a sample; a
+# memory hardly decides. What leaves the node does. A pipeline hands on one activation and one gradient a sample. A
 # sharded stage fetches its weights for every micro-batch, and tensor parallelism adds up activations in every layer. So
 # the node's border belongs to `pp`.
 #
 # The second works with `pp` beside `tp`, and with `pp` beside `dp_shard`: an axis that sends much and one that sends
 # little. No other two axes are as far apart.
 #
-# In the third only `dp_replicate` makes copies of everything, and they must be a node apart: it has to be outermost, of
-# size 2, with anything that cuts four times within the node. With sharding inside, that is lesson 05's hybrid sharding.
+# In the third only `dp_replicate` makes copies of everything, and they must be a node apart. So it has to be outermost,
+# of size 2, with anything that cuts four times within the node. With sharding inside, that is lesson 05's hybrid
+# sharding.
 #
 # ## Who sees which samples?
 #
 # ![Eight windows of text in a row, and eight ranks as the corners of a cube, with the axes pp, dp_shard and tp. Between
 # them a question mark](../assets/09_windows.png)
 #
-# A batch of eight windows, eight ranks, `pp=2 dp_shard=2 tp=2`. Whoever works on one activation together, or hands it
-# on, has to be given the same windows.
+# A batch of eight windows, eight ranks, `pp=2 dp_shard=2 tp=2`. Ranks that work on one activation together, or hand it
+# on, have to be given the same windows.
 #
 # **How many of the eight windows does each rank work on?**
 
@@ -466,16 +467,16 @@ off = max(abs(a - b) for a, b in zip(mended, alone, strict=True))
 print("the losses of one device with all eight windows:", off < 0.002)
 
 # %% [markdown]
-# <!-- word: data-parallel rank | also: dp rank -->
+# <!-- word: data-parallel rank | also: dp rank | sentences: 2 -->
 # The **data-parallel rank** of a rank is its place among those that are given different samples, along dp_replicate and
-# dp_shard together; their number is the data-parallel size. These two are what a `DistributedSampler` is to be told on
-# a mesh, in the place of rank and world size.
+# dp_shard together. The number of these ranks is the data-parallel size. On a mesh a `DistributedSampler` takes these
+# two in the place of rank and world size.
 #
 # ## One loss
 #
 # A log wants the loss of the whole batch. Take `pp=2 tp=2`: no axis deals out samples, and all ranks work on the same
-# eight windows. A team lets each rank add what it has for a loss, nothing where it has none, and divides the sum by the
-# number of ranks.
+# eight windows. A team lets each rank add what it has for a loss, and nothing where it has none. Then it divides the
+# sum by the number of ranks.
 #
 # **How many times the true loss does the log say?**
 
@@ -511,7 +512,7 @@ reveal("09.logged", teams_log / alone[0])
 #
 # ## Who draws the same random numbers?
 #
-# Weights are drawn from one seed, by all ranks: each makes the plain model and keeps its part, so that parts belong
+# Weights are drawn from one seed, by all ranks. Each makes the plain model and keeps its part, so that parts belong
 # together and copies are equal. (Or one rank draws them and sends.) And what is drawn later, such as dropout?
 #
 # ### Clinic 2: two checkpoints of one model, again
@@ -621,12 +622,13 @@ reveal("09.seeds", seeds)
 # %% [markdown]
 # ## What you can do now
 #
-# You can say of any number of a model which ranks hold it, and what a rank keeps and holds at the fullest moment on any
-# mesh. You deal samples out by the data-parallel rank, count each loss once, and seed by what ranks hold. All three
-# follow from one question: *along which axes do ranks have the same, and along which do they have something else?*
+# You can say of any number of a model which ranks hold it. You can say what a rank keeps, and what it holds at the
+# fullest moment, on any mesh. You deal samples out by the data-parallel rank, count each loss once, and seed by what
+# ranks hold. All three follow from one question: *along which axes do ranks have the same, and along which do they have
+# something else?*
 #
 # **The limit.** Some numbers are held once, some twice, some four times. What is the norm of such a gradient, and what
-# belongs into a checkpoint? [Part 3](09c_one_norm.ipynb) counts each number once.
+# belongs in a checkpoint? [Part 3](09c_one_norm.ipynb) counts each number once.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 3: three kinds of parallelism at once, and what that

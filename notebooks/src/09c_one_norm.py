@@ -16,9 +16,9 @@
 # - say who counts a weight that several ranks hold, at both ends of a pipeline as well;
 # - save on one mesh and go on on another, and say what belongs in the folder beside the weights.
 #
-# From the parts before you need `Mesh` with its `coordinates`, the rule of who holds what (`pp` gives each stage its
-# layers, `tp` cuts matrices, `dp_shard` cuts the rows of what is left, `dp_replicate` copies), and `OnMesh`, a model
-# with all of that done to it.
+# From the parts before you need `Mesh` with its `coordinates`, and the rule that says which rank holds what. `pp` gives
+# each stage its layers, `tp` cuts matrices, `dp_shard` cuts the rows that remain, and `dp_replicate` copies. `OnMesh`
+# is a model with all of that done to it.
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
@@ -88,8 +88,8 @@ def alone(batches, max_norm=1e9, **settings):
 # %% [markdown]
 # ## Clinic 1: a limit that limits too much
 #
-# *Symptom.* A team has trained on `dp_shard=4`, and limits its gradients as you did in lesson 05: every rank adds up
-# the squares of what it has, one all-reduce adds those sums, and all ranks scale by one factor. Now it moves to
+# *Symptom.* A team has trained on `dp_shard=4`, and limits its gradients as you did in lesson 05. Every rank adds up
+# the squares of its gradients, one all-reduce adds those sums, and all ranks scale by one factor. Now it moves to
 # `dp_replicate=2 tp=2`. Without the limit four ranks have the losses of one device. With it there is no error either,
 # and training is slower than it was. This is what all ranks call:
 
@@ -179,7 +179,7 @@ reveal("09.hidden", norm, right_norm, uncut_norm)
 # ![Two weights on the four ranks of a mesh, dp_shard=2 tp=2: each rank has a quarter of a matrix and half of a vector.
 # The quarters are all different; which halves are alike, the picture leaves to you](../assets/09_counted.png)
 #
-# A function that is told of each gradient which axes *cut* it can be right on every mesh. Along the axes in `cut_by`
+# A function that knows of each gradient which axes *cut* it can be right on every mesh. Along the axes in `cut_by`
 # ranks hold different parts; along the mesh's other axes they hold copies, equal to the last bit. No rank may ask
 # another who counts what: it all follows from the rank's place.
 
@@ -248,7 +248,7 @@ for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_sha
 # ## A weight at both ends
 #
 # In a model with a *tied* embedding one matrix looks tokens up in the first stage and scores them in the last. On
-# `pp=2 tp=2` both stages keep it, each in slices. A team goes by names: each parameter is counted by the first rank
+# `pp=2 tp=2` both stages keep it, each in slices. A team goes by names. Each parameter is counted by the first rank
 # that holds it *under that name*, `stem.tokens.weight` at one end, `head.w_vocab.weight` at the other. (`boxes_of` of
 # part 2 knows that: `is_first`.) **Is that norm right?**
 
@@ -286,10 +286,10 @@ print(f"one device {rounded(tied_right, 2)}, by names {rounded(by_names, 2)}")
 reveal("09.ends", by_names, tied_right)
 
 # %% [markdown]
-# So for your function a tied weight is one that `pp` does not cut: here its `cut_by` is `("tp",)`. Of more than two
-# stages, those in the middle hold none of it. If in your function the rank at place 0 counts, that is still right: the
-# first stage has it. If it divides by the number of copies, it has to know that there are two. The course's
-# `gradient_norm` counts a tied weight under its first name alone:
+# So for your function a tied weight is one that `pp` does not cut: here its `cut_by` is `("tp",)`. Where there are more
+# than two stages, those in the middle hold none of it. If in your function the rank at place 0 counts, that is still
+# right: the first stage has it. A function that divides by the number of copies has to know that there are two. The
+# course's `gradient_norm` counts a tied weight under its first name alone:
 
 # %%
 by_course = four.run(tied_norm, stages, gradient_norm)[0]
@@ -297,10 +297,11 @@ print(f"one device {rounded(tied_right, 2)}, gradient_norm {rounded(by_course, 2
 print("equal to within 1e-9:", agree(by_course, tied_right, within=1e-9))
 
 # %% [markdown]
-# In production: Megatron-Core leaves a weight out of a rank's sum where `param_is_not_tensor_parallel_duplicate` says
-# no, a copy along tp, or `param_is_not_shared`, the second end of a tied embedding. With DTensors of one mesh,
-# placements say what is a copy, and `torch.nn.utils.get_total_norm` minds them. Stages of a pipeline are no axis of a
-# DTensor, so torchtitan then adds squares over `pp` itself.
+# In production, Megatron-Core leaves two kinds of weights out of a rank's sum. One is a copy along tp, where
+# `param_is_not_tensor_parallel_duplicate` says no. The other is the second end of a tied embedding, where
+# `param_is_not_shared` does. With DTensors of one mesh, placements say what is a copy, and
+# `torch.nn.utils.get_total_norm` minds them. Stages of a pipeline are no axis of a DTensor, so torchtitan then adds
+# squares over `pp` itself.
 #
 # ## One checkpoint for all meshes
 #
@@ -308,7 +309,7 @@ print("equal to within 1e-9:", agree(by_course, tied_right, within=1e-9))
 # how much, is left open; a plain model and a mesh dp_shard=4 want to read](../assets/09_folder.png)
 #
 # *Who counts it?* was the question of a norm; *who writes it?* is that of a checkpoint. `save_on_mesh` is
-# `torch.distributed.checkpoint`, DCP, as in lesson 05: each rank tells it which box of which weight it holds, for the
+# `torch.distributed.checkpoint`, DCP, as in lesson 05. Each rank tells it which box of which weight it holds, for the
 # weights and for the optimizer's states.
 #
 # `dp_replicate=2 tp=2` again: every rank holds half of the model (and a little more), with AdamW's states of that
@@ -351,8 +352,8 @@ reveal("09.folder", sum(sizes.values()), weight_bytes)
 # (The states of a box are handed to DCP by the first rank that holds it, so ranks 0 and 1 write more. Its weights are
 # handed in by all, and DCP chooses.)
 #
-# <!-- word: resharding | also: load-time resharding -->
-# **Resharding** is to load a checkpoint on another mesh than the one that wrote it: each rank asks for the boxes that
+# <!-- word: resharding | also: load-time resharding | sentences: 2 -->
+# **Resharding** is to load a checkpoint on another mesh than the one that wrote it. Each rank asks for the boxes that
 # it holds now, and reads them from whichever files have pieces of them.
 #
 # Four jobs go on from the folder: on `pp=2 tp=2`, on `dp_shard=4`, on a single rank, and once more on `dp_shard=4`, but
@@ -405,9 +406,9 @@ print("equal to within 1e-9:", agree(loss, went_on[0], within=1e-9))
 # ## How far the data had come
 #
 # Weights and states are of the model; the position in the data is of the *job*. A team lets every rank save how many
-# windows it was given. After six batches of 8 on `dp_replicate=2 tp=2` it goes on on `dp_shard=4`, where each rank's
-# sampler leaves out as many windows as that rank has had. Four ranks before, four ranks after. **How many windows
-# does nobody ever see?**
+# windows it was given. After six batches of 8 on `dp_replicate=2 tp=2` the job goes on on `dp_shard=4`. There each
+# rank's sampler leaves out as many windows as that rank has had. Four ranks before, four ranks after. **How many
+# windows does nobody ever see?**
 
 # %%
 ### BEGIN SOLUTION
@@ -499,7 +500,7 @@ ask("09.swapped").commit("the optimizer's states are not in the files")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* Of one matrix, `w_up` of the first block, the rows that each rank holds on either mesh:
+# *Evidence.* Here are the rows that each rank holds of one matrix, `w_up` of the first block, on either mesh:
 
 
 # %%
@@ -551,13 +552,14 @@ print_losses(mended_file if file_verdict.passed else colleagues_file)
 # file holds what a rank needs. Files by rank fit the mesh that wrote them. Boxes say where they belong.
 #
 # Megatron-Core (`dist_checkpointing`, with its `ShardedTensor`) and DCP save so; DeepSpeed has a tool that turns files
-# by rank into its *universal checkpoint*. What belongs in the folder beside weights and states: the step, the data's
-# position, the seed, the learning rate's schedule, and the mesh itself, for the log. Nobody needs it to load.
+# by rank into its *universal checkpoint*. Beside weights and states, the folder should hold the step, the data's
+# position, the seed and the learning rate's schedule. The mesh itself belongs there too, for the log. Nobody needs the
+# mesh to load.
 #
 # ## What you can do now
 #
 # You can write a norm that is right on every mesh, clip by it, and say who counts what at both ends of a pipeline. You
-# know why a small fault lives longer than a large one. You can save once and go on on any mesh, test that by more than
-# one loss, and let the job, not its ranks, remember the data.
+# know why a small fault lives longer than a large one. You can save once and go on on any mesh, and test that by more
+# than one loss. You let the job, not its ranks, remember the data.
 #
 # **What is missing**: you have used `OnMesh` all the time. In [part 4](09d_three_cuts.ipynb) you build it.

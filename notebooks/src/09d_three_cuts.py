@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 09d · Meshes: three cuts at once
 #
-# Slices of layers, stages of layers, rows of what is left: you have built all three, each by itself. Now a model is cut
-# along three axes at the same time. You put it together, hold it against one device, count what each axis sends, and
-# hand over to PyTorch's own parts.
+# Slices of layers, stages of layers, rows of the weights that remain: you have built all three, each by itself. Now a
+# model is cut along three axes at the same time. You put it together, hold it against one device, count what each axis
+# sends, and hand over to PyTorch's own parts.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -18,8 +18,8 @@
 # - do the same with `init_device_mesh`, `parallelize_module` and `fully_shard`, and read other libraries' names.
 #
 # From the parts before you need `Mesh.of(pp=2, dp_shard=2, tp=2)`, ranks with a place along named axes, the last of
-# which varies fastest; and `MeshGroups(me, mesh)`, this rank's process groups: `groups.group("tp")` are the ranks that
-# differ from it along tp alone, and `groups.coordinates` is its place.
+# which varies fastest. You also need `MeshGroups(me, mesh)`, this rank's process groups. `groups.group("tp")` are the
+# ranks that differ from it along tp alone, and `groups.coordinates` is its place.
 
 # %%
 from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster
@@ -162,7 +162,7 @@ except RankError as raised:
 #
 # ## Build: three cuts at once
 #
-# What you need is there, a part for each axis. A call of each takes the ranks that it is for:
+# What you need is there, a part for each axis. Each part takes the group of ranks that it works on:
 #
 # - tp: `split_transformer(me, model, group=...)` cuts the model in place. Its logits are then a slice of the
 #   vocabulary, for `vocab_parallel_cross_entropy(me, logits, targets, vocab_size=..., group=...)`.
@@ -406,8 +406,8 @@ print_losses("PyTorch's own parts", [(losses, 0) for losses, *_ in found])
 reveal("09.strip", found[1][1])
 
 # %% [markdown]
-# The stages are missing there; `torch.distributed.pipelining` has them. torchtitan, PyTorch's own trainer of
-# large models, cuts the model into stages first, and then applies tensor parallelism and `fully_shard` to the layers of
+# The stages are missing there; `torch.distributed.pipelining` has them. PyTorch's own trainer of large models,
+# torchtitan, cuts the model into stages first. Then it applies tensor parallelism and `fully_shard` to the layers of
 # each, in this order. What the libraries call their axes:
 #
 # | axis | PyTorch | torchtitan's `[parallelism]` | Megatron-LM |
@@ -426,8 +426,8 @@ reveal("09.strip", found[1][1])
 # Mind the direction. Our `Mesh.of` and `init_device_mesh` name the outermost axis first, and the last varies fastest.
 # Megatron's order is a text such as `tp-cp-ep-dp-pp`, which begins with the fastest. Both put tp on neighbours.
 #
-# Article A, *How can a single model be trained using multiple GPUs?*, says, in our words: *for very large models, data
-# and model parallelism are combined.* **Bet.**
+# Article A is *How can a single model be trained using multiple GPUs?* It says, in our words: *for very large models,
+# data and model parallelism are combined.* **Bet.**
 
 # %%
 ### BEGIN SOLUTION
@@ -443,9 +443,10 @@ reveal("09.a12", evidence)
 # %% [markdown]
 # ## To take home
 #
-# `course_lib/examples/train_mesh` is a whole program: a transformer on your text, on any mesh of `--pp`, `--dp`
-# (replicas), `--shard` and `--tp`, by the parts of PyTorch that you have just seen. Its checkpoints are DCP's, so a run
-# may go on on another mesh. It needs torch and nothing of this course. In a terminal, from the course's folder:
+# `course_lib/examples/train_mesh` is a whole program. It trains a transformer on your text, by the parts of PyTorch
+# that you have just seen. The mesh is any of `--pp`, `--dp` (replicas), `--shard` and `--tp`. Its checkpoints are
+# DCP's, so a run may go on on another mesh. It needs torch and nothing of this course. In a terminal, from the course's
+# folder:
 #
 # ```
 # mkdir -p ~/my_project && cp -r course_lib/examples/train_mesh ~/my_project/
@@ -454,13 +455,14 @@ reveal("09.a12", evidence)
 # torchrun --standalone --nproc-per-node 2 -m train_mesh --tp 2 --out runs/1   # goes on
 # ```
 #
-# (It runs on the CPU where there are no GPUs. Else each process needs a GPU of its own; with fewer, add `--device cpu`.
-# Use the Python of the course, whose environment is `.venv`, or any other with torch 2.11 or newer.)
+# (The program runs on the CPU where there are no GPUs. Else each process needs a GPU of its own. With fewer GPUs than
+# processes, add `--device cpu`. Use the Python of the course, whose environment is `.venv`, or any other with torch
+# 2.11 or newer.)
 #
-# Stop the first one by Ctrl-C after a line or two of its log: it says `Saved`, and then torchrun prints a traceback of
+# Stop the first one by Ctrl-C after a line or two of its log. It says `Saved`, and then torchrun prints a traceback of
 # its own. Start the second one: it goes on where the first was. A line of the log has the loss, the gradient's norm
-# over the whole mesh, the tokens a second, and the share of the peak: that is MFU, of lesson 01. A mesh that cannot be,
-# such as `--tp 3` for four heads, is refused with the nearest that can.
+# over the whole mesh, the tokens a second, and the share of the peak. This share is the MFU of lesson 01. A mesh that
+# cannot be, such as `--tp 3` for four heads, is refused with the nearest that can.
 #
 # The cuts are in `cutting.py`, in torchtitan's order. Read `cut_between_ranks` there with a question: *which argument
 # keeps a pipeline from gathering its weights for every micro-batch?*
@@ -473,9 +475,9 @@ quiz("09")
 # %% [markdown]
 # ## What you can do now
 #
-# You can place ranks on a mesh so that what talks most has the fast link; say which rank holds which number, sees which
-# sample and draws which random number; measure one norm over all of them; move a checkpoint from any mesh to any other;
-# and put three cuts together, in the order that works.
+# You can place ranks on a mesh so that the axis that sends most has the fast link. You can say which rank holds which
+# number, sees which sample and draws which random number. You can measure one norm over all of them, and move a
+# checkpoint from any mesh to any other. And you can put three cuts together, in the order that works.
 #
 # **The limit.** Every axis shares something out: samples, layers, matrices. Two things are still whole on some rank.
 # One *sequence*: attention looks at all of its positions at once, and a document of a million tokens is too long for a
