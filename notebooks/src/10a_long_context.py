@@ -2,7 +2,7 @@
 # # 10a · Long context and experts: the ring
 #
 # A sequence is too long for any one device. You cut it by positions, write the few lines that let attention be computed
-# in pieces, send keys and values round a ring, and find out how much longer a sequence may be, and what it costs.
+# in pieces, and send keys and values round a ring. You find out how much longer a sequence may be, and what this costs.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,8 +17,8 @@
 # - say what travels round the ring, forward and backward, and why it is keys and values;
 # - say on which links the ring costs no time.
 #
-# From [lesson 02](02a_collectives.ipynb) you need messages that go round in a ring, and from
-# [lesson 08](08b_split_transformer.ipynb) attention: queries (batch, heads, positions, numbers of a head), and maybe
+# From [lesson 02](02a_collectives.ipynb) you need messages that go round in a ring, and from [lesson
+# 08](08b_split_transformer.ipynb) attention. It has queries (batch, heads, positions, numbers of a head), and maybe
 # fewer heads of keys and values. Here these shapes are called (B, H, T, K) and (B, G, T, K).
 
 # %%
@@ -173,9 +173,8 @@ reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
 # ### Build: two sides, joined
 #
 # Write `join`. What comes out looks like what goes in, so that it can be joined with a third side. Take care of two
-# things: scores may be large (exp(1000) overflows), and a side may have nothing to say to a query,
-# since a causal mask hides all its keys. Then that lse is minus infinity, the logarithm of 0, and that output 0; it may
-# be so on both sides.
+# things. Scores may be large (exp(1000) overflows). And for one query all keys of a side may be hidden by a causal
+# mask. Then that lse is minus infinity, the logarithm of 0, and that output 0; it may be so on both sides.
 
 
 # %%
@@ -202,10 +201,10 @@ join_verdict = check("10.join", join)
 # hint("10.join")
 
 # %% [markdown]
-# <!-- word: online softmax -->
-# An **online softmax** takes keys piece by piece, and joins what the pieces give by their log-sum-exp, so that it never
-# sees all scores at once. (Milakov and Gimelshein described it in 2018; fused attention does so tile by tile.) The
-# course has it as a class, which stands in for yours until yours has passed.
+# <!-- word: online softmax | sentences: 2 -->
+# An **online softmax** takes keys piece by piece, and joins what the pieces give by their log-sum-exp. So it never sees
+# all scores at once. (Milakov and Gimelshein described it in 2018; fused attention does so tile by tile.) The course
+# has it as a class, which stands in for yours until yours has passed.
 
 
 # %%
@@ -225,10 +224,11 @@ print("joined, and all at once, the same:", agree(joined(*sides)[0], whole, with
 # ![Four ranks in a ring, each with its own queries; the keys and values of each rank go to the next one, step by
 # step](../assets/10_round.png)
 #
-# <!-- word: ring attention -->
-# In **ring attention** queries stay on their rank, keys and values go from rank to rank once round, and each rank joins
-# what its queries find at each of them. Besides its own a rank needs room for two blocks of keys and values: the one
-# that it computes with, and the one that is coming. ([Liu et al., 2023](https://arxiv.org/abs/2310.01889).)
+# <!-- word: ring attention | sentences: 2 -->
+# In **ring attention** queries stay on their rank, and keys and values go from rank to rank once round. Each rank joins
+# what its queries find at each block of keys and values. Besides its own a rank needs room for two blocks of keys and
+# values. It computes with one of them while the other is coming. ([Liu et al.,
+# 2023](https://arxiv.org/abs/2310.01889).)
 
 
 # %%
@@ -278,8 +278,8 @@ print(f"no output of four ranks is off by more than 1e-10: {alike}")
 # %% [markdown]
 # ### Or queries?
 #
-# It could be the other way round. Keys and values stay, queries travel, and take along what they have found; after a
-# whole lap that is at home.
+# The ring could also send the queries round. Keys and values stay, queries travel, and take along what they have found;
+# after a whole lap that is at home.
 
 
 # %%
@@ -363,10 +363,10 @@ for name, parts, right in zip(("output", "dq", "dk", "dv"), of_ranks, alone, str
 # %% [markdown]
 # ## A sequence that fits nowhere
 #
-# `split_context` puts the ring into a transformer. All ranks get the same tokens, each takes its own positions,
-# and ends with the logits and the loss of those. (It is a causal model; the order in which `SequenceCut` deals out
-# positions then matters, for part 2.) Gradients of weights are averaged over ranks, as in lesson 04: a rank with
-# some of the positions is like one with some of the samples.
+# `split_context` puts the ring into a transformer. All ranks get the same tokens, each takes its own positions, and
+# ends with the logits and the loss of those. (It is a causal model; the order in which `SequenceCut` deals out
+# positions then matters, for part 2.) Gradients of weights are averaged over ranks, as in lesson 04. A rank with some
+# of the positions is like one with some of the samples.
 #
 # Let devices have room for 3 MiB, weights and their gradients included (the optimizer is left out). The ledger finds
 # the peak of a step, forward and backward:
@@ -419,7 +419,7 @@ reveal("10.longest", longest_of_one, longest(four.run(peaks, range(256, 1281, 25
 #
 # A block of keys and values can travel while the rank computes with the one that it has; so `ring_attention` sends
 # first and computes then. Is the message there in time? Four ranks on a laptop share its cores, so here computing is
-# *paced*, as in lesson 04: messages are real, on a shaped link of 2 MB/s, and computing is a timed wait. (`start` is
+# *paced*, as in lesson 04. Messages are real, on a shaped link of 2 MB/s, and computing is a timed wait. (`start` is
 # the first half of `exchange`; what it returns is called to wait.)
 #
 # A lap has four steps, each with one block. At 128 positions on each rank, a step takes this long by the cost model:
@@ -497,8 +497,9 @@ lines(
 # ### Real sizes
 #
 # A step's arithmetic is $4HKT_r^2$ operations, for $T_r$ positions of a rank, and its message $2GKT_r$ numbers, of 2
-# bytes in bfloat16. So a rank needs G/H times as many positions as its device has operations for each byte of its link.
-# Lesson 05 had that number for ZeRO-3, there in tokens of a batch. With 400 TFLOP/s, which a good GPU reaches:
+# bytes in bfloat16. Divide the device's operations a second by the link's bytes a second. A rank needs G/H times as
+# many positions as that quotient. Lesson 05 had that number for ZeRO-3, there in tokens of a batch. With 400 TFLOP/s,
+# which a good GPU reaches:
 
 # %%
 print("positions on each rank    32 heads of queries, 8 of keys   32 of each")

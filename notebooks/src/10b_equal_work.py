@@ -185,7 +185,7 @@ reveal("10.equal", pairs, kept)
 # ### Build: equal work in every step
 #
 # The mend is an order in which *both* are even, positions and pairs. And pairs should be even in every step of the
-# ring: a rank that has its work in another step than its neighbours makes them wait. One thing more: a rank's positions
+# ring. A rank that has its work in another step than its neighbours makes them wait. One thing more: a rank's positions
 # should not be scattered. Kernels compute in tiles of many queries and keys, and can skip a tile only if the mask hides
 # all of it.
 #
@@ -222,10 +222,11 @@ positions_verdict = check("10.zigzag", positions_of)
 # hint("10.zigzag")
 
 # %% [markdown]
-# <!-- word: zigzag order | also: head-tail order, zigzag -->
-# In a **zigzag order** each rank has an early run of positions and a late one, paired so that in every step of a causal
-# ring all ranks have equal work. This holds for one causal mask over the whole sequence. Where several documents share
-# a sequence, and each attends to itself alone, it does not hold: [10g](10g_packed_documents.ipynb) has that.
+# <!-- word: zigzag order | also: head-tail order, zigzag | sentences: 2 -->
+# In a **zigzag order** each rank has an early run of positions and a late one. They are paired so that in every step of
+# a causal ring all ranks have equal work. This holds for one causal mask over the whole sequence. Where several
+# documents share a sequence, and each attends to itself alone, it does not hold: [10g](10g_packed_documents.ipynb) has
+# that.
 #
 # The course's `SequenceCut` has zigzag order, and Llama 3 was trained so. The same lap again, with your order (or the
 # course's, until yours has passed):
@@ -364,21 +365,22 @@ for name, (losses, trained) in {"the team's": (counting, weights), "yours": mend
     print(f"all losses as on one device: {agree(losses, alone, within=1e-3)}")
 
 # %% [markdown]
-# Rotary embeddings, which most models have today, turn queries and keys by their position, and the same holds for
-# them: the cosines and sines are cut with the tokens. So are document masks, and anything else with a dim of positions.
+# Rotary embeddings, which most models have today, turn queries and keys by their position. The same holds for them: the
+# cosines and sines are cut with the tokens. So are document masks, and anything else with a dim of positions.
 #
 # ## Heads in place of positions
 #
-# A ring is not the only way. Heads do not look at each other: who has *all* positions of a head needs nobody else. And
-# for the rest of the model a rank needs all heads of *its* positions. Between the two stands one all-to-all:
+# A ring is not the only way. Heads do not look at each other: a rank that has *all* positions of a head needs no other
+# rank for it. And for the rest of the model a rank needs all heads of *its* positions. Between the two stands one
+# all-to-all:
 #
 # ![Two tables of heads by positions. Left: each rank has some of the columns. Right: each rank has some of the
 # rows](../assets/10_heads.png)
 #
-# <!-- word: all-to-all attention | also: DeepSpeed Ulysses, Ulysses -->
-# **All-to-all attention** takes queries, keys and values from a cut by positions to a cut by heads, computes each head
-# on one rank with any attention kernel, and takes the output back. DeepSpeed calls it Ulysses
-# ([Jacobs et al., 2023](https://arxiv.org/abs/2309.14509)). For parts of equal size it is short:
+# <!-- word: all-to-all attention | also: DeepSpeed Ulysses, Ulysses | sentences: 2 -->
+# **All-to-all attention** takes queries, keys and values from a cut by positions to a cut by heads. It computes each
+# head on one rank with any attention kernel, and takes the output back. DeepSpeed calls it Ulysses ([Jacobs et al.,
+# 2023](https://arxiv.org/abs/2309.14509)). For parts of equal size it is short:
 
 
 # %%
@@ -461,8 +463,9 @@ for way in (by_ring, by_heads):
 reveal("10.sent", *sent, small, 4)
 
 # %% [markdown]
-# The cost model has it for more ranks, and for 8 heads of queries over 8, 4 or 2 heads of keys: all-to-all bytes over
-# ring bytes, forward. (Backward, in float32, the ring sends twice what it sends forward, and the all-to-all as much.)
+# The cost model has it for more ranks, and for 8 heads of queries over 8, 4 or 2 heads of keys. The table has
+# all-to-all bytes over ring bytes, forward. (Backward, in float32, the ring sends twice what it sends forward, and the
+# all-to-all as much.)
 
 # %%
 print(f"{'heads of keys':<19}" + "".join(f"{n:>9} ranks" for n in (2, 4, 8)))
@@ -477,9 +480,10 @@ for kv_heads in (8, 4, 2):
 # %% [markdown]
 # ## Which one, when?
 #
-# An attention layer as in a model of 8 billion parameters (32 heads of queries, 8 of keys and values, 128 numbers
-# each), on eight GPUs in eight machines, 50 GB/s between them. The ring in zigzag order goes on computing while its
-# messages travel; attention by heads begins when they have come. **Forward and backward together: which is quicker?**
+# Take an attention layer as in a model of 8 billion parameters: 32 heads of queries, 8 of keys and values, 128 numbers
+# each. It runs on eight GPUs in eight machines, with 50 GB/s between them. The ring in zigzag order goes on computing
+# while its messages travel; attention by heads begins when its messages have come. **Forward and backward together:
+# which is quicker?**
 
 # %%
 ### BEGIN SOLUTION
@@ -514,20 +518,20 @@ between = {length: layer_ms(length, cost.LINKS["infiniband ndr"]) for length in 
 reveal("10.which", *({length: times[way] for length, times in between.items()} for way in (0, 1)))
 
 # %% [markdown]
-# All of that is computed, and kind to both: no kernel reaches 400 TFLOP/s on short parts, and a pass's all-to-alls are
-# counted as one message. Beside time, three things decide. *Heads*: an all-to-all has no more ranks than there are
-# heads of keys and values, unless it copies some, and tensor parallelism has taken its share of them already; the ring
+# All of that is computed, and kind to both ways. No kernel reaches 400 TFLOP/s on short parts, and a pass's all-to-alls
+# are counted as one message. Beside time, three things decide. *Heads*: an all-to-all has no more ranks than there are
+# heads of keys and values, unless it copies some. Tensor parallelism has taken its share of the heads already. The ring
 # has no such limit. *Kernels*: by heads, any attention kernel and any mask will do, and positions need not be dealt
 # out. *Links*: all-to-all within a machine and a ring between machines is possible, too; Megatron-Core calls that
 # `a2a+p2p`.
 #
 # ## In production
 #
-# PyTorch has a prototype: inside `context_parallel(mesh, buffers=..., buffer_seq_dims=...)` the buffers are cut by
-# positions, dealt out as `SequenceCut` does it (there called *head-tail*, and only where twice the number of ranks
-# divides the length), and `scaled_dot_product_attention` knows of it. Forward, keys and values come by an all-gather,
-# unless `set_rotate_method("alltoall")` lets them go round. It is written for the kernels of GPUs. What does it say
-# here?
+# PyTorch has a prototype, `context_parallel(mesh, buffers=..., buffer_seq_dims=...)`. Inside it the buffers are cut by
+# positions, and dealt out as `SequenceCut` does it. PyTorch calls this *head-tail*, and does it only where twice the
+# number of ranks divides the length. `scaled_dot_product_attention` knows of the cut. Forward, keys and values come by
+# an all-gather, unless `set_rotate_method("alltoall")` lets them go round. It is written for the kernels of GPUs. What
+# does it say here?
 
 
 # %%
@@ -570,7 +574,7 @@ except RankError as error:  # a rank has died of it
 # ring and an all-to-all send, and say which of them waits for it.
 #
 # **The limit.** Sequences may be as long as you like now. But each token still passes through every weight, and a model
-# that is to know more needs more of them: twice the weights, twice the arithmetic for each token. Must that be?
+# that is to know more needs more of them. Twice the weights are twice the arithmetic for each token. Must that be?
 # [Part 3](10c_experts.ipynb) begins there.
 #
 # **Further reading.** Brandon et al., [Striped Attention](https://arxiv.org/abs/2311.09431) (2023): another balanced
@@ -580,19 +584,19 @@ except RankError as error:  # a rank has died of it
 #
 # ## Another day: the explorer
 #
-# This takes some ten minutes more, and nothing later asks for it.
+# The explorer takes some ten minutes more, and nothing later asks for it.
 #
 # ![The explorer's picture, four ranks in a ring with a quarter of 64 positions each: the causal mask in tiles by rank,
 # bars for each rank's pairs in each step, and bars for what each rank sends](../assets/10_explorer.png)
 #
 # One layer again, small: 4 heads of queries, of 8 numbers each, one sequence, float32. On the left is the causal mask,
-# in the colours of the ranks that compute it; a number in a tile is the step of the ring. On the right are the pairs of
+# in the colours of the ranks that compute it. A number in a tile is the step of the ring. On the right are the pairs of
 # each rank in each step, and what each rank sends. All of it is the cost model's. The button goes forward and backward
-# with this very setting on your ranks, lays the meter's bytes over the bars as lines, and says how far the
+# with this very setting on your ranks, and lays the meter's bytes over the bars as lines. It also says how far the
 # results are from those of one process. More ranks than yours are the model's alone. Three missions:
 #
 # 1. Four ranks, four heads of keys, 64 tokens or more: no rank sends more than 12 KiB, forward and backward together.
-# 2. Four ranks, 64 tokens or more, heads of keys as you like: no rank sends more than 10 KiB, and in every step the
+# 2. Four ranks, 64 tokens or more, heads of keys as you like: no rank sends more than 10 KiB. And in every step the
 #    pairs of every rank are within 10 % of the mean of all.
 # 3. Two ranks or more: find a setting in which the ring and the all-to-all send the same, to the byte. Let the ranks
 #    confirm both.

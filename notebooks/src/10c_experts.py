@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 10c · Long context and experts: experts, shared out
 #
-# A layer may have many times the weights, if each token uses a part of them. You find out what that costs, mend a layer
-# in which some tokens go astray, share its experts out among ranks, and write the journey of a token there and back.
+# A layer may have many times the weights, if each token uses a part of them. You find out what that costs, and mend a
+# layer in which some tokens go astray. Then you share its experts out among ranks, and write the journey of a token
+# there and back.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -45,8 +46,8 @@ four = shared_cluster(4)
 # ![A token goes into a box, router, with eight boxes behind it, MLP 0 to MLP 7; two arrows, thicker than the others,
 # lead to MLP 2 and MLP 5, whose outputs are weighed and added](../assets/10_mixture.png)
 #
-# <!-- word: mixture of experts | also: MoE -->
-# A **mixture of experts** is a layer with many MLPs, the experts, of which each token uses a few; it stands in the
+# <!-- word: mixture of experts | also: MoE | sentences: 2 -->
+# A **mixture of experts** is a layer with many MLPs, the experts, of which each token uses a few. It stands in the
 # place of an MLP. ([Shazeer et al., 2017](https://arxiv.org/abs/1701.06538).)
 
 # %%
@@ -87,8 +88,8 @@ reveal("10.flops", flops(mixture()), flops(mlp), EXPERTS, TOP_K)
 #
 # ## Who chooses
 #
-# <!-- word: router | also: gate, gating network -->
-# The **router** of a mixture of experts is a matrix with a row for each expert; a token's product with a row is that
+# <!-- word: router | also: gate, gating network | sentences: 2 -->
+# The **router** of a mixture of experts is a matrix with a row for each expert. A token's product with a row is that
 # expert's score. The k best experts are chosen, and their outputs are added, each times its softmax probability.
 #
 # Here it is in plain loops, compared with the course's layer, which sorts tokens by expert and computes each expert
@@ -136,9 +137,9 @@ reveal("10.learns", rows_with_gradient(), rows_with_gradient(normalised=True), E
 # %% [markdown]
 # ## Clinic: a few tokens, far off
 #
-# *Symptom.* A team has trained a layer of 16 experts in float32, and now runs it in bfloat16, as it has done with dense
-# models for years. Most tokens come out nearly as before, to a few per cent. Some come out as if of another model, and
-# nobody can find anything special about them. This is how the team's layer chooses, and the layer around it:
+# *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done with
+# dense models for years. Most tokens come out nearly as before, to a few per cent. Some come out as if of another
+# model, and nobody can find anything special about them. This is how the team's layer chooses, and the layer around it:
 
 
 # %%
@@ -281,9 +282,9 @@ for num_ranks in (2, 4, 8):
 # ![Four ranks; each has tokens of its own, a router, and two of eight experts, in its colour; between the ranks a
 # question mark](../assets/10_shared_out.png)
 #
-# <!-- word: expert parallelism | also: EP -->
+# <!-- word: expert parallelism | also: EP | sentences: 2 -->
 # In **expert parallelism** each rank has tokens of its own, as in data parallelism, all of the router, and some of the
-# experts; a token travels to the ranks of its experts, and their outputs travel back.
+# experts. A token travels to the ranks of its experts, and their outputs travel back.
 #
 # Every rank of four has 512 tokens, each a row of 64 numbers. Each token chooses two experts, and the choices are
 # spread evenly. Rows that stay at home cost nothing. **How many times the bytes of its own tokens does a rank send in
@@ -326,8 +327,8 @@ reveal("10.travels", sent_bytes / (512 * WIDTH * 4), TOP_K, 4)
 # ![The rows of one rank's choices in the order of its tokens, then in another order; arrows to four ranks; on a rank
 # the rows that came from four; and an arrow back, with a question mark](../assets/10_journey.png)
 #
-# Write the whole journey. You need one collective, `dist.all_to_all_single(output, input, output_sizes, input_sizes)`:
-# of the rows of `input`, the first `input_sizes[0]` go to rank 0, the next to rank 1, and so on; in `output` come
+# Write the whole journey. You need one collective, `dist.all_to_all_single(output, input, output_sizes, input_sizes)`.
+# The first `input_sizes[0]` rows of `input` go to rank 0, the next rows to rank 1, and so on. `output` receives
 # `output_sizes[0]` rows from rank 0, then those from rank 1. Sizes are lists of whole numbers, and may be 0. Without
 # the two lists, all parts are of one size.
 #
@@ -419,11 +420,11 @@ print(f"no output of four ranks is off by more than 1e-10: {alike}")
 # ## Whose gradient is it?
 #
 # The course's `ExpertParallel` has a backward pass as well. A row that was sent is a row that arrived, so its gradient
-# goes the way back: the backward of an all-to-all is an all-to-all with its sizes swapped. Each rank takes the mean of
+# goes the way back. The backward of an all-to-all is an all-to-all with its sizes swapped. Each rank takes the mean of
 # a loss over its own 512 tokens; one device takes it over all 2,048. The router's gradient on a rank is of its own
 # tokens, and the mean over ranks is right, as in lesson 04.
 #
-# But an expert is on one rank alone. **Before anything is averaged: how many times as long as on one device is its
+# But an expert is on one rank alone. **Before anything is averaged, how many times as large as on one device is its
 # gradient?**
 
 # %%
@@ -483,9 +484,9 @@ print(f"{len(held)} experts, {num_different} of them different")
 reveal("10.wrapped", num_different, EXPERTS, 4)
 
 # %% [markdown]
-# So two kinds of parameters stand in one model. What all ranks hold has its gradients averaged over all. An expert's
-# are added up over those ranks only that hold the same expert, here one, and divided by the number of *all*. Part 4 has
-# both on a mesh, with `average_gradients`.
+# So two kinds of parameters stand in one model. What all ranks hold has its gradients averaged over all. The gradients
+# of an expert are added up over the ranks that hold this expert, here one. They are divided by the number of *all*
+# ranks. Part 4 has both on a mesh, with `average_gradients`.
 #
 # PyTorch's wrapper cannot know which parameters are parts. The course's own can: `ExpertParallel` says so, by
 # `parts_among`, and the wrapper refuses it with a sentence.
@@ -495,7 +496,7 @@ reveal("10.wrapped", num_different, EXPERTS, 4)
 # If memory allowed it, each rank could keep all eight experts whole: plain data parallelism, no token would travel, and
 # their gradients would be averaged. Take a layer of width 4,096 as above, bfloat16, 8 ranks with 8,192 tokens each, and
 # a router that spreads them evenly. In a step, tokens make four journeys: there and back, forward and backward. **How
-# many times the tokens' bytes do the gradients take?**
+# many times as many bytes as the tokens do the gradients send?**
 
 # %%
 ### BEGIN SOLUTION
@@ -532,7 +533,8 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # ## What you can do now
 #
 # You have seen a layer that knows more for the same work, and what its router needs. You have sent tokens to experts
-# and back, counted their bytes, and found out that an expert's gradient arrives as a sum, where a mean is wanted.
+# and back, and counted their bytes. You have found out that an expert's gradient arrives as a sum, where a mean is
+# wanted.
 #
 # **The limit.** In all of this the router was kind, and spread tokens evenly. Nothing makes it do so. All ranks
 # wait for the busiest expert: [part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.

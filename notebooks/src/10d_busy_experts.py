@@ -2,7 +2,7 @@
 # # 10d · Long context and experts: equally busy
 #
 # Experts are shared out among ranks, and all ranks wait for the busiest. You find out how uneven a router becomes if
-# you leave it alone, pull two levers against it, and find a job that turns tokens away without a word.
+# you leave it alone, and pull two levers against it. And you find a job that turns tokens away without a word.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,9 +17,9 @@
 # - say how many tokens a capacity turns away, and whose;
 # - say by what to divide the gradients of experts that have copies.
 #
-# From [part 3](10c_experts.ipynb) you need the layer of experts: a router gives each token a probability for every
-# expert, the token goes to the k best of them, to other ranks by an all-to-all and back by another, and the outputs
-# are added up, times the probabilities.
+# From [part 3](10c_experts.ipynb) you need the layer of experts. A router gives each token a probability for every
+# expert, and the token goes to the k best of them. It goes to other ranks by an all-to-all and back by another. The
+# outputs are added up, times the probabilities.
 
 # %%
 from course_lib import Link, ask, check, cost, hint, problems, quiz, reveal, shared_cluster
@@ -66,7 +66,7 @@ SKEWED = [[28] + [4] * 7] * 4  # half of all tokens go to expert 0
 # at expert 0 on the right](../assets/10_queues.png)
 #
 # (The picture has the tokens of one rank. The other three send as many.) Now let half of all tokens go to expert 0, and
-# share the rest evenly among the other seven. A rank computes its experts one after the other, each row (a token at an
+# share the rest evenly among the other seven. A rank computes its experts one after the other. Each row (a token at an
 # expert) takes the same time, and links cost next to nothing. **How many times as long does the layer take?**
 
 # %%
@@ -96,8 +96,8 @@ for rank, (rows, idle_s) in enumerate(zip(skewed.rows, skewed.idle_s, strict=Tru
     print(f"rank {rank}: {rows:>3} rows, {idle_s / skewed.compute_s:4.0%} of the time idle")
 
 # %% [markdown]
-# And memory: the rank with the busy expert keeps activations for all the rows that come, so it is the first to run out
-# of it. Nobody can say beforehand how much it will need.
+# Memory is uneven too. The rank with the busy expert keeps activations for all the rows that come, so it is the first
+# to run out of memory. Nobody can say beforehand how much it will need.
 #
 # ## A router, left alone
 #
@@ -198,11 +198,11 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 #
 # <!-- word: selection bias | also: auxiliary-loss-free load balancing -->
 # A **selection bias** is a number for each expert that is added to the probabilities when a token's experts are chosen,
-# and nowhere else. After each step, experts with more tokens than the mean lose a fixed amount of bias, such as 0.001,
-# and those with fewer gain as much. No gradient is involved.
-# ([Wang et al., 2024](https://arxiv.org/abs/2408.15664), in use in DeepSeek-V3.)
+# and nowhere else. After each step, experts with more tokens than the mean lose a fixed amount of bias, such as 0.001.
+# Those with fewer gain as much. No gradient is involved. ([Wang et al., 2024](https://arxiv.org/abs/2408.15664), in use
+# in DeepSeek-V3.)
 #
-# How fast is that? Four experts, one for each token, and 100 tokens that are all alike: the router gives them
+# How fast is that? Take four experts, one for each token, and 100 tokens that are all alike. The router gives them
 # probabilities of 0.45, 0.275, 0.175 and 0.1, so that all go to expert 0. **With a rate of 0.001: after how many steps
 # does some token go elsewhere?**
 
@@ -277,21 +277,21 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
 
 # %% [markdown]
 # (Another seed moves the losses by 0.1 or 0.2, and experts on one rank make up for each other a little.) In a run this
-# short neither lever costs much, and both take their time: while tokens look alike to a router, it has nothing to go
-# by. A loss that is multiplied by more is quicker, and pulls harder on the router and on all layers below it. The bias
-# pulls on nothing.
+# short neither lever costs much, and both take their time. While tokens look alike to a router, it cannot tell them
+# apart. A loss that is multiplied by more is quicker, and pulls harder on the router and on all layers below it. The
+# bias pulls on nothing.
 #
 # ## A limit
 #
-# <!-- word: expert capacity | also: capacity factor -->
-# Until now an expert took whatever came. An **expert capacity** is the most tokens that an expert takes in a step: a
-# *capacity factor* times those that it would get if all were equally busy. Then it is known beforehand how much time
-# and memory a step takes at most. For every token that comes later the expert's output is 0; if none of a token's
+# <!-- word: expert capacity | also: capacity factor | sentences: 2 -->
+# Until now an expert took whatever came. An **expert capacity** is the most tokens that an expert takes in a step. It
+# is a *capacity factor* times those that it would get if all were equally busy. Then it is known beforehand how much
+# time and memory a step takes at most. For every token that comes later the expert's output is 0; if none of a token's
 # experts has room, the residual stream alone goes on. (The course drops by position, as GShard and Switch do. By
 # default Megatron-Core drops the tokens to which the router gave the lowest probability, wherever they stand.)
 #
-# <!-- word: dropped token | also: token dropping -->
-# A **dropped token** is one that an expert turns away because it is full: there is no error, and the layer goes on
+# <!-- word: dropped token | also: token dropping | sentences: 2 -->
+# A **dropped token** is one that an expert turns away because it is full. There is no error, and the layer goes on
 # without that expert's output for it.
 #
 # ![An expert with four places, four tokens in them, and two more tokens that go past the expert on the residual
@@ -316,7 +316,7 @@ whole_share = turned_away(1, 1.0)
 print(f"one rank with 4096 tokens: {rounded(100 * whole_share, 1)}% turned away")
 
 # %% [markdown]
-# Counting over all ranks would take a message before any token may leave, so each rank counts its own tokens, and an
+# Counting over all ranks would take a message before any token may leave. So each rank counts its own tokens, and an
 # expert keeps some places for each rank. **The same tokens, to the same experts, on 64 ranks with 64 tokens each: what
 # share is turned away?**
 
@@ -330,7 +330,8 @@ ask("10.dealt").commit(1.7)  # "the same tokens and the same experts"
 reveal("10.dealt", whole_share, turned_away(64, 1.0))
 
 # %% [markdown]
-# What a larger factor helps. Its price is room: of the places that are kept free, at most this share is used.
+# The table shows what a larger factor helps. Its price is room. The last column is the largest share of the reserved
+# places that can be used.
 
 # %%
 print("factor        1 rank   8 ranks   64 ranks   room used at most")
@@ -341,9 +342,9 @@ for factor in (1.0, 1.25, 1.5, 2.0):
 # %% [markdown]
 # ## Clinic: twice the room, and a worse model
 #
-# *Symptom.* A colleague has added a capacity to the model above, with a factor of 2 to be safe, and a balance loss that
-# is ten times as strong. There is no error, and the loss falls. It ends higher than without a limit. (So it did with
-# each of five seeds, by 0.05 to 0.18.) The code:
+# *Symptom.* A colleague has added a capacity to the model above, with a factor of 2 to be safe. The colleague has also
+# made the balance loss ten times as strong. There is no error, and the loss falls. It ends higher than without a limit.
+# (With each of five seeds it ended higher, by 0.05 to 0.18.) The code:
 
 # %%
 FACTOR = 2.0
@@ -430,14 +431,14 @@ evidence(mended)
 print(f"text loss {mended_loss:.2f}; without a limit it was {unlimited_loss:.2f}")
 
 # %% [markdown]
-# Look at the share of dropped tokens beside the loss, always. And mind what it means for whoever uses the model: with a
-# capacity, what a sequence gets depends on the sequences that stand before it in the batch. (Where the lowest
+# Look at the share of dropped tokens beside the loss, always. And this matters to people who use the model. With a
+# capacity, the output for a sequence depends on the sequences that stand before it in the batch. (Where the lowest
 # probabilities are dropped, it depends on all sequences of the batch.)
 #
 # ## Experts that have copies
 #
 # On many ranks there are several copies of each expert: an axis of experts and one of data, a mesh as in lesson 09.
-# Take four ranks. Ranks 0 and 1 share out one set of experts, ranks 2 and 3 another: so ranks 0 and 2 have the same
+# Take four ranks. Ranks 0 and 1 share out one set of experts, ranks 2 and 3 another. So ranks 0 and 2 have the same
 # ones, and ranks 1 and 3. The loss is the mean of all ranks' losses, each the mean over its own tokens. What all ranks
 # hold, such as the router, gets the mean of its gradients over all four. And the experts? A colleague takes the mean
 # over the two ranks with the same ones, as a data-parallel wrapper for these two would. **How many times too large are
@@ -499,7 +500,7 @@ reveal("10.copies", times["the colleague's"], times["the course's"])
 # Early large models had a capacity (GShard, Switch), since their compilers wanted every size beforehand. Many trainers
 # now drop nothing, as grouped products take experts of any size ([MegaBlocks](https://arxiv.org/abs/2211.15841), 2022).
 # Balance is wanted as much as before: all still wait for the busiest. DeepSeek-V3 moves its bias by 0.001 a step for
-# most of the training, keeps a very small balance loss within each sequence beside it, and drops no token
+# most of the training, and keeps a very small balance loss within each sequence beside it. It drops no token
 # ([report](https://arxiv.org/abs/2412.19437), sections 2.1.2 and 4.2).
 #
 # ## Five questions on parts 1 to 4
@@ -510,9 +511,9 @@ quiz("10")
 # %% [markdown]
 # ## What you can do now
 #
-# You can cut a sequence by positions, and attention with it: by a ring of keys, or by heads and two all-to-alls, with
-# equal work for all. You can share out experts and send tokens to them and back. You know what one busy expert costs,
-# two levers that keep experts even, and how to see tokens that a limit turns away.
+# You can cut a sequence by positions, and attention with it, with equal work for all. You can do it by a ring of keys,
+# or by heads and two all-to-alls. You can share out experts and send tokens to them and back. You know what one busy
+# expert costs, two levers that keep experts even, and how to see tokens that a limit turns away.
 #
 # **The limit.** You have now cut data, states, layers, matrices, sequences and experts. Each cut helps against
 # something, costs something, and wants some link. Which of them, and how much of each, for *your* model on *your*

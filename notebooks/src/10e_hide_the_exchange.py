@@ -56,7 +56,7 @@ four = shared_cluster(4)
 # | the dense part computes, forward and backward | all-reduces of its gradients |
 # | gradients of the rows go to the ranks of the tables | an all-to-all |
 #
-# It is the journey of a token to its expert and back, with a table in the place of the expert.
+# This exchange is the journey of a token to its expert and back, with a table in the place of the expert.
 #
 # (The trace is of rank 3 of 8, recorded by `torch.profiler`, with six steps. It comes from the test data of [Holistic
 # Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis), MIT licence, © Meta Platforms, Inc. and
@@ -89,8 +89,8 @@ print(f"both at once {length(common(computing, spans(sent))) / 1e3:.1f} ms")
 # %% [markdown]
 # ### What is sent when
 #
-# The host's annotations say in which part of the program it asked for an exchange. One stream carries out what it is
-# asked for in that order, so the first call belongs to the first row of the GPU, and so on.
+# The host's annotations say in which part of the program it asked for an exchange. One stream carries out its calls in
+# the order in which they were asked for. So the first call belongs to the first row of the GPU, and so on.
 
 # %% tags=["computed-time"]
 PARTS = {  # annotations of the program, and what is sent there
@@ -181,8 +181,8 @@ reveal("10.trace_why", asked_us, left_us, hidden_us, rows_us)
 # ### What another order would give
 #
 # Suppose that the program asked for these exchanges from another thread, while its backward pass is launched. The
-# backward pass computes for a while before it exchanges anything itself, and its own exchanges should not have to wait:
-# there is room up to the first of them. This is a *model*: exchanges and computing take as long as in the trace, and
+# backward pass computes for a while before it exchanges anything itself, and its own exchanges should not have to wait.
+# So there is room up to the first of them. This is a *model*: exchanges and computing take as long as in the trace, and
 # nothing else changes. **By how many per cent does a step become shorter, by this model?** (The first cell's numbers
 # give all exposed communication, of every part.)
 
@@ -211,7 +211,7 @@ exposed_us = length(minus(spans(sent), computing))
 reveal("10.trace_most", gained_us, exposed_us, sum(step.duration_us for step in steps))
 
 # %% [markdown]
-# This is a model, and no bound. Nobody has measured it. It has two weak points, and both are in the trace.
+# The estimate is a model, and no bound. Nobody has measured it. It has two weak points, and both are in the trace.
 #
 # - A GPU that comes early waits *inside* its exchange for the other ranks, and the table counts that as communication.
 #   One rank's trace cannot tell it from sending. You saw it above in the exchange of rows: from step to step it takes
@@ -233,9 +233,9 @@ for part in dict.fromkeys(parts):
     print(f"{part:<28}{length(one) / 1e3:>7.1f}{under / 1e3:>9.1f}{(length(one) - under) / 1e3:>9.1f}")
 
 # %% [markdown]
-# So most of what is exposed are rows and their gradients. Beside the rows the program already computes those dense
-# layers that need none. The next layers need all of them, and the GPU waits. As long as a batch stays in one
-# piece, no other order helps.
+# So rows and their gradients are most of the exposed time. Beside the rows the program already computes those dense
+# layers that need none. The next layers need all of them, and the GPU waits. As long as a batch stays in one piece, no
+# other order helps.
 #
 # TorchRec is PyTorch's library for such models. The annotations, and their order, are those of its
 # `TrainPipelineSparseDist` in an older version, which asked for all five in one place. Later versions ask in two
@@ -251,8 +251,8 @@ for part in dict.fromkeys(parts):
 # attention. `dispatch` and `combine` *start* an exchange and return at once; `wait()` gives what has come. (`dispatch`
 # also tells the other ranks how many rows will come. For these few counts it waits.)
 #
-# Ranks, messages and numbers are real. Links are emulated, and the two computing steps are *paced*: each takes 60 ms
-# of timed waiting forward and 120 ms backward, so that your cores do not decide.
+# Ranks, messages and numbers are real. Links are emulated, and the two computing steps are *paced*, so that your cores
+# do not decide. Each takes 60 ms of timed waiting forward and 120 ms backward.
 
 # %%
 WIDTH, TOKENS = 64, 256
@@ -391,11 +391,11 @@ gantt(turns, names={0: "rank 0"}, title="Forward, two micro-batches by turns")
 reveal("10.two_hidden", num_behind_computing(turns), 4)
 
 # %% [markdown]
-# In your picture the four steps are dense of A, dense of B, experts of A, experts of B (or B first), and the thin bars
+# In your picture the four steps are dense of A, dense of B, experts of A and experts of B (or B first). The thin bars
 # are exchanges. In the small gaps between steps the ranks exchange their counts. With more layers the turns go on from
 # layer to layer, and one exchange of all is exposed. You have written no line for backward. Autograd goes through your
-# order from its end to its beginning: where forward waited for rows, backward starts the exchange of their gradients,
-# and where forward started, backward waits. So what you put between the two lies between them again.
+# order from its end to its beginning. Where forward waited for rows, backward starts the exchange of their gradients.
+# Where forward started an exchange, backward waits. So what you put between the two lies between them again.
 
 # %% tags=["nbval-ignore-output"]
 with four.shaped(links=Links(link)):

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10f · Long context and experts: many small experts
 #
-# Mixtures now have hundreds of small experts, and a token goes to eight of them. You find out what that changes, write
-# the rule by which a token goes to a node once, and give attention and experts meshes of their own.
+# Mixtures now have hundreds of small experts, and a token goes to eight of them. You find out what that changes, and
+# write the rule by which a token goes to a node once. You also give attention and experts meshes of their own.
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -64,7 +64,7 @@ for name, sizes in LAYERS.items():
 # %% [markdown]
 # <!-- word: fine-grained experts | also: small experts -->
 # Experts that are many, and much smaller than the MLP of a dense model, are called **fine-grained experts**. The model
-# has far more ways to combine them: there are 28 sets of two of eight, and 410 million million sets of eight of 256.
+# has far more ways to combine them. There are 28 sets of two of eight, and 410 million million sets of eight of 256.
 # ([DeepSeekMoE](https://arxiv.org/abs/2401.06066), 2024.)
 #
 # <!-- word: shared expert -->
@@ -122,9 +122,8 @@ for name, operations in per_byte.items():
 
 # %% [markdown]
 # So for small experts the links decide. (These are the best rates of both. Real arithmetic is slower, which is kinder
-# to the links. And each choice counts as a row of its own, as if each rank were a node. Of the whole model,
-# attention included, the report says that cross-node experts bring computing and communicating to about 1 to 1, section
-# 3.2.1.)
+# to the links. And each choice counts as a row of its own, as if each rank were a node. The report says of the whole
+# model, attention included, that cross-node experts bring computing and communicating to about 1 to 1, section 3.2.1.)
 #
 # ### Tokens or gradients, again
 #
@@ -148,8 +147,8 @@ for name, sizes in LAYERS.items():
 # ### Who is busy?
 #
 # A die in place of the router, for 8,192 tokens: 2 of 8 experts, or 8 of 256 (all different for one token). Eight ranks
-# hold 1 expert each, or 32. How uneven they are is told by the busiest one: how many times the mean does it have?
-# **With many small experts in place of few large ones: are the experts more even, or less? And the ranks?**
+# hold 1 expert each, or 32. The busiest one shows how uneven they are: how many times the mean does it have? **With
+# many small experts in place of few large ones: are the experts more even, or less? And the ranks?**
 
 # %%
 ### BEGIN SOLUTION
@@ -341,10 +340,10 @@ for way, (rows, extra_bytes) in rows_of.items():
     print(f"a row for each {way[2:] + ':':<7} {away:.2f} rows to other nodes, {sizes}")
 
 # %% [markdown]
-# A little is missing in the formula (counts travel first), and this router is no die. And the fast links carry more:
-# from a row for each rank to a row for each node, some 2.2 MiB more go inside of nodes, for 1.5 MiB less between them.
-# That is the bargain. If one link waits for the other, it pays where the links inside are more than 1.5 times as
-# fast. (DeepSeek-V3 counts with 160 GB/s of NVLink beside 50 GB/s of InfiniBand.)
+# A little is missing in the formula (counts travel first), and this router is no die. And the fast links carry more.
+# With a row for each node in place of a row for each rank, some 2.2 MiB more go inside of nodes. Between nodes it is
+# 1.5 MiB less. That is the bargain. If one link waits for the other, it pays where the links inside are more than 1.5
+# times as fast. (DeepSeek-V3 counts with 160 GB/s of NVLink beside 50 GB/s of InfiniBand.)
 #
 # ## A limit on nodes
 #
@@ -488,8 +487,8 @@ quiz("10f")
 # ## What you can do now
 #
 # You can say what small experts do to a layer: less arithmetic for each byte, experts that are less even, ranks that
-# are more so. Your rule sends a token once to a node, and you know what a limit adds to that, and that it is a part of
-# the model. You have put experts on all ranks, whatever attention does with them.
+# are more so. Your rule sends a token once to a node. You know what a limit adds to that, and that the limit is a part
+# of the model. You have put experts on all ranks, whatever attention does with them.
 #
 # **The limit.** Fewer bytes are still bytes, and experts still wait for them. How much of each cut is right for *your*
 # model on *your* machines? [Lesson 11](11a_does_it_fit.ipynb) works that out.

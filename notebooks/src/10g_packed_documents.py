@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10g · Long context and experts: packed documents
 #
-# Training packs many documents into one long sequence. You find out what that does to the balance of a ring, see which
-# of its messages nobody needs, and deal out positions so that all ranks have equal work again.
+# Training packs many documents into one long sequence. You find out what that does to the balance of a ring, and see
+# which of its messages nobody needs. Then you deal out positions so that all ranks have equal work again.
 #
 # **50 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -137,8 +137,8 @@ reveal("10.packed", work, ZIGZAG)
 # ## What is sent in vain
 #
 # The ring still sends every block of keys and values all the way round, to three ranks. But many ranks look at nothing
-# in it. Say that a key is sent *in vain* if neither the rank that receives it nor any rank after that, on the rest of
-# its way round, looks at it. **Forward, what share of the ring's bytes is sent in vain?**
+# in it. Say that a key is sent *in vain* if no rank looks at it on the rest of its way round. That includes the rank
+# that receives it now. **Forward, what share of the ring's bytes is sent in vain?**
 
 # %%
 ### BEGIN SOLUTION
@@ -191,8 +191,8 @@ for step, by_rank in enumerate(zip(*(pairs for _, pairs in ranks), strict=True))
 
 # %% [markdown]
 # In sum all ranks have the same number of pairs. In each single step some have far more than others, and a ring goes
-# step by step. In each step but the last, a rank sends the block it has to the next rank, gets one from the rank
-# before, and goes on when it has computed and both messages are through. A lap ends when the last rank is done. **What
+# step by step. In each step but the last, a rank sends the block it has to the next rank, and gets one from the rank
+# before. It goes on when it has computed and both messages are through. A lap ends when the last rank is done. **What
 # share of the four ranks' time in a lap is computing?** Count messages as taking no time.
 
 # %%
@@ -244,13 +244,13 @@ print(f"by work: {lap.wall_s * 1e3:.0f} ms, computing {share:.0%} of it (paced)"
 gantt(lap, title="A lap with blocks handed out by work (paced): gaps are waiting")
 
 # %% [markdown]
-# If keys and values come by one all-gather before attention begins, there are no steps, and sums alone count. What
-# this way costs: positions are scattered in blocks; a block has to be as large as a kernel's tile, often 128 tokens;
-# and where blocks are few, sums are not as even as here.
+# If keys and values come by one all-gather before attention begins, there are no steps, and sums alone count. This way
+# has three costs. Positions are scattered in blocks. A block has to be as large as a kernel's tile, often 128 tokens.
+# And where blocks are few, sums are not as even as here.
 #
 # ## Way out 2: zigzag in each document
 #
-# What a query costs goes by its place in its own document. So deal out each document by itself: cut it into eight
+# What a query costs goes by its place in its own document. So deal out each document by itself. Cut it into eight
 # parts, and give rank r part r from its front and part r from its back. 40 and 8 divide by eight:
 
 # %%
@@ -343,9 +343,9 @@ for name, lengths in PACKINGS.items():
 # %% [markdown]
 # ## All of them, side by side
 #
-# For each packing and cut: the fewest and the most tokens of a rank, the busiest rank's pairs over the mean, how much
-# of a lap is computing, and what share of the bytes is needed. Pairs and bytes are from runs. How much of a lap is
-# computing comes from the rule that you have just met, `cost.ring_lap_balance`.
+# For each packing and cut the table has the fewest and the most tokens of a rank, and the busiest rank's pairs over the
+# mean. It also has how much of a lap is computing, and what share of the bytes is needed. Pairs and bytes are from
+# runs. How much of a lap is computing comes from the rule that you have just met, `cost.ring_lap_balance`.
 
 
 # %%
@@ -365,7 +365,7 @@ for name, lengths in PACKINGS.items():
     print(f"{name:<12}{whose:<14}{row(your_cut(lengths))}")
 
 # %% [markdown]
-# Look at the short documents. There zigzag over the whole sequence is nearly even, and needs the fewest bytes: each
+# Look at the short documents. There zigzag over the whole sequence is nearly even, and needs the fewest bytes. Each
 # document is shorter than one of the eight parts, and most lie on one rank. To cut each of them costs bytes and wins
 # little. You can also mix: keep short documents whole, and cut the long ones.
 #
@@ -393,8 +393,8 @@ print(
 )
 
 # %% [markdown]
-# It sends q, k, v and the output whatever the mask hides, and nothing can be skipped. Its limits are those of part 2:
-# no more ranks than heads of keys and values, and its messages are waited for.
+# This way sends q, k, v and the output whatever the mask hides, and nothing can be skipped. Its limits are those of
+# part 2: no more ranks than heads of keys and values, and its messages are waited for.
 #
 # ## In production
 #
@@ -449,7 +449,7 @@ quiz("10g")
 #
 # **The limit that remains.** Each packed sequence has other lengths, so each batch needs its own cut, made before its
 # tokens are sent to the ranks. And one cut evens out one sequence. Other data-parallel groups have other sequences at
-# the same time, with more pairs or fewer, and all of them wait for the slowest when gradients are added.
+# the same time, with more pairs or fewer. All of them wait for the slowest when gradients are added.
 #
 # **Further reading.** Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2:
 # context parallelism by all-gather, and why. PyTorch, `torch/distributed/tensor/experimental/_context_parallel/`
