@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 12a · Beyond one machine: two nodes
 #
-# A job outgrows its machine. You find out who meets whom before a rank starts, number the ranks of any machines, write
-# an all-reduce that spares the slow link between them, and start the real thing: two agents, four ranks, one link.
+# A job outgrows its machine. You find out how agents meet before a rank starts, and number the ranks of any machines.
+# You write an all-reduce that spares the slow link between them. Then you start the real thing: two agents, four ranks,
+# one link.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -53,9 +54,9 @@ four = shared_cluster(4)
 # `torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint zebra:29500 train.py`
 #
 # What starts is an agent on each machine (lesson 04). No rank exists yet. The agents look for each other at the
-# *endpoint*: there the agent of `zebra` opens a **store**, a table of keys and values that others read and write over
-# the network. When as many agents as `--nnodes` says have written themselves in, the rendezvous is complete. Each
-# agent then knows its number, starts its ranks, and puts into their environment who they are.
+# *endpoint*. There the agent of `zebra` opens a **store**, a table of keys and values that others read and write over
+# the network. When as many agents as `--nnodes` says have written themselves in, the rendezvous is complete. Each agent
+# then knows its number, starts its ranks, and puts into their environment who they are.
 #
 # <!-- word: group rank | also: `GROUP_RANK`, node rank -->
 # The **group rank** of a rank is the number of its agent, and so of its node, from 0. (Nothing to do with process
@@ -116,9 +117,9 @@ for name, (*_, waited_s) in met.items():
     print(f"agent {name:<6} waited {waited_s:.1f} s")
 
 # %% [markdown]
-# Two more things can be read here. Who is early waits: no rank starts, and nothing is computed, until all agents are
-# there. And the ranks get an address of their own, `MASTER_ADDR`, which is node 0's: there the ranks meet once more, in
-# `init_process_group`.
+# Two more things can be read here. An agent that is early waits: no rank starts, and nothing is computed, until all
+# agents are there. And the ranks get an address of their own, `MASTER_ADDR`, which is node 0's: there the ranks meet
+# once more, in `init_process_group`.
 #
 # | variable | what it says |
 # |---|---|
@@ -147,8 +148,8 @@ ask("12.gpu").commit(8)  # "both small nodes"
 # ### Build: the place of a rank
 #
 # The number of the GPU should be the local rank, which torchrun puts into `LOCAL_RANK`. But many a program has to work
-# it out for *other* ranks as well: to form groups, to read a log, to know which ranks were lost with a machine. Write
-# it for nodes of any sizes, both ways.
+# it out for *other* ranks as well. It does so to form groups, to read a log, or to know which ranks were lost with a
+# machine. Write it for nodes of any sizes, both ways.
 
 
 # %%
@@ -182,7 +183,7 @@ place_verdict = check("12.place", MyNodes)
 # hint("12.place")
 
 # %% [markdown]
-# Who asks for what, by the colleague's line. (Until your class has passed, places come from a list.)
+# Here is who asks for what, by the colleague's line. (Until your class has passed, places come from a list.)
 
 # %%
 sizes = [8, 4, 4]
@@ -211,9 +212,9 @@ reveal("12.gpu", places, sizes)
 # Between nodes the link is slow, and all ranks of a node share it. So what counts from now on are the bytes that *leave
 # a node*. Lesson 02's all-reduce is a ring through all ranks; call it flat, since it knows nothing of nodes.
 #
-# The next three cells are the instrument for the rest of this page. What it measures is a *job*, such as `flat`: a
-# function that gets the rank and two groups, `inside` (the ranks of its node) and `between` (one rank of each node),
-# and gives back what is to be run. `flat` needs neither group; others will.
+# The next three cells are the instrument for the rest of this page. What it measures is a *job*, such as `flat`. This
+# is a function that gets the rank and two groups, `inside` (the ranks of its node) and `between` (one rank of each
+# node). It gives back what is to be run. `flat` needs neither group; others will.
 
 # %%
 MIB = 2**20
@@ -288,18 +289,18 @@ ask("12.turn").commit(1)  # "the same ring, the same bytes"
 reveal("12.turn", leaving_bytes(flat, nodes=((0, 2), (1, 3))), flat_bytes)
 
 # %% [markdown]
-# NCCL looks for the machines itself, and lays its rings so that each of them enters a node once. gloo and MPI's simple
-# rings do not, and no library can mend the groups that *you* make of rank numbers.
+# NCCL looks for the machines itself, and lays its rings so that each of them enters a node once. The simple rings of
+# gloo and MPI do not, and no library can mend the groups that *you* make of rank numbers.
 #
 # ## In two storeys
 #
 # ![Two nodes of two ranks, each with a tensor in two halves. Three steps: inside each node, between the nodes, inside
 # again; what each rank holds after the first two is a question mark](../assets/12_storeys.png)
 #
-# <!-- word: hierarchical all-reduce | also: two-level all-reduce, 2D all-reduce -->
+# <!-- word: hierarchical all-reduce | also: two-level all-reduce, 2D all-reduce | sentences: 3 -->
 # A **hierarchical all-reduce** adds up inside every node first, so that each rank of a node has one part of the node's
-# sum; then each part is added up between the nodes, by the ranks of one local rank; and then the ranks of a node hand
-# each other their parts.
+# sum. Then each part is added up between the nodes, by the ranks of one local rank. Then the ranks of a node hand each
+# other their parts.
 #
 # **2 MiB, two nodes of two: how many MiB leave each node in this one?** (What left it in the flat one stands above.)
 
@@ -367,8 +368,9 @@ reveal("12.leave", storeys_bytes, flat_bytes, 2 * MIB)
 # %% [markdown]
 # ### On many nodes
 #
-# That was the smallest case. The cost model knows any other: 1 GiB on 128 nodes of 8 ranks, each node with one link to
-# the others. **By how many per cent less leaves a node with the hierarchical all-reduce than with the flat ring?**
+# So far you have seen the smallest case. The cost model knows any other: 1 GiB on 128 nodes of 8 ranks, each node with
+# one link to the others. **By how many per cent less leaves a node with the hierarchical all-reduce than with the flat
+# ring?**
 
 # %%
 ### BEGIN SOLUTION
@@ -390,8 +392,8 @@ reveal("12.many", *ways)
 # ### A card for each rank
 #
 # So far all ranks of a node share one link. In a cluster for training, each GPU has a network card of its own. Give
-# each rank of a node a port, as fast as that link was. gloo's flat ring enters a node at one rank, and leaves it at
-# another.
+# each rank of a node a port, as fast as that link was. The flat ring of gloo enters a node at one rank, and leaves it
+# at another.
 #
 # **A port for each rank, and the busiest port decides. How many times as long as the hierarchical all-reduce does the
 # flat one take?**
@@ -411,9 +413,9 @@ for name, by_rank in {"flat": flat_by_rank, "hierarchical": storeys_by_rank}.ite
 reveal("12.cards", flat_by_rank, storeys_by_rank)
 
 # %% [markdown]
-# And by the clock. Shaped links (lesson 02) know ports as well: 10 MB/s each way for a port, one or two of them on a
-# node, and as fast as it goes inside. Last, the same without any slow link; with nodes of your own, over the link
-# between them.
+# And by the clock. Shaped links (lesson 02) know ports as well. Here a port has 10 MB/s each way, and a node has one or
+# two ports. Inside a node messages go as fast as they can. Last, the same without any slow link; with nodes of your
+# own, over the link between them.
 
 
 # %%
@@ -434,18 +436,18 @@ where = link_between_nodes(four) or "no slow link at all"
 print(f"{where}  flat {flat_s * 1e3:4.0f} ms, hierarchical {storeys_s * 1e3:4.0f} ms, the best of three")
 
 # %% [markdown]
-# Below each time stands what its bytes alone take on the busiest port: 10 kB in a millisecond. Three collectives keep
-# the processor busy besides, so a measured ratio is rather below that of the bytes. Where a time is far above that of
-# its bytes, other programs had the processor, and the ratio of the times says nothing: run the cell again. And the last
-# line, where it names no nodes, is the other side: without a slow link there is nothing to spare. The hierarchical one
-# then makes three calls for one, sends more inside the node, and is as a rule the slower. Where links inside and
-# between are alike, take a flat one.
+# Below each time stands what its bytes alone take on the busiest port: 10 kB in a millisecond. The hierarchical way
+# also has three collectives, which keep the processor busy. So a measured ratio is mostly below that of the bytes.
+# Where a time is far above that of its bytes, other programs had the processor. Then the ratio of the times says
+# nothing, so run the cell again. And the last line, where it names no nodes, is the other side: without a slow link
+# there is nothing to spare. The hierarchical one then makes three calls for one, sends more inside the node, and is as
+# a rule the slower. Where links inside and between are alike, take a flat one.
 #
 # ## A step of training
 #
-# Three ways to train four layers of 1 MiB in all on two nodes: DDP (04); every layer sharded over all four ranks (05);
-# hybrid sharding, with shards inside a node and replicas between. **With which of the three does the least leave a node
-# in a step?**
+# Here are three ways to train four layers of 1 MiB in all on two nodes. The first is DDP (04). In the second every
+# layer is sharded over all four ranks (05). The third is hybrid sharding, with shards inside a node and replicas
+# between. **With which of the three does the least leave a node in a step?**
 
 # %%
 ### BEGIN SOLUTION
@@ -521,7 +523,7 @@ reveal("12.pieces", piece_bytes, step_bytes)
 # On Linux a process can have a *network namespace*: interfaces and addresses of its own, as if it were another machine.
 # Two of them, joined by a virtual cable that the kernel slows to 10 MB/s, are two nodes as far as the network goes.
 # Where a system does not allow that, the agents get two addresses of this machine, and the messages are slowed by the
-# course. Which of it is it here?
+# course. The first line printed below says which of the two it is here.
 
 
 # %%
@@ -551,8 +553,8 @@ for environment in environments:
 
 # %% [markdown]
 # Are those the places of your class? (Behind `--rdzv-conf` stand shorter waits than torchrun's own.) And here are the
-# bytes that left node 0, by the course's meter and by the kernel, which counts at the cable (where there is one) and
-# sees every header; and the seconds, of the slowest rank.
+# bytes that left node 0, by the course's meter and by the kernel. The kernel counts at the cable (where there is one)
+# and sees every header. Beside them are the seconds of the slowest rank.
 
 # %% tags=["nbval-ignore-output"]
 by_meter = [flat_bytes, storeys_bytes, *step_bytes.values(), *piece_bytes.values()]
@@ -566,7 +568,7 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 # %% [markdown]
 # Bytes over bandwidth is the least that a job can take on a link of 10 MB/s, and beside a slow link a good guess. Where
 # a row takes much longer, its messages wait for each other, or the machine was busy. Read the last row of the steps and
-# the last row of the pieces: with hybrid sharding everything but one all-reduce stays on the fast side.
+# the last row of the pieces. With hybrid sharding everything but one all-reduce stays on the fast side.
 #
 # ## In production
 #
@@ -584,17 +586,17 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 # A **rail** is a network of its own for one local rank: the cards of all GPUs number 3, say, hang on the same switches.
 # An all-reduce between ranks of one local rank then never leaves its rail.
 #
-# That is your exercise as a building plan: eight GPUs, eight cards, eight rails, and `between` is a rail. NCCL finds
-# cards and GPUs by itself, runs several rings or trees at once so that every card is busy, and knows the machines'
-# borders. gloo uses one interface, unless it is given several. What you tell them: `NCCL_SOCKET_IFNAME` and
-# `GLOO_SOCKET_IFNAME` name the interface (a machine has several, and the wrong one is a common reason for a job that
-# hangs at its start), `NCCL_IB_HCA` the cards; `NCCL_DEBUG=INFO` prints what was found.
+# Such a machine is your exercise as a building plan: eight GPUs, eight cards, eight rails, and `between` is a rail.
+# NCCL finds cards and GPUs by itself, runs several rings or trees at once so that every card is busy, and knows the
+# machines' borders. The gloo library uses one interface, unless it is given several. You tell them three things.
+# `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME` name the interface. A machine has several, and the wrong one is a common
+# reason for a job that hangs at its start. `NCCL_IB_HCA` names the cards. `NCCL_DEBUG=INFO` prints what was found.
 #
-# Who is node 0 is up to the rendezvous with `--rdzv-backend c10d`, as you saw; it ignores `--node-rank`, with a
-# warning. With the older *static* one you say it yourself: `--rdzv-backend static --node-rank 1 --master-addr zebra
-# --master-port 29500`. It has no room for nodes that come and go, which [part 2](12b_when_ranks_die.ipynb) needs. Where
-# a firewall stands between nodes, the endpoint's port is not enough: ranks meet at `MASTER_PORT`, and gloo and NCCL
-# open ports of their own.
+# The rendezvous decides which machine is node 0 with `--rdzv-backend c10d`, as you saw; it ignores `--node-rank`, with
+# a warning. With the older *static* one you say it yourself:
+# `--rdzv-backend static --node-rank 1 --master-addr zebra --master-port 29500`. It has no room for nodes that come and
+# go, which [part 2](12b_when_ranks_die.ipynb) needs. Where a firewall stands between nodes, the endpoint's port is not
+# enough: ranks meet at `MASTER_PORT`, and gloo and NCCL open ports of their own.
 #
 # | you did | torchrun | Slurm |
 # |---|---|---|
@@ -609,10 +611,9 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 #
 # ## What you can do now
 #
-# You know what happens before the first rank starts, and where each rank is. You have counted what leaves a node, and
-# have seen that a hierarchical all-reduce saves bytes on few nodes, time where ranks have cards of their own, and
-# waiting on many nodes; and which way to train leaves a slow link alone. The all-reduces and the steps of training ran
-# on two nodes.
+# You know what happens before the first rank starts, and where each rank is. You have counted what leaves a node. A
+# hierarchical all-reduce saves bytes on few nodes, time where ranks have cards of their own, and waiting on many nodes.
+# And you know which way to train leaves a slow link alone. The all-reduces and the steps of training ran on two nodes.
 #
 # **The limit.** The two nodes stayed alive. With thousands of GPUs one of them dies every few hours. [Part
 # 2](12b_when_ranks_die.ipynb) kills a rank, and then a node.

@@ -43,9 +43,10 @@ two, four = shared_cluster(2, backend="gloo"), shared_cluster(4, backend="gloo")
 # %% [markdown]
 # ## The state of a job
 #
-# Weights are not enough to go on from. The state of a job is all that the next step depends on: the weights, what the
-# optimizer keeps, the generator of random numbers, the step, the epoch, and the *place* in the epoch. Here is a job so
-# small that you see all of it: a linear model, momentum by hand, 96 samples, 12 of them in a global batch.
+# Weights are not enough to go on from. The state of a job is all that the next step depends on. It is the weights, what
+# the optimizer keeps, the generator of random numbers, the step, the epoch, and the *place* in the epoch. Here is a job
+# so small that you see all of it. It has a linear model, momentum by hand, 96 samples, and 12 of them in a global
+# batch.
 
 # %%
 NUM, BATCH, EVERY = 96, 12, 5  # samples in an epoch, in a global batch; steps between checkpoints
@@ -117,8 +118,8 @@ def train(me, folder, share, num_steps=10**9, keep_place=True, pace_s=0.0):
 #
 # Four ranks work for six steps and are stopped; two ranks find the checkpoint of step 5 and finish the epoch. First
 # with a program that keeps no place: it begins the epoch again. Then with one that does. It deals samples out as
-# PyTorch's `DistributedSampler` does, every fourth one to a rank, and its place is the number of samples that a rank
-# has had.
+# PyTorch's `DistributedSampler` does, every fourth one to a rank. Its place is the number of samples that a rank has
+# had.
 
 
 # %%
@@ -267,14 +268,14 @@ for start in lost_rank:
 reveal("12.restarted", *(start.processes for start in lost_rank))
 
 # %% [markdown]
-# And what became of the others, on both nodes? Of each that ended by an error of its own:
+# And what became of the others, on both nodes? These ended by an error of their own:
 
 # %% tags=["nbval-ignore-output"]
 print(*(e.text for e in events if e.what == "failed" and e.time_s < killed[1]), sep="\n")
 
 # %% [markdown]
-# On gloo survivors know at once: a connection was closed, and that is an error. Whoever is not on the list was ended
-# before it could say so: an agent looks after its processes ten times a second, and when one has died it ends the
+# On gloo survivors know at once: a connection was closed, and that is an error. A rank that is not on the list was
+# ended before it could say so. An agent looks after its processes ten times a second, and when one has died it ends the
 # others of its node. Those of other nodes then fail, or are ended as their agents learn of a new rendezvous. On NCCL a
 # survivor may not notice by itself: a collective whose partner has gone waits on the GPU. Mostly an agent ends it; else
 # PyTorch's watchdog does, when its patience is over, ten minutes unless you say otherwise
@@ -321,20 +322,20 @@ print(f"start {before.number}: {before.world_size} ranks; start {after.number}: 
 # The agent of node 0 notices in two ways. Its own ranks fail at once, as before. But it does not yet know that node 1
 # is gone for good.
 #
-# <!-- word: keep-alive | also: heartbeat -->
-# A **keep-alive** is a sign of life that an agent sends to the rendezvous at intervals: who has sent none for a while
-# is struck off the list. Here that is 3 s, and then comes 1 s of *last call*, in which others may still join; PyTorch's
-# defaults are three times 5 s, and up to 30 s. `--nnodes 1:2` says that one node is enough. With `--nnodes 2` the agent
-# would wait for a second one, ten minutes long, and give up.
+# <!-- word: keep-alive | also: heartbeat | sentences: 2 -->
+# A **keep-alive** is a sign of life that an agent sends to the rendezvous at intervals. An agent that has sent none for
+# a while is struck off the list. Here that is 3 s, and then comes 1 s of *last call*, in which others may still join.
+# PyTorch's defaults are three times 5 s, and up to 30 s. `--nnodes 1:2` says that one node is enough. With `--nnodes 2`
+# the agent would wait for a second one, ten minutes long, and give up.
 #
 # (Had node 0 died, the job would have died with it: its agent holds the store of the rendezvous. That is why a job that
 # must live puts it on a machine of its own. Here that would be `nodes.torchrun(..., rendezvous="apart")`.)
 #
-# Two ranks share out what four did. What becomes of the batch? Either each rank keeps its own three samples: then the
+# Two ranks share out what four did. What becomes of the batch? Either each rank keeps its own three samples. Then the
 # global batch is half as large, and so should the learning rate be, by the rule of
 # [04b](04b_batches_and_scaling.ipynb). Or the global batch stays, as here, and each rank has six. A step takes longer
-# on real devices, and nothing else need change. **How do the weights at the end compare with those of a job that
-# nobody disturbed, on four ranks?**
+# on real devices, and nothing else need change. **How do the weights at the end compare with those of a job that nobody
+# disturbed, on four ranks?**
 
 # %%
 ### BEGIN SOLUTION
@@ -372,9 +373,9 @@ reveal("12.joins", *(start.processes for start in came_back))
 # <!-- word: membership change -->
 # A **membership change** is a node that joins a job or leaves it: all ranks are ended and begin anew, with another
 # world size. An agent that sees a rank of its own fail uses up one of its `--max-restarts`. One that only finds
-# somebody waiting to meet does not, so a join uses up none. Of a failure on *another* node an agent may hear either way
-# first: the restart counts above can differ from run to run. But what costs no restart still costs time. What each of
-# the three has cost, from the last step before to the first one after:
+# somebody waiting to meet does not, so a join uses up none. An agent may learn of a failure on *another* node in either
+# way first, so the restart counts above can differ from run to run. But what costs no restart still costs time. What
+# each of the three has cost, from the last step before to the first one after:
 
 # %% tags=["nbval-ignore-output"]
 for name, (before, after) in (("rank", lost_rank), ("node", lost_node), ("join", came_back)):
@@ -437,17 +438,18 @@ gantt(Timeline.join(timelines), title="Six steps: computing above, the all-reduc
 reveal("12.slow", waits, steps)
 
 # %% [markdown]
-# One slow device of four costs all four half as much again. Where nobody is slow *always*, but each is at times, the
-# step still takes as long as the slowest of that step: the more ranks, the more often somebody is. That is why large
-# jobs write down, for every step, who came last, and look for a name that comes too often.
+# One slow device of four costs all four half as much again. Where no device is slow *always*, but each is at times, the
+# step still takes as long as the slowest of that step. The more ranks there are, the more often one of them is slow.
+# That is why large jobs write down, for every step, who came last, and look for a name that comes too often.
 #
 # ## Not dead, not slow: missing
 #
-# At the end of the job on two nodes each rank summed a gradient twice in a step: within its node, then with the rank of
-# the same place on the other node (half of the hierarchical all-reduce of [part 1](12a_two_nodes.ipynb)). One rank was
-# held up, as by a file that does not come, for longer than `black_box` is patient: when a rank has been quiet for a
-# second, it writes the flight recorder's dump. (On NCCL PyTorch does it, when the watchdog's time is over:
-# `TORCH_NCCL_DUMP_ON_TIMEOUT`, with `TORCH_FR_BUFFER_SIZE` entries.) Of each rank's dump, the last two entries:
+# At the end of the job on two nodes each rank summed a gradient twice in a step. It did so within its node, then with
+# the rank of the same place on the other node (half of the hierarchical all-reduce of [part 1](12a_two_nodes.ipynb)).
+# One rank was held up, as by a file that does not come, for longer than `black_box` is patient. When a rank has been
+# quiet for a second, `black_box` writes the flight recorder's dump. (On NCCL PyTorch does it, when the watchdog's time
+# is over: `TORCH_NCCL_DUMP_ON_TIMEOUT`, with `TORCH_FR_BUFFER_SIZE` entries.) Here are the last two entries of each
+# rank's dump:
 
 # %% tags=["nbval-ignore-output"]
 dumps = [pickle.loads((folder / f"rank_{rank}").read_bytes()) for rank in range(4)]
@@ -470,8 +472,8 @@ reveal("12.missing", dumps)
 
 # %% [markdown]
 # By hand that is easy for four ranks. The rule for many: of each group take the newest collective that anybody has
-# entered, and list who has not. Whoever is on such a list and waits nowhere itself is missing; the others are on a list
-# because they wait somewhere else. `torchfrtrace` ([02c](02c_hangs.ipynb)) compares dumps in this way.
+# entered, and list who has not. A rank that is on such a list and waits nowhere itself is missing; the others are on a
+# list because they wait somewhere else. `torchfrtrace` ([02c](02c_hangs.ipynb)) compares dumps in this way.
 #
 # ## Clinic: a rendezvous that never completes
 #
@@ -502,8 +504,8 @@ reveal("12.never", never)
 print(meetings.meet(meetings.UNMET[::-1]))
 
 # %% [markdown]
-# An agent that finds *its own* greatest number reached calls the round complete, for all on the list. Who comes last
-# decides; a job that starts every other time has settings that differ. Others that you will meet:
+# An agent that finds *its own* greatest number reached calls the round complete, for all on the list. The agent that
+# comes last decides; a job that starts every other time has settings that differ. Others that you will meet:
 #
 # | what differs | what happens |
 # | --- | --- |
@@ -604,19 +606,19 @@ for agent in agents:
 # | nothing, a device is slow | whoever compares ranks | a share of every step |
 #
 # - `course_lib/examples/train_ddp` ([04c](04c_drift_and_production.ipynb)) is a program to take home that keeps a whole
-#   job's state as you have seen here: rank 0 writes and renames, the place is a step of the *global* batch, and how an
+#   job's state as you have seen here. Rank 0 writes and renames, and the place is a step of the *global* batch. How an
 #   image is cut depends on seed, epoch and image alone. It resumes on any number of ranks that divides the batch.
 #   `train_fsdp` and `train_mesh` do so with checkpoints in pieces.
-# - torchrun sends SIGTERM to ranks before it ends them. A program that hears it and saves need lose nothing when a
-#   node joins or a scheduler wants the machines; against SIGKILL nothing helps but the last checkpoint.
+# - torchrun sends SIGTERM to ranks before it ends them. A program that hears it and saves need lose nothing when a node
+#   joins or a scheduler wants the machines. Against SIGKILL nothing helps but the last checkpoint.
 # - Random numbers by rank (dropout) cannot be the same on another number of ranks. What can be promised is which
 #   samples are seen, in which global batch.
 #
 # ## What you can do now
 #
 # You can write a checkpoint from which a job goes on with more or fewer ranks, and prove by diaries that nothing was
-# lost. You know what torchrun does when a rank dies, a node dies, or one comes; you find the slow rank and the missing
-# one; and you can say who will never meet.
+# lost. You know what torchrun does when a rank dies, when a node dies, and when one comes. You find the slow rank and
+# the missing one. And you can say which agents will never meet.
 #
 # **The limit.** Here something died when you said so. On thousands of GPUs something dies every few hours, and each
 # time all of them begin again. How often should they save, and what is left? [Part 3](12c_thousands.ipynb).

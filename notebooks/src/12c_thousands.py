@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 12c · Beyond one machine: thousands of GPUs
 #
-# You find out how often a job on thousands of GPUs fails, how often to write a checkpoint, what is left of its time,
-# and what to buy to get some back. Then you see an all-reduce stop scaling. All of it is arithmetic and simulation,
-# with its assumptions in view; the first numbers are published ones.
+# You find out how often a job on thousands of GPUs fails, and how often to write a checkpoint. You also find out what
+# is left of its time, and what to buy to get some back. Then you see an all-reduce stop scaling. All of it is
+# arithmetic and simulation, with its assumptions in view; the first numbers are published ones.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -17,7 +17,7 @@
 # - say which of four purchases gains most goodput;
 # - tell why nobody does one flat all-reduce across everything, and what is done in its place.
 #
-# From parts 1 and 2 you need this much: training is synchronous, so a rank that dies stops all; the job starts again
+# From parts 1 and 2 you need this much. Training is synchronous, so a rank that dies stops all. The job starts again
 # from its last checkpoint. A *node* is one machine, here with eight GPUs.
 
 # %%
@@ -34,7 +34,7 @@ import numpy as np
 # %% [markdown]
 # ## How often?
 #
-# The makers of Llama 3 405B kept count of what stopped its training, during 54 days on 16,384 H100. **How many hours
+# The makers of Llama 3 405B counted the interruptions of its training, during 54 days on 16,384 H100. **How many hours
 # passed from one unexpected interruption to the next, on average?**
 
 # %%
@@ -49,8 +49,8 @@ print(llama.source)
 reveal("12.hours", llama)
 
 # %% [markdown]
-# <!-- word: mean time between failures | also: MTBF -->
-# The **mean time between failures** (MTBF) of a job is how long it runs from one failure to the next, on average; it
+# <!-- word: mean time between failures | also: MTBF | sentences: 2 -->
+# The **mean time between failures** (MTBF) of a job is how long it runs from one failure to the next, on average. It
 # halves when the number of GPUs doubles.
 #
 # Share those failures out evenly, each GPU with its part of host, network and software. **How many years does one GPU
@@ -80,9 +80,10 @@ for gpus in (8, 1024, 16_384, 100_000):
 # %% [markdown]
 # So with eight GPUs what stops you is mostly a bug of your own; with ten thousand you plan for several failures a day.
 #
-# What this assumes, here and in most of the part: each GPU has the same rate at all times, failures come independently,
-# and any one of them stops the job. Real failures come in bunches, new machines fail more than old ones, and jobs
-# differ: the report on RSC-1 has jobs on 1,024 GPUs that fail every 7.9 hours. Take the table for the order of size.
+# This assumes three things, here and in most of the part. Each GPU has the same rate at all times, failures come
+# independently, and any one of them stops the job. Real failures come in bunches, new machines fail more than old ones,
+# and jobs differ. The report on RSC-1 has jobs on 1,024 GPUs that fail every 7.9 hours. Take the table for the order of
+# size.
 #
 # ## What a failure costs
 #
@@ -93,8 +94,8 @@ for gpus in (8, 1024, 16_384, 100_000):
 # interval on average. Second, the time until it is noticed, and until all ranks run again. Third, and without any
 # failure, the seconds in which training waits for a checkpoint to be written.
 #
-# <!-- word: goodput | also: effective training time -->
-# **Goodput** is the share of a job's time that becomes training which is kept; the rest goes to writing checkpoints, to
+# <!-- word: goodput | also: effective training time | sentences: 2 -->
+# **Goodput** is the share of a job's time that becomes training which is kept. The rest goes to writing checkpoints, to
 # work done again, to restarts and to waiting.
 #
 # Take a job of Llama's size. A checkpoint takes a minute to write; from a failure until training goes on it takes five
@@ -163,9 +164,9 @@ reveal("12.twice", around, job)
 
 # %% [markdown]
 # Young leaves out what happens when a failure strikes during a write, or twice within an interval. Daly added further
-# terms (2006). Where failures have no memory (the next is as likely now as it was an hour ago), the expected goodput is
-# known exactly, and its top can be searched. One minute to write, no time for a restart, and machines that get worse
-# and worse; the last column is of 200 simulated jobs, with the standard error of their mean:
+# terms (2006). Where failures have no memory, the next one is as likely now as it was an hour ago. Then the expected
+# goodput is known exactly, and its top can be searched. The table has one minute to write, no time for a restart, and
+# machines that get worse and worse. Its last column is of 200 simulated jobs, with the standard error of their mean:
 
 # %%
 print("M           interval in seconds       goodput, by the formula    simulated")
@@ -232,8 +233,8 @@ interval_verdict = check("12.interval", best_interval)
 # %% [markdown]
 # ## What is left
 #
-# The same settings, a minute to write and five to restart, on a job of 100,000 GPUs at Llama's rate, with the best
-# interval there is. **How many per cent of its time are left for training?**
+# Take the same settings, a minute to write and five to restart. Now the job has 100,000 GPUs at Llama's rate, with the
+# best interval there is. **How many per cent of its time are left for training?**
 
 # %%
 ### BEGIN SOLUTION
@@ -281,12 +282,12 @@ for who, bytes_per_s in writers.items():
     print(f"{who:<38} {writing.write_s:>6,.0f} s  goodput {share:.1%}")
 
 # %% [markdown]
-# <!-- word: asynchronous checkpoint | also: async checkpoint, asynchronous saving -->
-# With an **asynchronous checkpoint** training waits only while its state is copied to host memory, and the copy is
-# written to storage beside the next steps; until that is over, the checkpoint before it counts.
+# <!-- word: asynchronous checkpoint | also: async checkpoint, asynchronous saving | sentences: 3 -->
+# With an **asynchronous checkpoint** training waits only while its state is copied to host memory. The copy is written
+# to storage beside the next steps. Until that is over, the checkpoint before it counts.
 #
 # Now a well-kept job on 16,384 GPUs. A write takes 30 seconds. Say that each failure leaves a rank that hangs, which is
-# noticed after PyTorch's default time-out for NCCL, ten minutes; the start takes four minutes more. Another node is
+# noticed after PyTorch's default time-out for NCCL, ten minutes. The start takes four minutes more. Another node is
 # always at hand. You may have one of four things, and each gets the interval that is best with it. **Which gains most
 # goodput?**
 
@@ -320,13 +321,13 @@ for name, one in buys.items():
     print(f"{run.mean.useful:.1%} (formula {formula:.1%}), every {every:4.1f} min: {name}")
 
 # %% [markdown]
-# <!-- word: spare node | also: hot spare, standby node -->
-# A **spare node** stands ready beside a job and takes the place of a node that failed, so that the job goes on before
-# the broken one is repaired.
+# <!-- word: spare node | also: hot spare, standby node | sentences: 2 -->
+# A **spare node** stands ready beside a job and takes the place of a node that failed. So the job goes on before the
+# broken one is repaired.
 #
-# Until now one always was at hand. Say that a node that fails is away for a whole day, and the job needs 2,048 of them:
-# with too few spares it stands still until one is back. **How many spare nodes, so that it waits for less than 1 % of
-# the time?**
+# Until now one always was at hand. Say that a node that fails is away for a whole day, and the job needs 2,048 of them.
+# With too few spares the job stands still until one is back. **How many spare nodes, so that it waits for less than 1 %
+# of the time?**
 
 # %%
 ### BEGIN SOLUTION
@@ -340,7 +341,7 @@ reveal("12.spares", waiting, 2048)
 
 # %% [markdown]
 # The formula is Erlang's, made for telephones: how often are all lines busy? And if failures come in bunches? The
-# simulation takes any times between them. Weibull's distribution with a shape of 1 has no memory; Schroeder and Gibson
+# simulation takes any times between them. Weibull's distribution with a shape of 1 has no memory. Schroeder and Gibson
 # found shapes of 0.7 to 0.8 on real machines (2006): after a failure the next is likelier soon. The same mean time:
 
 # %%
@@ -387,7 +388,7 @@ reveal("12.dear", log)
 #
 # Change one setting, in seconds, and its job is run again for simulated months, under the same failures. The least that
 # can be had: `write_s` 25, `notice_s` 30, `start_s` 120; `interval_s` is yours. The score is your gain, in per cent of
-# what the best single change gains.
+# the gain of the best single change.
 
 # %%
 print(sick)
@@ -409,13 +410,13 @@ print(f"goodput {before:.1%}, with your change {after:.1%}: {score:.0%} of what 
 #
 # Failures are one thing that grows with the number of ranks; the all-reduce is the other. In a flat ring of n ranks a
 # gradient goes around in 2(n - 1) messages, one after the other. The *hierarchical* all-reduce of part 1 has three
-# steps: a reduce-scatter within each node, an all-reduce between nodes of the ranks with the same place in them, an
-# all-gather within each node.
+# steps. The first is a reduce-scatter within each node. The second is an all-reduce between nodes, of the ranks with
+# the same place in them. The third is an all-gather within each node.
 #
-# Take nodes of eight H100: 450 GB/s and 5 µs within; between nodes 50 GB/s and 8 µs a port, eight ports a node, all at
-# work in a flat ring too (as if several rings shared the bytes). The speeds are of data sheets, the latencies are round
-# numbers. Each message takes its latency, then its bytes; the next round waits for the slowest. NCCL is cleverer: its
-# ranks run ahead of each other.
+# Take nodes of eight H100, with 450 GB/s and 5 µs within. Between nodes a port has 50 GB/s and 8 µs, and a node has
+# eight ports. All of them are at work in a flat ring too (as if several rings shared the bytes). The speeds are of data
+# sheets, the latencies are round numbers. Each message takes its latency, then its bytes; the next round waits for the
+# slowest. NCCL is cleverer: its ranks run ahead of each other.
 #
 # **1 GB of gradients, in a flat ring: from how many ranks on is more than half of the time latency?** (8, 16, 32 and so
 # on up to 16,384.)
@@ -445,12 +446,12 @@ lines(
 # %% [markdown]
 # Look at what stays and what grows. What a rank sends tends to twice the buffer, however many ranks there are: a floor
 # that is bandwidth. The latency of a ring grows with the ranks. The hierarchical way has an eighth of them in its ring
-# between nodes; with halving and doubling there (lesson 02) the number of messages grows with the logarithm of the
+# between nodes. With halving and doubling there (lesson 02) the number of messages grows with the logarithm of the
 # nodes. NCCL has a tree between nodes for the same reason.
 #
-# Up to 128 ranks the flat ring is the quickest: all send the same bytes, but of three steps one after the other each
-# leaves a kind of link idle. And 1 MB in a ring is nearly all latency on 8 ranks already: of small tensors make few
-# messages.
+# Up to 128 ranks the flat ring is the quickest. All ways send the same bytes, but the hierarchical one has three steps
+# one after the other, and each leaves a kind of link idle. And 1 MB in a ring is nearly all latency on 8 ranks already,
+# so put small tensors together into few messages.
 #
 # ## Waiting for the slowest
 #
@@ -458,8 +459,8 @@ lines(
 # begins](../assets/12_slowest.png)
 #
 # Suppose links without any latency. A step still ends when its slowest rank is done. Say that each rank is late by a
-# random time at each step, 10 ms on average: the operating system, a warm GPU, a long batch. (An assumption again:
-# exponential, and independent.) **On 16,384 ranks, how many ms is a step late on average?**
+# random time at each step, 10 ms on average. Causes are the operating system, a warm GPU, a long batch. (An assumption
+# again: exponential, and independent.) **On 16,384 ranks, how many ms is a step late on average?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -479,15 +480,15 @@ reveal("12.jitter", waits_ms, 10)
 # So the more ranks must agree at each step, the more the best of them wait. That is why nobody lets all ranks agree
 # about everything. What is done in its place:
 #
-# - *Shard within, replicate between* (hybrid sharding, lesson 05): the messages of each layer stay in the node; between
+# - *Shard within, replicate between* (hybrid sharding, lesson 05): the messages of each layer stay in the node. Between
 #   nodes go gradients, an eighth of them by each rank, once a step.
-# - *Other axes* (lessons 06 to 10): with 8 x 16 ranks for each replica, a rank's gradients are 1/128 of the model, and
-#   its ring has 128 ranks and not 16,384.
+# - *Other axes* (lessons 06 to 10): with 8 x 16 ranks for each replica, a rank's gradients are 1/128 of the model. Its
+#   ring has 128 ranks and not 16,384.
 # - *Agree less often.* Local SGD (lesson 04) takes several steps between two averages.
 #
-# <!-- word: DiLoCo -->
-# **DiLoCo** is local SGD for groups of machines far apart: each group takes hundreds of AdamW steps of its own, then
-# all average how far they moved, and a second optimizer with momentum takes that average as its gradient.
+# <!-- word: DiLoCo | sentences: 3 -->
+# **DiLoCo** is local SGD for groups of machines far apart. Each group takes hundreds of AdamW steps of its own, then
+# all average how far they moved. A second optimizer with momentum takes that average as its gradient.
 #
 # The gradients of 8 billion parameters in two bytes each, among 16,384 ranks, by the cost model. (The last line is
 # another training, which needs its own proof that it learns as well.)
@@ -519,14 +520,15 @@ for name, (way, size_bytes, network, steps) in ways.items():
 # - *Noticed sooner.* `init_process_group(timeout=...)` sets the time-out. Too short kills healthy jobs: the first step
 #   compiles, a checkpoint waits for storage. A rank whose process is gone is noticed by torchrun's agent within
 #   seconds; a rank that hangs is not.
-# - *Restart less.* [torchft](https://github.com/meta-pytorch/torchft) keeps the other replicas training while one
-#   is away; it heals from a living replica and not from a file, and has a DiLoCo too.
+# - *Restart less.* [torchft](https://github.com/meta-pytorch/torchft) keeps the other replicas training while one is
+#   away. The replica heals from a living one and not from a file. There is a DiLoCo in torchft too.
 # - *Smaller.* Each rank writes its own shard (lesson 05). Weights alone are enough to publish, and not to resume.
 #
 # ## What you can do now
 #
-# You can turn a rate of failures into hours, choose an interval between checkpoints and defend it, say what is left of
-# a job's time and what would gain some back, and tell which part of an all-reduce grows with the machine.
+# You can turn a rate of failures into hours, choose an interval between checkpoints and defend it. You can say what is
+# left of a job's time and what would gain some back. And you can tell which part of an all-reduce grows with the
+# machine.
 #
 # **The limit.** All of this was arithmetic. [Part 4](12d_take_it_along.ipynb) packs what you take along to a cluster of
 # your own.

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 12d · Beyond one machine: take it along
 #
-# You leave with four things for a real cluster, each tried out here: a script that starts a job, a table of variables,
-# a program that looks a cluster over before you use it, and the names of those who have tried other ways.
+# You leave with four things for a real cluster, each tried out here. They are a script that starts a job, a table of
+# variables, and a program that looks a cluster over before you use it. The fourth are the names of those who have tried
+# other ways.
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -51,11 +52,11 @@ four = shared_cluster(4)
 # called srun lead to torchrun on both nodes, and from each torchrun one leads to ranks. How many tasks and how many
 # ranks there are stands as a question](../assets/12_slurm.png)
 #
-# <!-- word: batch scheduler | also: workload manager, Slurm -->
-# On a cluster you do not log in to a node and type `torchrun`. You hand a script in, and a **batch scheduler** such
-# as Slurm keeps it in a queue until as many nodes are free as it asks for, then runs it there, and ends it when its
-# time is up. With Slurm, `sbatch` hands in, lines that begin with `#SBATCH` ask for things, and the script itself
-# runs on the first of the nodes. Within it `srun` starts a command as often as there are *tasks*, on all nodes.
+# <!-- word: batch scheduler | also: workload manager, Slurm | sentences: 2 -->
+# On a cluster you do not log in to a node and type `torchrun`. You hand a script in, and a **batch scheduler** such as
+# Slurm keeps it in a queue until enough nodes are free. Then it runs the script there, and ends it when its time is up.
+# With Slurm, `sbatch` hands in, lines that begin with `#SBATCH` ask for things, and the script itself runs on the first
+# of the nodes. Within it `srun` starts a command as often as there are *tasks*, on all nodes.
 #
 # The course has such a script for you, `course_lib/examples/launch/slurm.sbatch`. What it asks for:
 
@@ -80,10 +81,10 @@ ask("12.started").commit("1 torchrun, 16 ranks")  # "sbatch runs the script once
 ### END SOLUTION
 
 # %% [markdown]
-# There is no Slurm here, but a *dry run* will do: the script runs as it is, in bash, and finds stand-ins for
-# `scontrol`, `srun` and `torchrun` on its path. The last one starts nothing and notes what it was told. As
-# soon as its ranks are counted, as `reveal` does, each such line is read by torchrun's own parser, so that an option
-# which does not exist is found here and not in the queue.
+# There is no Slurm here, but a *dry run* will do. The script runs as it is, in bash, and finds stand-ins for
+# `scontrol`, `srun` and `torchrun` on its path. The last one starts nothing and notes its arguments. When `reveal`
+# counts its ranks, each such line is read by torchrun's own parser. So an option that does not exist is found here and
+# not in the queue.
 
 # %%
 program = ["-m", "train_ddp", "--out", "/shared/runs/1"]
@@ -93,10 +94,10 @@ reveal("12.started", as_it_is)
 
 # %% [markdown]
 # Read one of the lines, from left to right. `c10d` is the rendezvous of 12a, on a port that depends on the job's
-# number: two jobs on one node would else meet each other. `is_host` says outright who opens the store, since a
-# node's name in Slurm need not be its own name for itself. `--numa-binding` keeps each rank on the cores beside its
-# GPU. And each node has *all* its cores for its one task, by `--cpus-per-task`: without that line eight ranks would, as
-# a rule, share a single core, and the GPUs would wait.
+# number: two jobs on one node would else meet each other. `is_host` says outright who opens the store, since a node's
+# name in Slurm need not be its own name for itself. `--numa-binding` keeps each rank on the cores beside its GPU. And
+# each node has *all* its cores for its one task, by `--cpus-per-task`. Without that line eight ranks would, as a rule,
+# share a single core, and the GPUs would wait.
 #
 # ### Eight and eight
 #
@@ -126,10 +127,10 @@ reveal("12.tasks", his_tasks)
 # ## Clinic: a day that nobody saved
 #
 # A job has 24 hours, and training takes a week. The script asks for a signal five minutes before its time is up
-# (`--signal=B:USR1@300`); then the ranks shall save and leave, and the job gets in line again. `train_ddp` does that on
+# (`--signal=B:USR1@300`). Then the ranks shall save and leave, and the job gets in line again. `train_ddp` does that on
 # SIGTERM: it finishes its step, saves, and ends with exit code 143 ([04c](04c_drift_and_production.ipynb)).
 #
-# *Symptom.* A colleague has written the end of his script himself. His job is requeued each day as it should be, and
+# *Symptom.* A colleague has written the end of his script himself. His job is requeued each day as it should be. But
 # each day it begins with the checkpoint that its program writes at midnight, half a day old.
 #
 # *Evidence.* The end of his script, and the log of a short try, on a real Slurm.
@@ -213,10 +214,10 @@ for name, read in {"here": here, "there": there}.items():
 reveal("12.unsaid", here, there)
 
 # %% [markdown]
-# And where there is no scheduler, three machines and ssh are enough: `ssh.sh` starts an agent on each, and ends all
-# when one fails or you press Ctrl-C. (It calls `ssh -tt`, with a terminal: so the far side hears when this end
-# hangs up. Without it ranks live on, and hold their GPUs, with nobody to ask them. So would the ranks of an agent that
-# was killed; there the script kills them.)
+# And where there is no scheduler, three machines and ssh are enough. `ssh.sh` starts an agent on each, and ends all
+# when one fails or you press Ctrl-C. (It calls `ssh -tt`, with a terminal: so the far side hears when this end hangs
+# up. Without it ranks live on, and hold their GPUs, with nobody to ask them. So would the ranks of an agent that was
+# killed; there the script kills them.)
 
 # %% tags=["nbval-ignore-output"]
 print(dry_run_ssh(launch_file("ssh.sh").read_text(), ["ant", "bee", "cow"], 8, ["-m", "preflight"]))
@@ -230,12 +231,12 @@ print(dry_run_ssh(launch_file("ssh.sh").read_text(), ["ant", "bee", "cow"], 8, [
 #
 # In a synchronous job the slowest part of the cluster sets the pace of all. So look before you train: `preflight`, a
 # folder in `course_lib/examples`, is a program for torchrun like any other, and asks what the picture asks. It measures
-# by messages, one pair of ranks at a time, and it takes clocks as the Network Time Protocol does: ask for the time, and
-# suppose that the answer was half way.
+# by messages, one pair of ranks at a time. It compares clocks as the Network Time Protocol does: it asks for the time,
+# and supposes that the answer was half way.
 #
-# It runs here as well, on four ranks. What it cannot look at it says, with the reason, in a line of its own. **How many
-# of its lines will that be?** (There is a line for each question about machines, GPUs, links and all-reduce: some
-# fifteen.)
+# The program runs here as well, on four ranks. What it cannot look at it says, with the reason, in a line of its own.
+# **How many of its lines will that be?** (There is a line for each question about machines, GPUs, links and all-reduce:
+# some fifteen.)
 
 # %%
 ### BEGIN SOLUTION
@@ -308,8 +309,8 @@ reveal("12.cable", measured["links"])
 print(found.of("links between nodes").text)
 
 # %% [markdown]
-# With a thousand nodes nobody measures each pair: then every rank measures the next one, and groups of nodes are
-# halved until the slow half is a single node.
+# With a thousand nodes nobody measures each pair. Then every rank measures the next one, and groups of nodes are halved
+# until the slow half is a single node.
 #
 # ## Variables
 #
@@ -334,7 +335,7 @@ print(table)
 reveal("12.socket", table)
 
 # %% [markdown]
-# What has a star is a question that you put to a system, not a setting. A setting that was right for one version of
+# A row with a star is a question that you ask a system, and no setting. A setting that was right for one version of
 # NCCL on one cluster is copied from script to script for years. `preflight` names those that it finds, and those that
 # differ between ranks.
 #
@@ -354,24 +355,24 @@ reveal("12.socket", table)
 # bottleneck; for dense models synchronous all-reduce took their place. They live on where weights are huge tables of
 # which a batch touches little: in recommender systems.
 #
-# **Horovod** (Uber, 2017) took up Baidu's ring all-reduce for TensorFlow and made of it a library that needs a few
-# lines, started by MPI, soon for PyTorch as well. It made "wrap the optimizer" well known. PyTorch's DDP and torchrun
-# do the same without an addition; few new projects begin with Horovod.
+# **Horovod** (Uber, 2017) took up Baidu's ring all-reduce for TensorFlow and made a library of it that needs a few
+# lines. MPI starts it, and it soon served PyTorch as well. It made "wrap the optimizer" well known. PyTorch's DDP and
+# torchrun do the same without an addition; few new projects begin with Horovod.
 #
 # **MirroredStrategy** is TensorFlow's replica on each GPU of one machine, with siblings for many machines and for TPUs.
 # It hides ranks behind a scope. It works still; at Google, whose it is, much of the large work has gone to JAX.
 #
 # **Ray Train** starts ranks as actors of Ray, on any cluster that Ray runs on, and restarts them from checkpoints. What
-# trains within them is DDP or FSDP as you know it: it stands in the place of torchrun, not of NCCL, and Ray's cluster
-# may itself lie on Slurm or Kubernetes.
+# trains within them is DDP or FSDP as you know it. So Ray Train stands in the place of torchrun, not of NCCL. Ray's
+# cluster may itself lie on Slurm or Kubernetes.
 #
 # **torchft** (Meta) makes a replica the thing that may fail. Replicas agree anew in each step on who takes part, a
-# *quorum*. When one dies, that step is thrown away and the others go on without it; one that comes back gets its
+# *quorum*. When one dies, that step is thrown away and the others go on without it. One that comes back gets its
 # weights from a neighbour while they go on. In 12b and 12c everybody stops when one dies: this is an answer to that. It
 # is young.
 #
 # **Monarch** (PyTorch, announced in 2025) leaves "the same program on every rank". One program, on one machine, holds
-# meshes of processes and calls them as if they were local, so that an exception on rank 4,711 is an exception in your
+# meshes of processes and calls them as if they were local. So an exception on rank 4,711 is an exception in your
 # program, which may catch it. It is young as well, and interesting where different things run at once, as in
 # reinforcement learning.
 #

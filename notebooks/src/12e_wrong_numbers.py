@@ -42,8 +42,8 @@ two, four = (shared_cluster(number) for number in (2, 4))
 # %% [markdown]
 # ## One bit
 #
-# <!-- word: silent data corruption | also: SDC -->
-# **Silent data corruption** is a wrong result that no part of the hardware reports: a circuit gives another number than
+# <!-- word: silent data corruption | also: SDC | sentences: 2 -->
+# **Silent data corruption** is a wrong result that no part of the hardware reports. A circuit gives another number than
 # it should, and the program goes on. Memory and links have codes that find most flipped bits. The units that multiply
 # have none, as a rule.
 #
@@ -270,7 +270,7 @@ print("bytes of weights that it reads:", sum(p.nbytes for p in SmallCNN().parame
 # ## Before the all-reduce
 #
 # Now the wrong product again. A vote over weights is blind to it, as you have seen. The gradient of rank 2 is wrong
-# *before* it is added up; but there every rank has a gradient of its own images, and all of them differ anyway.
+# *before* it is added up. But there every rank has a gradient of its own images, and all of them differ anyway.
 #
 # An idea: let the rank compute the same images twice, and compare the bits. Two faults are at hand. One is in every
 # product. The other comes and goes: it is in every seventh, and the first of the two is such a one. **Which of them
@@ -308,7 +308,7 @@ reveal("12.again", {name: not of_ranks[2] for name, of_ranks in same.items()})
 # %% [markdown]
 # So the second time has to be on *another* rank. Your function can do that as it is. Every so often all ranks compute
 # the gradient of the *same* images, with the same weights, and vote over these gradients. Here it is in the run of the
-# beginning, whose loss looked so well (a probe is a call as well, so here step 20 is the first wrong one):
+# beginning, whose loss looked so well. (A probe is a call as well, so here step 20 is the first wrong one.)
 
 
 # %%
@@ -325,10 +325,11 @@ for step in (10, 20, 30, 40):
 
 # %% [markdown]
 # It finds a fault that is there at that moment. One that comes and goes may stay away just then. For such faults the
-# date that counts with a checkpoint is that of the last good probe: the weights agreed at every step, and were spoilt.
+# date that counts with a checkpoint is that of the last good probe. The weights agreed at every step, and were spoilt
+# all the same.
 #
-# It also counts on something: equal inputs give equal *bits*, on every GPU of the group. That holds for GPUs of one
-# kind, with the same kernels and no kernel that adds in an order of chance (`torch.use_deterministic_algorithms`).
+# The vote also counts on something: equal inputs give equal *bits*, on every GPU of the group. That holds for GPUs of
+# one kind, with the same kernels and no kernel that adds in an order of chance (`torch.use_deterministic_algorithms`).
 # Where equal inputs do not give equal bits, each vote may be a false alarm.
 #
 # The price is a micro-batch. With 8 micro-batches a step, as a share of the training's computing:
@@ -382,7 +383,7 @@ for step in (10, 20, 30):
 # - *In-job restart*: `ft_launcher` takes torchrun's place. Ranks send heartbeats to a monitor beside them, so a rank
 #   that hangs is noticed without NCCL's time-out. Workers start again within the same allocation, on spare nodes too.
 # - *In-process restart*: `inprocess.Wrapper` around the training function. After a failure the groups are aborted and
-#   the function is called again, in the same process: Python, libraries and the CUDA context are still there. Megatron
+#   the function is called again, in the same process. Python, libraries and the CUDA context are still there. Megatron
 #   has `--inprocess-restart`.
 # - *Local checkpoints*: each rank writes to its own node's disk or memory, with a copy on another node. What the dead
 #   node had is read from there, and nobody waits for shared storage.
@@ -392,7 +393,7 @@ for step in (10, 20, 30):
 # ## Racks of 72 GPUs
 #
 # Until now a *node* had eight GPUs, and its border was the border of the fast links. In a rack such as NVL72 a node has
-# four GPUs, and NVLink joins the 72 of eighteen nodes: the NVLink domain of lesson 08 is larger than the node. So an
+# four GPUs, and NVLink joins the 72 of eighteen nodes. So the NVLink domain of lesson 08 is larger than the node. So an
 # axis that talks much, of tensors or of experts, may now cross nodes, as long as its group stays inside *one rack*.
 #
 # Sixteen ranks of an expert axis stand on four nodes. In an all-to-all each rank has 1 GB, a sixteenth of it for each
@@ -416,7 +417,7 @@ for here in (16, 8, 4):
 reveal("12.racks", times_s[16], times_s[8])
 
 # %% [markdown]
-# Who sees to it that the four nodes share a rack? Slurm does not know what a rack is, until it is told. The
+# Who sees to it that the four nodes share a rack? Slurm does not know what a rack is, until its settings say so. The
 # administrator lists *blocks* in `topology.conf` (plugin `topology/block`), and you ask for *segments*:
 #
 # ```
@@ -435,10 +436,10 @@ reveal("12.racks", times_s[16], times_s[8])
 # by four GPUs a node. A larger one waits longer in the queue: `--segment=16` needs 16 free nodes in one rack. And of 18
 # nodes four segments of four leave two over.
 #
-# Two more things can be missing, and then the messages take the network, or the job fails. Consecutive ranks must
-# stand on the nodes of one segment, in order. And *IMEX* must run: NVIDIA's service that lets a process map memory of a
-# GPU on another node of the rack. A job needs an IMEX *channel*, a device file that says which processes belong
-# together; Slurm or Kubernetes gives it out, or the administrator makes it.
+# Two more things can be missing, and then the messages take the network, or the job fails. Consecutive ranks must stand
+# on the nodes of one segment, in order. And *IMEX* must run: NVIDIA's service that lets a process map memory of a GPU
+# on another node of the rack. A job needs an IMEX *channel*, a device file that says which processes belong together.
+# Slurm or Kubernetes gives it out, or the administrator makes it.
 #
 # ## Two questions
 
@@ -448,8 +449,8 @@ quiz("12e")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say for each check which faults it cannot see, and what it costs. You name a wrong rank by a vote, you know
-# when a vote has no answer, and you go back no further than the last agreement asks.
+# You can say for each check which faults it cannot see, and what it costs. You name a wrong rank by a vote, and you
+# know when a vote has no answer. You go back no further than the last agreement asks.
 #
 # **The limit.** The faults here were planted, and known to the bit. Real ones come with certain inputs, heat or age,
 # and a fault between two votes that goes away leaves no trace but wrong weights.
