@@ -71,13 +71,13 @@ for letter, title in ARTICLES.items():
 # - A bet may be changed until its trial has been seen. From then on it stands, also after a restart. So run the cells
 #   one by one here: *Run All* would show the verdicts before you have bet.
 #
-# <!-- word: Brier score | also: quadratic score -->
+# <!-- word: Brier score | also: quadratic score | sentences: 2 -->
 # The **Brier score** is the mean of (how sure you were - mark)², so 0 is perfect, and it punishes the confident error
-# most: it is least for those who say what they expect.
+# most. It is least for people who say what they expect.
 #
-# <!-- word: calibration of a forecast | also: calibration -->
-# The **calibration of a forecast** is how well "how sure" agrees with how often it comes true: who says 70 % of ten
-# things, and is right in seven, is well calibrated.
+# <!-- word: calibration of a forecast | also: calibration | sentences: 2 -->
+# The **calibration of a forecast** is how well "how sure" agrees with how often it comes true. Somebody who says 70 %
+# of ten things, and is right in seven, is well calibrated.
 #
 # Try it with a claim about the sampler. Choose and lock; then run the cell below.
 
@@ -123,8 +123,9 @@ bet("A4", "A5", "A6", "A9").commit(A4=("misleading", 70), A5=("holds", 50), A6="
 script = settle("A4", "A5", "A6", "A9")
 
 # %% [markdown]
-# Where a script says nothing of an address, one of two things is so: something that sets it has started the script,
-# such as `torchrun`, or it was never started. That is worth remembering for the next 30 lines that somebody sends you.
+# Where a script says nothing of an address, one of two things is so. A program that sets the address has started the
+# script, such as `torchrun`, or the script was never started. That is worth remembering for the next 30 lines that
+# somebody sends you.
 #
 # In its favour: a process for each GPU, with its rank and its replica, *is* what you built in lesson 04. An address,
 # `.to(rank)` and a buffer for `recv` are missing, and the idea is right.
@@ -159,9 +160,9 @@ def train(me, with_ddp, steps=20):
 
 
 # %% [markdown]
-# **Which of these comes out differently with DDP and without: that the loss of every rank goes down, that no error is
-# raised, that the ranks hold equal weights?** And what do you bet on the claim (A7), and on two more about what data
-# parallelism copies and sends?
+# **Which of these comes out differently with DDP and without? The loss of every rank goes down; no error is raised; the
+# ranks hold equal weights.** And what do you bet on the claim (A7), and on two more about what data parallelism copies
+# and sends?
 
 # %%
 ### BEGIN SOLUTION
@@ -194,8 +195,8 @@ loop = settle("A7", "A1", "A2")
 #
 # ### How would you decide this?
 #
-# Here is the function that decided A7. Read it as you would read a referee's notes: what does it run, which number does
-# it look at, with which threshold, and could it have come out otherwise?
+# Here is the function that decided A7. Read it as you would read a referee's notes. What does it run, and which number
+# does it look at? With which threshold, and could it have come out otherwise?
 
 # %%
 print(inspect.getsource(trial("A7").function))
@@ -210,8 +211,8 @@ print(inspect.getsource(trial("A7").function))
 #
 # ## Case 3: half a model
 #
-# The model has grown and no longer fits. The notes on the article offer to cut it in two, to send activations with
-# `dist.send`, and, for very large models, to combine that with data parallelism.
+# The model has grown and no longer fits. The notes on the article offer to cut it in two, and to send activations with
+# `dist.send`. For very large models they combine that with data parallelism.
 
 # %%
 ### BEGIN SOLUTION
@@ -223,7 +224,7 @@ bet("A3", "A10", "A12").commit(A3=("holds", 70), A10=("holds with conditions", 5
 halves = settle("A3", "A10", "A12")
 
 # %% [markdown]
-# A10 is hard to find in a run: half of the model never learns, the other half learns around it, and the loss may go
+# A10 is hard to find in a run. Half of the model never learns, the other half learns around it, and the loss may go
 # down all the same. You know the cure from lesson 06, the gradient's way back. And to A3 the whole of lesson 05 is an
 # answer: between "it fits" and "it must be cut" lies sharding.
 #
@@ -268,10 +269,10 @@ scoreboard()
 # %% [markdown]
 # ## What you can do now
 #
-# You can tell the four verdicts apart, and you have read a trial: a control beside what is tried, a threshold before
-# the run, a verdict that could be another.
+# You can tell the four verdicts apart, and you have read a trial. It has a control beside what is tried, a threshold
+# before the run, and a verdict that could be another.
 #
 # In [part 2](13b_strategies_and_memory.ipynb) articles B and D follow: four strategies, and what they do for memory.
 #
 # **Further reading.** Glenn W. Brier, *Verification of forecasts expressed in terms of probability* (Monthly Weather
-# Review, 1950): three pages, from the US Weather Bureau, on how to judge who says how likely rain is.
+# Review, 1950). It has three pages, from the US Weather Bureau, on how to judge forecasts of how likely rain is.

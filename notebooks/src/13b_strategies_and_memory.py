@@ -35,14 +35,14 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 # Article B tells four strategies apart where others say "multi-GPU" and mean one of them. Article D is about a class
 # that you would not take today. But it shows what to do with `.module`, and it does not promise speed.
 #
-# Article D was never found again; its sentences stand here in the words of the course. What is told of B is in our
-# words too.
+# Article D was never found again; its sentences stand here in the words of the course. What the course says of B is in
+# our words too.
 #
 # ## Case 1: one class, one line
 #
 # `model = nn.DataParallel(model)`, and four devices work. You took this class apart in lesson 03. Four claims: whether
 # the loop has to change (D4), how to save (D5), where the memory goes (D6), and whether threads are a limit (D7). On a
-# CPU PyTorch's class runs on one device, and so the trials of D4 and D7 run the one of lesson 03, which takes the same
+# CPU PyTorch's class runs on one device. So the trials of D4 and D7 run the one of lesson 03, which takes the same
 # steps.
 
 # %%
@@ -58,7 +58,7 @@ one_class = settle("D4", "D5", "D6", "D7")
 
 # %% [markdown]
 # Look at the fourth row of D5. `strict=False` is what one writes when keys do not fit, and it makes the error go away:
-# together with the weights. Who does as the claim says is safe from it.
+# together with the weights. A program that does as the claim says is safe from it.
 #
 # D6 needs two GPUs, and without them your bet stays open. D7 is decided by a count: whether a second thread takes steps
 # while the first one runs Python. Its last two rows are speeds, and one worker that does all the work is 1. They are
@@ -69,9 +69,9 @@ one_class = settle("D4", "D5", "D6", "D7")
 # ![Two devices side by side, each a column of weights, gradients, optimizer state and activations; below it the
 # question which of the four is smaller than on one device](../assets/13_twice.png)
 #
-# Two sentences of article D, in our words: data parallelism combines several GPUs into one with more memory (D2), and
-# it is not about speed (D1). They belong together: if it were not for speed, it would have to be for something else.
-# And a third: it gives the gradients of accumulation (D3).
+# Two sentences of article D follow, in our words. Data parallelism combines several GPUs into one with more memory
+# (D2), and it is not about speed (D1). They belong together: if it were not for speed, it would have to be for
+# something else. And a third: it gives the gradients of accumulation (D3).
 
 # %%
 ### BEGIN SOLUTION
@@ -94,8 +94,8 @@ memory = settle("D1", "D2", "D3")
 #
 # ## Case 3: a bottleneck, and who chose the link
 #
-# Article B says that a framework uses one GPU unless told otherwise (B1), and that moving activations between layers on
-# different GPUs makes a severe bottleneck (B2).
+# Article B says that a framework uses one GPU unless it is asked for more (B1). It also says that moving activations
+# between layers on different GPUs makes a severe bottleneck (B2).
 #
 # How would you decide B2? You could shape a link, cut a model in two, and time it. The first version of the course's
 # trial did that, and a reviewer asked: *who chose the link?* Here is what a choice can do. A message of 128 MB, about
@@ -107,12 +107,12 @@ for name in ("ethernet 1", "ethernet 10", "pcie 4 x16", "nvlink 4"):
 print(len(MACHINES), "machines in the table, and the networks between two of each")
 
 # %% [markdown]
-# Between the first and the last lies a factor of thousands. Whoever writes the trial may take the link that gives the
+# Between the first and the last lies a factor of thousands. The author of the trial may take the link that gives the
 # verdict that they had in mind, and need not even notice.
 #
 # The trial as it is now takes no link. It asks all machines of the course's table, as they are sold, inside and between
-# two of them, with a model of usual size, and counts on how many moving costs more than waiting. **On 8x H100, how long
-# does moving take, as a share of the time in which a device waits for the others?**
+# two of them, with a model of usual size. It counts on how many machines moving costs more than waiting. **On 8x H100,
+# how long does moving take, as a share of the time in which a device waits for the others?**
 
 # %%
 ### BEGIN SOLUTION
@@ -131,7 +131,7 @@ links = settle("B1", "B2")
 reveal("13.waiting", links.evidence("B2"))
 
 # %% [markdown]
-# There *is* a severe bottleneck where layers stand on different GPUs, and article B is right to warn of one: one device
+# There *is* a severe bottleneck where layers stand on different GPUs, and article B is right to warn of one. One device
 # works and three wait. It comes from the schedule, and not from the wire, so a faster wire is no cure. What the article
 # says of pipelines (case 5) goes at the waiting.
 #
@@ -183,7 +183,7 @@ print(inspect.getsource(trial("B6").function).partition("    return Evidence(")[
 # %% [markdown]
 # Copies of each weight, and all-reduces of gradients: data parallelism has both. The control is two pipelines side by
 # side, which *are* the combination. And `apart` goes into the table, so that you can see whether the pipeline computes
-# the right thing: of a broken one nothing could be concluded. Now the verdicts.
+# the right thing. A broken pipeline would prove nothing. Now the verdicts.
 
 # %% tags=["nbval-ignore-output"]
 pipelines = settle("B5", "B6")
@@ -197,7 +197,7 @@ for verdict in sorted({one.evidence.verdict for one in tried}):
     print(f"{verdict:<22}", *(one.name for one in tried if one.evidence.verdict == verdict))
 
 # %% [markdown]
-# Hardly anything is false. What misleads has a pattern, though: a true observation, told with the wrong cause. Memory
+# Hardly anything is false. Misleading sentences have a pattern, though: a true observation with the wrong cause. Memory
 # is freed, and not by pooling. Devices wait, and not for bytes. A pipeline shares out pieces of a batch, and not to
 # copies. When you write yourself, that is the sentence to look at twice: the one with "because" in it.
 
@@ -207,7 +207,7 @@ scoreboard()
 # %% [markdown]
 # ## What you can do now
 #
-# You can say what data parallelism does to memory, part by part; ask of a trial who chose its link; and decide "X is Y"
-# by what every Y has.
+# You can say what data parallelism does to memory, part by part. You can ask of a trial who chose its link, and decide
+# "X is Y" by what every Y has.
 #
 # [Part 3](13c_a_deep_dive.ipynb) takes article C, and a trial that changed its mind.

@@ -31,9 +31,9 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 # %% [markdown]
 # ## In its favour
 #
-# Article C speaks, more than the others, of what goes wrong *without an error*: ranks that train on the same batches,
-# checkpoints that are half written, batches that become too small. It also lists myths, and refutes them. It
-# was never found again either: all of it stands here in the words of the course.
+# Article C speaks, more than the others, of faults *without an error*. Ranks train on the same batches, checkpoints are
+# half written, or batches become too small. It also lists myths, and refutes them. It was never found again either: all
+# of it stands here in the words of the course.
 #
 # ## Case 1: who sees what
 #
@@ -59,12 +59,12 @@ data = settle("C5", "C6", "C7")
 print(inspect.getsource(trial("C6").function).partition("    return Evidence(")[0])
 
 # %% [markdown]
-# It runs two ranks with the seeds 7 and 8, first without a sampler, then with one, and keeps three numbers: `repeated`,
-# batches that both ranks have; `both`, samples that both have seen in what would be one shared epoch; `missed`, samples
-# that nobody sees although there is a sampler. The first is what the sentence says. The others are what its reader
-# wants. Where those two come apart, the verdict is *misleading*.
+# The trial runs two ranks with the seeds 7 and 8, first without a sampler, then with one, and keeps three numbers.
+# `repeated` are batches that both ranks have. `both` are samples that both have seen in what would be one shared epoch.
+# `missed` are samples that nobody sees although there is a sampler. The first is what the sentence says. The others are
+# what its reader wants. Where those two come apart, the verdict is *misleading*.
 #
-# (The article offers different seeds *or* a distributed sampler. Whoever is careful takes both, and gets the last row.)
+# (The article offers different seeds *or* a distributed sampler. A careful program has both, and gets the last row.)
 #
 # ## Case 2: one process, many threads
 #
@@ -125,9 +125,9 @@ for pairs, share in wrong.items():
 reveal("13.flips", wrong)
 
 # %% [markdown]
-# <!-- word: paired measurement | also: paired comparison, interleaved benchmark -->
-# A **paired measurement** takes the two things that are compared one right after the other, so that what disturbs the
-# machine for a while disturbs both alike, and their ratio is left.
+# <!-- word: paired measurement | also: paired comparison, interleaved benchmark | sentences: 2 -->
+# A **paired measurement** takes the two things that are compared one right after the other. What disturbs the machine
+# for a while then disturbs both alike, and their ratio is left.
 #
 # Three ways out, and the course's trials use all of them:
 #
@@ -140,7 +140,7 @@ reveal("13.flips", wrong)
 #   years.
 #
 # Now four sentences about speed, three of them known from lesson 11d. C3 and C12 are decided by the cost model with
-# data sheets, C8 by ranks whose computing is a timed wait, and C11 needs GPUs with NVLink.
+# data sheets, and C8 by ranks whose computing is a timed wait. C11 needs GPUs with NVLink.
 
 # %%
 ### BEGIN SOLUTION
@@ -154,16 +154,17 @@ bet("C3", "C8", "C11", "C12").commit(
 speed = settle("C3", "C8", "C11", "C12")
 
 # %% [markdown]
-# C8 is a sentence to be careful with: that model parallelism is always better is listed there as a *myth*. To put the
-# myth on trial, and then to say that the article errs, would be the worst kind of unfairness, and it happened in an
+# C8 is a sentence to be careful with: that model parallelism is always better is listed there as a *myth*. It would be
+# the worst kind of unfairness to put the myth on trial, and then to say that the article errs. This happened in an
 # early draft of this catalogue. Before you refute a sentence, look who says it.
 #
 # ## Case 4: what training feels
 #
-# Three claims: synchronising more rarely trades speed for accuracy (C9), a batch per device that is too small harms
-# (C10), mixed precision saves memory and time (C13). And one of everyday work: checkpoints and logs need care (C14).
+# Here are three claims. Synchronising more rarely trades speed for accuracy (C9). A batch per device that is too small
+# harms (C10). Mixed precision saves memory and time (C13). And one of everyday work: checkpoints and logs need care
+# (C14).
 #
-# A fifth is not of article C, and the board counts it here: PyTorch's documentation of DDP speaks of a loss that is
+# A fifth is not of article C, and the board counts it here. PyTorch's documentation of DDP speaks of a loss that is
 # summed over the batch, as with `reduction="sum"` (C15).
 
 # %%
@@ -186,13 +187,13 @@ training = settle("C9", "C10", "C13", "C14", "C15")
 # Three of these have the same shape: two things go by one name. To send rarely can mean to add up gradients first,
 # which is exact, or to average weights now and then, which is another algorithm. A small batch harms a layer that looks
 # at its batch, and no other. Mixed precision makes narrow what is computed, and not what is kept. In such cases "holds
-# with conditions" says more than "holds" and "false" together, if the condition is told with it.
+# with conditions" says more than "holds" and "false" together, if the condition is named with it.
 #
 # The last row of C13 is a time: below 1 the step was faster in mixed precision, above 1 it was slower. It is of this
 # machine and this moment, and the verdict does not rest on it.
 #
-# C15 raises no error. Who moves a loop with a summed loss to more ranks, and keeps the learning rate, takes smaller
-# steps of SGD, and sees a training that is slow to learn.
+# C15 raises no error. Somebody may move a loop with a summed loss to more ranks, and keep the learning rate. The loop
+# then takes smaller steps of SGD, and is slow to learn.
 #
 # ## What the article gave you
 

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13d · Claims on trial: your own
 #
-# The last article, a page of a course. Then you change sides: you write the trial of a claim of your own, and a judge
-# puts it into worlds in which the claim holds, in which it fails, and in which noise hides the answer.
+# The last article, a page of a course. Then you change sides, and write the trial of a claim of your own. A judge puts
+# it into worlds in which the claim holds, in which it fails, and in which noise hides the answer.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -34,10 +34,10 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 # %% [markdown]
 # ## Article E, a course page
 #
-# In its favour: of the claims that were taken down, only its own have the algebra of a cut layer, name the collective
-# that goes with it, and say which cut belongs on which link. Whoever is that exact can be contradicted, and deserves
-# respect for it. Most of them speak of what you have run in the lessons. Take them in groups, quickly, and
-# note which ones you still hesitate at.
+# In its favour, of the claims that were taken down, only its own have the algebra of a cut layer. They name the
+# collective that goes with it, and say which cut belongs on which link. An author who is that exact can be
+# contradicted, and deserves respect for it. Most of the claims are about what you have run in the lessons. Take them in
+# groups, quickly, and note which ones you still hesitate at.
 #
 # (E6 is not of article E. It comes from the paper on PyTorch's DDP, Li et al. 2020, and the board counts it here.)
 #
@@ -140,19 +140,20 @@ busy = settle("E4")
 # You have read some trials now. What they share:
 #
 # 1. **A sentence that a run can contradict.** "Is slower" can be contradicted, "may be slower" cannot.
-# 2. **A bound, fixed before the run.** How much slower is slower? Whoever chooses it afterwards chooses the verdict.
-# 3. **A control**: the same thing without the one difference. It shows that the trial could have said otherwise. That
-#    of E2 counts the devices of a script that names two (the CPU, and PyTorch's `meta`, which holds shapes and no
-#    numbers); without it, a machine with one device proves nothing.
+# 2. **A bound, fixed before the run.** How much slower is slower? The person who chooses the bound afterwards chooses
+#    the verdict.
+# 3. **A control**: the same thing without the one difference. It shows that the trial could have said otherwise. The
+#    control of E2 counts the devices of a script that names two (the CPU, and PyTorch's `meta`, which holds shapes and
+#    no numbers). Without it, a machine with one device proves nothing.
 # 4. **More situations than one**, none of them chosen for its outcome. That is where conditions come from.
 # 5. **Counts where it can, pairs where it must.** And a middle that a few disturbed measurements cannot move.
 # 6. **A way to say nothing.** "Cannot tell here" is a result.
 # 7. **What would turn it**, for the reader whose machine is another one.
 #
-# <!-- word: interquartile range | also: IQR, middle half -->
-# The **interquartile range** of some numbers goes from their lower quartile to their upper one: it holds the middle
-# half of them, and does not move when a few others lie far away.
-# (`statistics.quantiles(numbers, n=4)` gives the lower quartile, the median, and the upper quartile.)
+# <!-- word: interquartile range | also: IQR, middle half | sentences: 2 -->
+# The **interquartile range** of some numbers goes from their lower quartile to their upper one. It holds the middle
+# half of them, and does not move when a few others lie far away. (`statistics.quantiles(numbers, n=4)` gives the lower
+# quartile, the median, and the upper quartile.)
 #
 # <!-- word: optional stopping | also: peeking -->
 # **Optional stopping** is to go on measuring until the numbers say what one hopes for. Almost any claim can be had that
@@ -211,9 +212,8 @@ twice_verdict = check("13.own", twice)
 # ## Your own claim, beside theirs
 #
 # Now the same on real ranks. `own_claim` takes a name, Y1 to Y99, and a sentence of four words or more, with a full
-# stop. The function below it is the trial:
-# it gets `ranks`, measures, decides, and returns `Evidence` with a verdict, numbers, a because and what would turn it.
-# From then on `bet`, `settle` and `scoreboard` know it as they know A1.
+# stop. The function below it is the trial. It gets `ranks`, measures, decides, and returns `Evidence` with a verdict,
+# numbers, a because and what would turn it. From then on `bet`, `settle` and `scoreboard` know it as they know A1.
 #
 # Here the link is shaped: 4 ms for each message, 20 MB/s. One small size, one large one. It runs once `twice` has
 # passed, since it decides by your function.
@@ -252,7 +252,7 @@ if twice_verdict.passed:
     settle("Y1")
 
 # %% [markdown]
-# That is the whole template: a sentence, something that measures, a rule that decides, and what would turn it. Change
+# The whole template is this: a sentence, something that measures, a rule that decides, and what would turn it. Change
 # the link, or the sentence (a new sentence begins anew, without the old bet). What have you said in a meeting last
 # month that a run could contradict? Call it Y2.
 #
@@ -285,8 +285,8 @@ quiz("13")
 # %% [markdown]
 # ## What you can do now
 #
-# You can decide a claim, by a trial that is fair to it: a bound before the run, a control, pairs, several situations,
-# and the honesty to say nothing. You know which well-known sentences to rely on, and how well you know it.
+# You can decide a claim, by a trial that is fair to it. The trial has a bound before the run, a control, pairs, several
+# situations, and the honesty to say nothing. You know which well-known sentences to rely on, and how well you know it.
 #
 # **The limit.** All of these claims were about parts. Lesson 14 puts the parts together, for one training from the
 # first estimate to the last checkpoint.
