@@ -56,12 +56,13 @@ print(job)
 # <!-- word: peak memory -->
 # **Peak memory** is the most that a device holds at any moment of a step, and so the number that has to fit.
 #
-# Ranks, messages and memory are real. Links are shaped, and computing is paced: whoever has more rows or more layers
-# waits longer. The limit on memory is enforced: a rank that holds more for a moment ends the run, whatever that is.
+# Ranks, messages and memory are real. Links are shaped, and computing is paced: a rank that has more rows or more
+# layers waits longer. The limit on memory is enforced: a rank that holds more, even for a moment, ends the run.
 #
-# The step that counts is made of computing and messages alone. After a run, what each rank computed, sent and waited
-# for is played again in its order, at the job's pace and on the job's links. What the clock showed stands beside it: it
-# has the arithmetic of all ranks on few cores in it, and whatever else this machine had to do.
+# The step that counts is made of computing and messages alone. After the run, the course plays again what each rank
+# computed, sent and waited for. It does so in the same order, at the job's pace and on the job's links. What the clock
+# showed stands beside it. It has the arithmetic of all ranks on few cores in it, and whatever else this machine had to
+# do.
 #
 # ![Four boxes in a row, values, memory, bytes and time, each with what it is compared with, and an arrow to a sheet of
 # paper with the words your report](../assets/14_scored.png)
@@ -97,9 +98,9 @@ reveal("14.room", job)
 reveal("14.floor", job)
 
 # %% [markdown]
-# Third, bytes. Say you share the states out, `dp_shard=4`, as ZeRO-3 does. An all-gather is a ring in the order of
-# the ranks; in the course's reduce-scatter each rank sends every other one its part directly. (gloo's own sends as much
-# as its all-reduce.) Ranks 0 and 1 are on one node. All weights together have this many bytes:
+# Third, bytes. Say you share the states out, `dp_shard=4`, as ZeRO-3 does. An all-gather is a ring in the order of the
+# ranks. In the course's reduce-scatter each rank sends every other one its part directly. (The one of gloo sends as
+# much as its all-reduce.) Ranks 0 and 1 are on one node. All weights together have this many bytes:
 
 # %%
 weight_bytes = job.state_bytes // 4  # float32: as much again for gradients, twice as much for AdamW
@@ -136,11 +137,11 @@ print(f"{first.words}: {first.total} points. {first.ended}")
 reveal("14.when", first)
 
 # %% [markdown]
-# <!-- word: out of memory | also: OOM -->
-# A run is **out of memory** when one device is asked, at any moment of a step, for more than it has, however much the
-# others have left. Read such a line as you would read it on a GPU: which part is too much, and which axis cuts that
-# part? (*other* is what has no owner yet: results that the next operation reads, and buffers of collectives.) States
-# are one thing, activations another: an axis may cut one and not the other.
+# <!-- word: out of memory | also: OOM | sentences: 2 -->
+# A run is **out of memory** when one device is asked, at any moment of a step, for more than it has. It does not matter
+# how much the others have left. Read such a line as you would read it on a GPU. Which part is too much, and which axis
+# cuts that part? (*other* is what has no owner yet: results that the next operation reads, and buffers of collectives.)
+# States are one thing, activations another: an axis may cut one and not the other.
 #
 # ## The bet
 #
@@ -183,8 +184,8 @@ MESH = one_axis[0].mesh
 # - `step()`: one training step, and the mean loss of the whole batch, the same on every rank;
 # - `whole_state()`: all weights of the model by the plain model's names, on rank 0. Every rank calls it.
 #
-# The task has what the rank needs: `task.model()` builds the whole model, with the same weights on every rank;
-# `task.tokens` and `task.targets`, (B, T), are the whole batch; `task.optimizer(parameters)` is the job's AdamW. If
+# The task has what the rank needs. `task.model()` builds the whole model, with the same weights on every rank.
+# `task.tokens` and `task.targets`, (B, T), are the whole batch. `task.optimizer(parameters)` is the job's AdamW. If
 # your object has a `mesh`, bytes are counted by its axes; if it has a `close()`, that is called at the end.
 #
 # The course's parts, from 09d: `OnMesh(me, mesh, model)` puts a model on a mesh. Its `data.deal(tokens, targets)` gives
@@ -248,9 +249,9 @@ gantt(mine.timeline) if mine.timeline else "no step yet"
 # %% [markdown]
 # ## What the bet was worth
 #
-# Beside your run stand real ones of the other meshes, all by the clock, where they were recorded for this job and came
-# to their end; else *no run* stands there. To compare for yourself, take another axis as MESH, and run the attempt
-# again. (What the table says of memory is an estimate, too: only a run can tell what lives at the same moment.)
+# Beside your run stand real ones of the other meshes, all by the clock. Where none was recorded for this job, or none
+# came to its end, *no run* stands there. To compare for yourself, take another axis as MESH, and run the attempt again.
+# (What the table says of memory is an estimate, too: only a run can tell what lives at the same moment.)
 
 # %% tags=["nbval-ignore-output"]
 runs = {str(plan.mesh): recorded_run(job, plan.mesh) for plan in one_axis}
@@ -268,9 +269,9 @@ reveal("14.between", mine if mine.words == "dp_shard=4" else None, shards.betwee
 # %% [markdown]
 # <!-- word: baseline -->
 # A **baseline** is what a result is held against, measured in the same way: without one, a number is neither good nor
-# bad. Points are for what you can defend. Beside your step stand two others: what the planner thinks best, on any mesh
-# of these ranks, and the best of all meshes that came to their end when each was run for real. A planner that was right
-# about the order is worth more than one that was right about the milliseconds.
+# bad. Points are for what you can defend. Beside your step stand two others. One is what the planner thinks best, on
+# any mesh of these ranks. The other is the best of all meshes that came to their end when each was run for real. A
+# planner that was right about the order is worth more than one that was right about the milliseconds.
 #
 # ## Keep it
 #

@@ -46,14 +46,14 @@ second = job_for(level=2, seed=7)
 print(second)
 
 # %% [markdown]
-# One axis is not enough here, or not the best. A mesh of two axes lies on the nodes in one of two orders: the last axis
-# is within a node, the first one goes from node to node.
+# One axis is not enough here, or not the best. A mesh of two axes lies on the nodes in one of two orders. The last axis
+# is within a node, and the first one goes from node to node.
 #
 # ![Two nodes of two ranks, twice: with the axes a=2 b=2, b joins the ranks of a node and a the nodes; with b=2 a=2 it
 # is the other way round](../assets/14_order.png)
 #
-# **In the mesh that runs quickest, which axis lies within a node?** Work out what each axis sends in a step, as in part
-# 1: gradients or weights for the data axes, activations of a cut for `pp`, four sums in each layer for `tp`.
+# **In the mesh that runs quickest, which axis lies within a node?** As in part 1, work out what each axis sends in a
+# step. The data axes send gradients or weights, `pp` the activations of a cut, and `tp` four sums in each layer.
 
 # %%
 ### BEGIN SOLUTION
@@ -77,10 +77,10 @@ for plan in table[:6]:
 # ### Build: one training for both levels
 #
 # The same two methods as in part 1, `step()` and `whole_state()`, now as a class that takes the mesh: copy what you
-# have there. You have more to choose: `OnMesh` takes a `schedule` where there are stages (by default 1F1B with twice as
-# many micro-batches as stages; with `from course_lib.schedules import one_f_one_b`, `schedule=one_f_one_b(2, 8)` is two
-# stages and eight micro-batches), `sequence_parallel=True` where there is `tp`, and `cuts`, the pieces of each stage.
-# Or take your own parts of earlier lessons.
+# have there. You have more to choose. `OnMesh` takes a `schedule` where there are stages, by default 1F1B with twice as
+# many micro-batches as stages. With `from course_lib.schedules import one_f_one_b`, `schedule=one_f_one_b(2, 8)` is two
+# stages and eight micro-batches. It takes `sequence_parallel=True` where there is `tp`, and `cuts`, the pieces of each
+# stage. Or take your own parts of earlier lessons.
 
 
 # %%
@@ -195,10 +195,9 @@ reveal("14.uneven", third, planned)
 
 # %% [markdown]
 # The planner does not know. It shares computing out evenly among all ranks, and promises too much wherever that cannot
-# be. (By default a stage has about as many *parameters* as the others. `OnMesh(..., cuts=[range(0, 2), range(2, 4)])`
-# puts cuts where you want them: piece 0 is the stem, then come the blocks, then the head. No cut makes two blocks
-# enough for four stages.) **How many per cent longer will its best mesh
-# take, then, than the one that is really best?**
+# be. **How many per cent longer does its best mesh take than the one that is really best?** (By default a stage has
+# about as many *parameters* as the others. `OnMesh(..., cuts=[range(0, 2), range(2, 4)])` puts cuts where you want
+# them: piece 0 is the stem, then come the blocks, then the head. No cut makes two blocks enough for four stages.)
 
 # %%
 ### BEGIN SOLUTION
@@ -247,13 +246,14 @@ print(
 reveal("14.blind", third, wide, by_plan, at_third)
 
 # %% [markdown]
-# <!-- word: exhaustive search | also: brute force -->
-# An **exhaustive search** tries every case that there is, and so cannot overlook the best one; it is what a quicker
-# search is held against where there are few cases. `search(job, cluster)`, also from `course_lib.capstone`, runs every
-# mesh that may fit, and says before how long that takes: for an evening, or for a seed of your own.
+# <!-- word: exhaustive search | also: brute force | sentences: 2 -->
+# An **exhaustive search** tries every case that there is, and so cannot overlook the best one. Where there are few
+# cases, a quicker search is held against it. `search(job, cluster)`, also from `course_lib.capstone`, runs every mesh
+# that may fit, and says before how long that takes. It is for an evening, or for a seed of your own.
 #
-# That is by the step that counts. By the clock of a small machine the order may be another: where eight ranks share two
-# cores, who copies and adds more takes longer. That is a bottleneck as well, and not the one that this job describes.
+# Each mesh is compared by the step that counts. By the clock of a small machine the order may be another: where eight
+# ranks share two cores, who copies and adds more takes longer. That is a bottleneck as well, and not the one that this
+# job describes.
 #
 # No planner sees everything. This one is right about links and messages, and wrong about stages; another one counts
 # stages and forgets who shares a cable. So ask of yours what it takes for granted, look where the job breaks that, and
@@ -263,7 +263,7 @@ reveal("14.blind", third, wide, by_plan, at_third)
 #
 # Points make inventive. Five ideas from a class, each of which made some number better:
 #
-# 1. *Ada* keeps the optimizer's states as NumPy arrays, outside of what the ledger sees.
+# 1. *Ada* keeps the optimizer's states as NumPy arrays, which the ledger does not see.
 # 2. *Bob* computes each block's activations again in the backward pass, to keep fewer.
 # 3. *Cyd* lets rank 0 train alone, and gives its weights back.
 # 4. *Dan* keeps gradients in bfloat16: half of the bytes.
@@ -310,10 +310,11 @@ print(attempt(second, with_a_copy, four, num_timed=1))
 
 # %% [markdown]
 # <!-- word: reproducible | also: reproducibility -->
-# A result is **reproducible** when somebody else gets it again, with what was told of how it was made and measured. The
-# copy did no harm here, and gained nothing. But a number that is measured in one way and made in another is worth
-# nothing to anybody who has to repeat it. Real reports have the same cheats, mostly by accident: a peak read before
-# the optimizer's first step, a time without the data loader, a batch that was smaller, a loss of one rank's rows.
+# A result is **reproducible** when somebody else gets it again from the description of how it was made and measured.
+# The copy did no harm here, and gained nothing. But a number that is measured in one way and made in another is worth
+# nothing to anybody who has to repeat it. Real reports have the same cheats, mostly by accident. A peak is read before
+# the optimizer's first step, or a time leaves out the data loader. A batch was smaller, or a loss is that of one rank's
+# rows.
 #
 # ## Defend it
 #
@@ -381,8 +382,8 @@ quiz("14")
 #
 # - *Real speed.* Links were shaped and computing was paced. Kernels, caches, streams and the many small times of a real
 #   GPU belong to a profiler and a machine.
-# - *Scale.* Eight ranks are not eight thousand. What breaks daily, how a network is wired and shared, how storage keeps
-#   up: lesson 12 played some of it, and a cluster plays it better.
+# - *Scale.* Eight ranks are not eight thousand. This is about what breaks daily, how a network is wired and shared, and
+#   how storage keeps up. Lesson 12 played some of it, and a cluster plays it better.
 # - *Low precision at work.* Training in float8 or below is a matter of scaling, of hardware, and of watching a loss for
 #   weeks.
 # - *Whether it learns.* A layout decides how fast a step is. Batch sizes, learning rates and data decide what the steps
@@ -392,9 +393,9 @@ quiz("14")
 #
 # ## Where to go on
 #
-# - Read code that you can now read: [torchtitan](https://github.com/pytorch/torchtitan), PyTorch's own trainer;
-#   [picotron](https://github.com/huggingface/picotron), one technique on one screen;
-#   [Megatron-LM](https://github.com/NVIDIA/Megatron-LM), where many of these cuts were made first.
+# - Read code that you can now read. [torchtitan](https://github.com/pytorch/torchtitan) is PyTorch's own trainer, and
+#   [picotron](https://github.com/huggingface/picotron) has one technique on one screen. Many of these cuts were made
+#   first in [Megatron-LM](https://github.com/NVIDIA/Megatron-LM).
 # - Read a report of a real run from beginning to end: [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)
 #   (2024), section 3.3; [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.
 # - The field's own long tour: [The Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook),
