@@ -147,6 +147,8 @@ BAD_SOURCES = [
     ("images_have_alt_text", *in_last_cell("![a picture](../assets/a.png)"), 32, "alt text 'a picture'"),
     ("images_have_alt_text", *in_last_cell('<img src="../assets/a.png">'), 32, "alt text ''"),
     ("words_are_plain", *in_last_cell("You simply run it."), 33, "'simply'"),
+    ("sentences_are_read_once", *in_last_cell("So " + "it goes on and " * 6 + "ends."), 33, "more than 25 words"),
+    ("sentences_are_read_once", *in_last_cell("One waits.\n# Who comes last has to wait for all."), 34, "'who'"),
     ("colours_are_not_named", *in_last_cell("The white boxes wait."), 33, "'white'"),
     ("links_resolve", *in_last_cell("[x](07_none.ipynb)"), 32, "07_none.ipynb leads nowhere"),
     ("links_resolve", *in_last_cell("[x](06_next.ipynb#No)"), 32, "no heading 'No'"),

@@ -9,6 +9,8 @@ In the order to read:
 - ``digits.py``: A rule over outputs that are compared
 - ``outputs.py``: rules over the built notebooks
 - ``prose.py``: rules over a lesson's text
+- ``sentences_that_stand.py``: Sentences that a rule over wordings finds, and that stand all the same
+- ``sentences.py``: Rules over sentences
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ from course_lib.authoring.notebooks.rules.prose import (
     widgets_have_pictures,
     words_are_plain,
 )
+from course_lib.authoring.notebooks.rules.sentences import sentences_are_read_once
 
 __all__ = ["RULES", "Lesson", "Rule", "load_lesson"]
 
@@ -49,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     imports_are_public,
     images_have_alt_text,
     words_are_plain,
+    sentences_are_read_once,
     colours_are_not_named,
     links_resolve,
     parts_lead_to_each_other,
