@@ -449,9 +449,9 @@ lines(
 # between nodes. With halving and doubling there (lesson 02) the number of messages grows with the logarithm of the
 # nodes. NCCL has a tree between nodes for the same reason.
 #
-# Up to 128 ranks the flat ring is the quickest. All ways send the same bytes, but the hierarchical one has three steps
-# one after the other, and each leaves a kind of link idle. And 1 MB in a ring is nearly all latency on 8 ranks already,
-# so put small tensors together into few messages.
+# Up to 128 ranks the flat ring is the quickest. All ways send the same bytes. But the hierarchical one has three steps
+# in a row, and in each a kind of link is idle. And 1 MB in a ring is nearly all latency on 8 ranks already, so put
+# small tensors together into few messages.
 #
 # ## Waiting for the slowest
 #
