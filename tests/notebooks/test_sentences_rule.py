@@ -60,7 +60,7 @@ def test_a_page_is_taken_apart(markdown: str, texts: list[str] | None):
 
 
 def test_a_sentence_knows_its_line_also_behind_a_link_over_two_lines():
-    page = "One [of\nthose](a.md) is\nhere. Two.\n\nThree.\n| x |\n\n- Four\n  five. Six."
+    page = "One [of\nthose](a.md) is\nhere. Two.\n\nThree.\n| x |\n\n- Four\n  five. Six.\n```\nx\n```\nSeven."
     assert [(s.text.split()[0], s.line) for s in sentences_of(page)] == [
         ("One", 1),
         ("Two.", 3),
@@ -68,6 +68,7 @@ def test_a_sentence_knows_its_line_also_behind_a_link_over_two_lines():
         ("x", 6),
         ("Four", 8),
         ("Six.", 9),
+        ("Seven.", 13),
     ]
 
 
@@ -118,6 +119,18 @@ def test_no_reason_lets_a_long_sentence_stand_in_a_lesson():
         cells = [cell.text for cell in read_source(LESSONS[page]).cells if not cell.is_code]
         for sentence, kind in (found for text in cells for found in found_in(text)):
             assert kind != LENGTH or not any(sentence.text.startswith(start) for start in REASONED[page])
+
+
+def test_every_lesson_keeps_the_rule():
+    """All of them, since `test_notebooks.py` holds its first ones alone against all rules at every push."""
+    found = [
+        f"{page}:{cell.line + s.line - 1}: {kind}: {s.text}"
+        for page, path in LESSONS.items()
+        for cell in read_source(path).cells
+        if not cell.is_code
+        for s, kind in breaches(cell.text, page)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize("page", BY_HAND)
