@@ -57,7 +57,7 @@ def mistakes_beside(right: Answer, *, in_place: bool, alone: bool = True) -> tup
         Mistake(
             "kept-from-call-to-call",
             "Each case is right by itself, and a third call in one process is not, where all three are given tensors "
-            "of one shape: something of an earlier call is still there, such as a result, a buffer or what the call "
+            "of one shape. Something of an earlier call is still there, such as a result, a buffer or what the call "
             "was given.",
             by_shape,
             _wrong_in_a_third_call,

@@ -75,7 +75,7 @@ NORM = Exercise(
         ),
         Mistake(
             "gate-before-the-norm",
-            "The gradient of x is right now, the norm's is not: its weight stands *behind* the gate, where gradients "
+            "The gradient of x is right now, the norm's is not. Its weight stands *behind* the gate, where gradients "
             "are still partial, and it is a weight that all ranks share. Put the norm outside the region: the gate "
             "comes after it.",
             _block(before=identity_all_reduce),
@@ -124,7 +124,7 @@ NORM = Exercise(
         ),
         Mistake(
             "gate-behind-the-exit",
-            "Behind the exit the gradient is complete on every rank: summed there, it is `n` times too large, and what "
+            "Behind the exit the gradient is complete on every rank. Summed there, it is `n` times too large, and what "
             "comes out of the region at its entrance is a summand still.",
             _block(summed=identity_all_reduce),
         ),

@@ -147,7 +147,7 @@ MISTAKES = (
     ),
     _mistake(
         "extras-shift-the-start",
-        "The first ranks take one more, and that moves everybody after them: a rank begins later by one for each "
+        "The first ranks take one more, and that moves everybody after them. A rank begins later by one for each "
         "rank before it that took one more, by no more and no fewer.",
         _right_until_the_extras_end,
         _forgets_the_extras_before,

@@ -119,7 +119,7 @@ ACCUMULATE: Exercise = Exercise(
         ),
         Mistake(
             "mean-of-means",
-            "Right for equal pieces and wrong for a short last one: you divided by the number of pieces, so the "
+            "Right for equal pieces and wrong for a short last one. You divided by the number of pieces, so the "
             "examples "
             "of the short piece count for more than the others. Weigh each piece by its share of the examples.",
             recognise=_accumulates_like(_stepper(weight=_even), _stepper(weight=_even, zero_before=False)),

@@ -158,7 +158,7 @@ THREADS = Exercise(
         ),
         Mistake(
             "waits-for-a-time",
-            "You waited for a time, and not for the threads: a replica may take longer, as here, where each sleep and "
+            "You waited for a time, and not for the threads. A replica may take longer, as here, where each sleep and "
             "each short time limit of the caller's was over at once. `thread.join()` without a limit ends when the "
             "thread does.",
             recognise=_waits_for_a_time,

@@ -170,7 +170,7 @@ _AWKWARD = (
     Mistake(
         "loses-the-quiet-part",
         "After accumulation in `no_sync` some mean is wrong. What the quiet passes have added up is in `.grad`, also "
-        "where the last pass did not use a layer; and after an error inside `no_sync` gradients are sent again "
+        "where the last pass did not use a layer. And after an error inside `no_sync` gradients are sent again "
         "(`try`, `finally`).",
         recognise=by.both(by.some_wrong("gradients"), only_in(_QUIET)),
     ),

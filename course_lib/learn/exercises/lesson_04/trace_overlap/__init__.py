@@ -105,7 +105,7 @@ TRACE_OVERLAP = Exercise(
         "Two steps. First each list by itself: sort it, and merge spans that overlap into one, so that no moment is in "
         "two of them. Then for each pair, one of either list: from the later start to the earlier end, if there is "
         "anything between.",
-        "To merge: for each span in sorted order, `end = start + duration`; where the last merged one ends at "
+        "To merge: for each span in sorted order, `end = start + duration`. Where the last merged one ends at "
         "`start` or later, it now ends at `max(last_end, end)`, else the span is a new one. To share: "
         "`max(0.0, min(end, other_end) - max(start, other_start))`, added up over all pairs.",
     ),

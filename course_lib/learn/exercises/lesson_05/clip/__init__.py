@@ -168,7 +168,7 @@ CLIP = Exercise(
         ),
         Mistake(
             "in-new-tensors",
-            "The numbers are right, and they stand in new tensors: for a moment there were two of a gradient, and "
+            "The numbers are right, and they stand in new tensors. For a moment there were two of a gradient, and "
             "whoever holds the old one (a bucket, a view) sees nothing of it. Scale in place: `shard.grad *= factor`.",
             recognise=only_wrong("in_place"),
         ),

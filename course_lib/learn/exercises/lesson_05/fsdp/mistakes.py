@@ -202,7 +202,7 @@ _TOOLS = (
     ),
     Mistake(
         "clips-otherwise",
-        "The norm is right, and what the gradients are after it is not: where the norm is above `max_norm`, each is "
+        "The norm is right, and what the gradients are after it is not. Where the norm is above `max_norm`, each is "
         "to be scaled by `max_norm / norm`, in place; below it, none.",
         recognise=by.without_error_in("a clip"),
     ),

@@ -55,7 +55,7 @@ LAYER = Exercise(
         Mistake(
             "as-it-was",
             "Every number is right, and when forward is over, about as many bytes as a whole weight has are still "
-            "there beside the output: no more has gone than in the colleague's layer. A product keeps its two inputs "
+            "there beside the output. No more has gone than in the colleague's layer. A product keeps its two inputs "
             "for backward, and what is handed to a tool that computes again is kept as well.",
             recognise=signs.first_in(BETWEEN),
         ),

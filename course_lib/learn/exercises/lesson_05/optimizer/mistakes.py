@@ -99,7 +99,7 @@ _OF_THE_PARTS = (
     ),
     Mistake(
         "never-gathers",
-        "On each rank some numbers are right after the first step, and all others are the old ones: a rank updates its "
+        "On each rank some numbers are right after the first step, and all others are the old ones. A rank updates its "
         "own part, and what the others have updated does not come to it. Gather the parts on every rank.",
         recognise=told.only_own_part_moves,
     ),
@@ -166,7 +166,7 @@ _OF_THE_COST = (
     ),
     Mistake(
         "all-reduce-and-all-gather",
-        "The weights are right, and more is sent than has to be: an all-reduce brings every rank the mean of all "
+        "The weights are right, and more is sent than has to be. An all-reduce brings every rank the mean of all "
         "gradients, and a rank needs that of its own part alone, by a reduce-scatter.",
         recognise=told.all_reduces_and_gathers,
     ),

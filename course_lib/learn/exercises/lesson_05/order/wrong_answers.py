@@ -118,7 +118,7 @@ MISTAKES = (
     ),
     Mistake(
         "one-by-one-twice",
-        "Each all-gather begins when its unit is due, and the rank waits for all of it; and at the turn a unit is let "
+        "Each all-gather begins when its unit is due, and the rank waits for all of it. And at the turn a unit is let "
         "go that is used again at once. While one unit computes, the next ones can be on their way: as many as there "
         "is room for.",
         _one_by_one_twice,

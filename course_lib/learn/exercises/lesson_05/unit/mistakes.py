@@ -38,7 +38,7 @@ MISTAKES = (
     Mistake(
         "another-order",
         "The columns of y are all there, and not in their order. Rank 0 keeps the first rows of W, rank 1 the next, "
-        "and so on: put what you gathered one below the other by the number of the rank, on every rank alike.",
+        "and so on. Put what you gathered one below the other by the number of the rank, on every rank alike.",
         recognise=signs.other_order,
         shows=lambda outcome: differs_in(outcome, OUTPUT),
     ),
@@ -129,8 +129,8 @@ MISTAKES = (
     ),
     Mistake(
         "input-gradient-divided",
-        "The gradient of x is divided by the number of ranks. The mean over ranks is for W, which all of them use; x "
-        "is this rank's own batch, and the layer before waits for the gradient of this rank's own loss.",
+        "The gradient of x is divided by the number of ranks. The mean over ranks is for W, which all of them use. But "
+        "x is this rank's own batch, and the layer before waits for the gradient of this rank's own loss.",
         recognise=signs.input_gradient_is(lambda of_all, rank: of_all[rank] / len(of_all)),
     ),
     Mistake(

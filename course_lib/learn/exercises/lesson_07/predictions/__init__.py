@@ -43,7 +43,7 @@ def _four(run: ScheduleTrace) -> Explanation:
         because="By the model rank 3 waits while three forwards are run before its first one, and three backwards "
         "follow its last. That is waiting for three micro-batches, next to work on four: 3 of 7.",
         apart="The model knows equal boxes, and messages that take no time. Where four ranks share few cores, one of "
-        "them wakes up late, and all that wait for it are late as well: look for gaps in the picture that the plan "
+        "them wakes up late, and all that wait for it are late as well. Look for gaps in the picture that the plan "
         "does not have. Run the cell again on a quieter machine; a number that moves is such waiting.",
     )
 

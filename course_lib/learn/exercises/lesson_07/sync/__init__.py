@@ -163,7 +163,7 @@ SYNC = Exercise(
         ),
         Mistake(
             "nobody-waited",
-            "The averaging was begun, and nobody waited for it: when your function returned, its result was not there "
+            "The averaging was begun, and nobody waited for it. When your function returned, its result was not there "
             "yet, and the optimizer would read whatever stands in the gradients by then. What `async_op=True` gives "
             "back has a `wait()`.",
             recognise=_somewhere(lambda right, got: got.unfinished > 0),
@@ -185,7 +185,7 @@ SYNC = Exercise(
         Mistake(
             "in-longer-numbers",
             "The gradients are right. In a model of float64 as many bytes travel as its gradients have, and in one of "
-            "float32 twice as many: there they travel in a longer type than their own.",
+            "float32 twice as many. There they travel in a longer type than their own.",
             recognise=_everywhere(
                 _one_step, _are("gradients"), _sent(lambda right: 2.0 if right.layout.dtype == torch.float32 else 1.0)
             ),

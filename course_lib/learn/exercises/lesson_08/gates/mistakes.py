@@ -113,7 +113,7 @@ MISTAKES = (
     ),
     Mistake(
         "mean-not-sum",
-        "You take means. In data parallelism each rank had a loss of its own and the mean was wanted; here all "
+        "You take means. In data parallelism each rank had a loss of its own and the mean was wanted. Here all "
         "ranks share one loss and each has a summand: sum, and divide by nothing.",
         gate(enter=(same, mean), leave=(mean, same)),
     ),

@@ -117,7 +117,7 @@ MISTAKES = (
     Mistake(
         "bends-after-the-sum",
         "Hidden units were summed over ranks. But hidden unit 0 of rank 0 and hidden unit 0 of rank 1 are "
-        "different units: a column cut gives *parts* of the hidden layer, not partial sums of it.",
+        "different units. A column cut gives *parts* of the hidden layer, not partial sums of it.",
         recognise=_sums_hidden_units,
     ),
     Mistake(

@@ -104,7 +104,7 @@ ASSEMBLE = Exercise(
         Mistake(
             "stages-disagree",
             "Of two ranks that share a layer, one waits for the other within it, and that one for a message. Their "
-            "stages are not the same pieces of the model: with 13 tokens on two ranks, slices are uneven, and "
+            "stages are not the same pieces of the model. With 13 tokens on two ranks, slices are uneven, and "
             "`split_evenly` cuts one rank's slices at another place than the other's. Weigh the pieces while they are "
             "whole.",
             recognise=mistakes.stages_disagree,

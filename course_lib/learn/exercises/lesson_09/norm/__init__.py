@@ -67,7 +67,7 @@ NORM = Exercise(
         ),
         Mistake(
             "only-tp",
-            "Copies along `tp` are in your sum once, and copies along other axes as often as they lie there: replicas "
+            "Copies along `tp` are in your sum once, and copies along other axes as often as they lie there. Replicas "
             "hold all of it again, and some weights are not cut by `dp_shard` either. Go through all axes of the mesh.",
             recognise=mistakes.counts(lambda _, here, copied: float("tp" not in copied or not here.get("tp", 0))),
         ),

@@ -163,7 +163,7 @@ PIECE = Exercise(
         "place along tp get, and is the number in it? Then forget the whole matrix: what is left is a smaller one, the "
         "slice. How many rows has it, which of its rows is yours, and which place along dp_shard gets that?",
         "With `begin` and `size` of this rank's slice: where `tp_dim == 0`, the slice has `size` rows and the number "
-        "stands in its row `row - begin`; else it has `shape[0]` rows, and the number stands in row `row`. Each place "
+        "stands in its row `row - begin`. Else it has `shape[0]` rows, and the number stands in row `row`. Each place "
         "along dp_shard gets `-(-num_rows // mesh.size('dp_shard'))` of them.",
     ),
     forbidden=(

@@ -155,7 +155,7 @@ MISTAKES = (
     ),
     Mistake(
         "row-of-the-whole",
-        "The slices are right. But you look for the number's row of the *whole* matrix among the rows of a slice: a "
+        "The slices are right. But you look for the number's row of the *whole* matrix among the rows of a slice. A "
         "slice begins at its own row 0, so where tp cuts rows, take off the rows before it.",
         _wrong(row_of_the_whole=True),
     ),

@@ -154,7 +154,7 @@ PLACE = Exercise(
     judge=by_cases_apart(_cases(), call=_call, compare=_compare),
     mistakes=wrong_answers.MISTAKES,
     hints=(
-        "A rank is a number, and a place is its digits: in 2 x 3 x 4, one step along the last axis is 1, along the "
+        "A rank is a number, and a place is its digits. In 2 x 3 x 4, one step along the last axis is 1, along the "
         "middle one 4, along the first 12. How would you read a number whose digits each have their own base?",
         "`rank_of`: from the outermost axis on, take what you have times the size of the next axis, plus the place "
         "along it. `groups_along`: one group for every place along the *other* axes (`itertools.product`), and in it "

@@ -28,7 +28,7 @@ def _inside(error: str) -> Explanation:
         "sharding takes what there is: any module with parameters. So sharding comes last. Stages fall between "
         "layers and slices within, so these two may change places, if the whole model has said where its stages end.",
         misreadings={
-            _INSIDE[1]: "That is what you would get if rows had no mark: a layer would take them for its whole "
+            _INSIDE[1]: "That is what you would get if rows had no mark. A layer would take them for its whole "
             "matrix, and a token would look for a row that is not there.",
             _INSIDE[2]: "Cuts along two axes do not commute here: the second is taken of what the first has left, "
             "and the layers count on whole matrices.",

@@ -61,7 +61,7 @@ KEPT = Mistake(
 MISTAKES = (
     Mistake(
         "gives-another-dtype",
-        "Right for float64. What came in as float32 left in another dtype: a join has to keep that of its inputs, or "
+        "Right for float64. What came in as float32 left in another dtype. A join has to keep that of its inputs, or "
         "the next one, and all that comes after it, computes in the other one.",
         recognise=_first_in(OtherForm.FLOAT32, "expected the type"),
     ),

@@ -140,7 +140,7 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "adds-numbers",
-            "Two numbers changed places on one rank, and you did not see it: a sum, a mean or a norm does not know the "
+            "Two numbers changed places on one rank, and you did not see it. A sum, a mean or a norm does not know the "
             "order of its numbers, and a large number swallows a small one. Hash the bytes: there each has its place.",
             recognise=_adds_numbers,
         ),
