@@ -198,7 +198,7 @@ TREE = Exercise(
         Mistake(
             "past-the-last-rank",
             "Right for 2 ranks, and among 3 a rank sends past the last one. Where the ranks are no power of two, some "
-            "have nobody to send to in the last round: ask whether the receiver's number is below the world size.",
+            "have nobody to send to in the last round. Ask whether the receiver's number is below the world size.",
             recognise=_goes_past,
         ),
         Mistake(

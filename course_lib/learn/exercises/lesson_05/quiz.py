@@ -135,7 +135,7 @@ QUIZ = (
         answer=lambda: _rows_of_the_last(10, 4),
         misconceptions={
             0: "Three ranks with three rows make nine; one is left.",
-            2: "As if two ranks had three rows and two had two: parts are equal but for the end, or no collective "
+            2: "As if two ranks had three rows and two had two. Parts are equal but for the end, or no collective "
             "could move them in one piece.",
             3: "That would be twelve rows; the message has twelve, and two of them are padding.",
         },

@@ -129,7 +129,7 @@ WRAPPED = Exercise(
         Mistake(
             "all-in-one",
             "All numbers of the model are whole together, from the first layer to the last. The tied matrix is in one "
-            "unit now, and so is everything else: at the fullest moment a rank holds nearly what it holds under DDP.",
+            "unit now, and so is everything else. At the fullest moment a rank holds nearly what it holds under DDP.",
             recognise=_all(lambda got, right: not got.problem and got.num_homes == 1 and got.largest == got.total),
         ),
         Mistake(

@@ -179,7 +179,7 @@ CUT = Exercise(
         ),
         Mistake(
             "loses-pieces",
-            "The numbers do not add up to the number of pieces: each number says how many pieces a part has, and "
+            "The numbers do not add up to the number of pieces. Each number says how many pieces a part has, and "
             "each piece belongs to one part.",
             recognise=lambda evidence: any(map(_loses_pieces, evidence.outcomes)),
             shows=_loses_pieces,

@@ -160,7 +160,7 @@ DESIGN = Exercise(
         Mistake(
             "whole-backwards",
             "The memory is right. With whole backwards, though, a gradient takes so long on its way up that three "
-            "micro-batches cannot fill the time: no order of F and B beats GPipe here. Cut the backwards: send on I, "
+            "micro-batches cannot fill the time. No order of F and B beats GPipe here. Cut the backwards: send on I, "
             "and let W wait.",
             recognise=_seen(lambda seen: seen.kinds == {"F", "B"} and not seen.too_full),
         ),
@@ -176,7 +176,7 @@ DESIGN = Exercise(
         "How long is a micro-batch on its way from F on rank 0 to its backward there? With whole backwards of two "
         "units, four stages take 4 + 8. Three micro-batches are nine units of work. What if only I is on the way?",
         "Cut every backward: 4 + 4 + 1 units, and three micro-batches fill nine. Begin with F0 F1 F2 on the first "
-        "three ranks; run each I as soon as it can run, and put W's where a rank would otherwise wait.",
+        "three ranks. Run each I as soon as it can run, and put W's where a rank would otherwise wait.",
         "Think of two groups of three. Rank 0: F0 F1 F2 I0 W0 I1 F3 I2 W1 F4 W2 F5, then the second group's I and W. "
         "Rank 3: F0 I0 F1 I1 F2 I2 W0 W1 W2, then the same for 3, 4 and 5. Ranks 1 and 2 lie between these.",
     ),

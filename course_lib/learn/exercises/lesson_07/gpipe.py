@@ -153,7 +153,7 @@ GPIPE = Exercise(
         Mistake(
             "no-stairs",
             "All rows begin in the first column. Stage 1 cannot run F0 in the column in which stage 0 is still making "
-            "it: each stage begins one column after the stage before it.",
+            "it. Each stage begins one column after the stage before it.",
             _table(_no_stairs),
         ),
         Mistake(

@@ -73,7 +73,7 @@ BETWEEN = Exercise(
     mistakes=(
         Mistake(
             "rows-then-columns",
-            "Rows of A give partial sums, and GELU of a sum is not the sum of GELUs: they would have to be added up "
+            "Rows of A give partial sums, and GELU of a sum is not the sum of GELUs. They would have to be added up "
             "first, between the layers. Which cut of A gives whole numbers, if fewer of them?",
             recognise=_cut_as((_ROWS, _COLUMNS)),
         ),

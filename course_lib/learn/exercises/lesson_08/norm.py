@@ -82,7 +82,7 @@ NORM = Exercise(
         ),
         Mistake(
             "gate-at-the-weight",
-            "The gradient of the norm's weight is right now, that of x is not: it still comes out partial, and goes "
+            "The gradient of the norm's weight is right now, that of x is not. It still comes out partial, and goes "
             "on to everything before this block. One gate mends both, if it stands where both gradients pass.",
             _block(weight=identity_all_reduce),
         ),

@@ -147,7 +147,7 @@ DEAL = Exercise(
         ),
         Mistake(
             "order-taken-for-granted",
-            "Right where the axes stand in one order, and wrong where they stand in another: from a rank's number "
+            "Right where the axes stand in one order, and wrong where they stand in another. From a rank's number "
             "alone nobody sees where it stands along which axis. The mesh knows.",
             recognise=lambda evidence: (
                 evidence.error is None

@@ -123,7 +123,7 @@ SEED = Exercise(
         ),
         Mistake(
             "data-alone",
-            "Where ranks differ along a data axis you tell them apart, and stages not: two stages with the same "
+            "Where ranks differ along a data axis you tell them apart, and stages not. Two stages with the same "
             "samples draw the same numbers, for other layers.",
             _data_alone,
         ),

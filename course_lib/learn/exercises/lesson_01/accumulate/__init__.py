@@ -133,7 +133,7 @@ ACCUMULATE: Exercise = Exercise(
         Mistake(
             "divided-by-all",
             "You divided the loss of a piece by the number of all examples, and `F.cross_entropy` had divided it by "
-            "those of the piece already: it gives the mean. Multiply that mean by the piece's share of all examples.",
+            "those of the piece already. It gives the mean. Multiply that mean by the piece's share of all examples.",
             _stepper(weight=lambda size, total, count: 1 / total),
         ),
         Mistake(

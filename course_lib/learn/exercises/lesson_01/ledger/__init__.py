@@ -221,7 +221,7 @@ LEDGER: Exercise = Exercise(
         Mistake(
             "fractions-of-bytes",
             "The counts are right, and they are not whole numbers. Nothing holds a part of a byte, and beyond 9 PB a "
-            "float no longer tells one byte from the next: stay with `int`, and divide by `//`.",
+            "float no longer tells one byte from the next. Stay with `int`, and divide by `//`.",
             recognise=lambda seen: all(one.right or one.kind_of_difference == _FRACTION for one in seen.outcomes),
         ),
         Mistake(

@@ -137,7 +137,7 @@ RECOMPUTE: Exercise = Exercise(
         Mistake(
             "nothing-for-x",
             "The block's parameters have their gradients, and for `x` nothing came back. Either nothing is returned, "
-            "or the `.grad` that you return was None: a detached tensor gets a gradient only if you ask for it, with "
+            "or the `.grad` that you return was None. A detached tensor gets a gradient only if you ask for it, with "
             "`requires_grad_()`.",
             recognise=_no_gradient_came_back,
         ),

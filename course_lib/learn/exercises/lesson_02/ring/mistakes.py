@@ -99,7 +99,7 @@ MISTAKES = (
     ),
     Mistake(
         "moves-too-little",
-        "The values agree here, but less was sent than any all-reduce can do with: each rank has to send at least "
+        "The values agree here, but less was sent than any all-reduce can do with. Each rank has to send at least "
         "2 (n - 1)/n of the tensor. Either numbers were cut short on the way, or this answer knows what the others "
         "hold without being told.",
         recognise=right_but(lambda evidence: sum(sent(evidence, "bytes by rank")) < 6 * SIZE_BYTES),

@@ -174,7 +174,7 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
         Mistake(
             "kept-from-a-call-before",
             "Each call was right as the first one. After a call in a group of two, the next one, of all ranks, was "
-            "not: something of the call before lives on outside of the function. Find members and way anew each time.",
+            "not. Something of the call before lives on outside of the function. Find members and way anew each time.",
             recognise=edges.keeps_from_a_call_before,
         ),
         Mistake(

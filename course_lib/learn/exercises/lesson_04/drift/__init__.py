@@ -48,7 +48,7 @@ DRIFT = Exercise(
         ),
         Mistake(
             "compares-sums",
-            "Two numbers changed places on one rank, and you did not see it: a sum is the same in any order, and a "
+            "Two numbers changed places on one rank, and you did not see it. A sum is the same in any order, and a "
             "norm or a mean likewise. Take a hash of the bytes, in which each has its place.",
             recognise=mistakes.takes_sums,
         ),

@@ -37,12 +37,12 @@ GRADIENTS = Exercise(
         Mistake(
             "sum-not-mean",
             "You have the sum of all ranks' gradients. Each loss is a mean over its own rank's examples, so the mean "
-            "over the whole batch is their mean: divide by `me.world_size`, or the step grows with every rank.",
+            "over the whole batch is their mean. Divide by `me.world_size`, or the step grows with every rank.",
             wrong_answers.sums,
         ),
         Mistake(
             "sum-stays-behind",
-            "Where a rank had a gradient, it holds the sum of all ranks' now, not the mean; and where it had None, it "
+            "Where a rank had a gradient, it holds the sum of all ranks' now, not the mean. And where it had None, it "
             "still has none. So neither the mean nor the zeros came to `parameter.grad`. Usually a name such as `grad` "
             "holds them: `grad = grad / n` makes a new tensor. Divide in place (`/=`), and assign zeros to "
             "`parameter.grad`.",

@@ -153,7 +153,7 @@ OVERLAP = Exercise(
         ),
         Mistake(
             "after-backward",
-            "The means are right, and nothing was under way when the last gradient came: all calls are made after "
+            "The means are right, and nothing was under way when the last gradient came. All calls are made after "
             "backward, and none of their time is hidden. Start a bucket's all-reduce in the hook of its last gradient.",
             recognise=_no_early,
         ),
@@ -185,7 +185,7 @@ OVERLAP = Exercise(
         ),
         Mistake(
             "never-lets-go",
-            "The means are right, and after each step more numbers lie in memory than after the one before: what you "
+            "The means are right, and after each step more numbers lie in memory than after the one before. What you "
             "keep of a bucket is kept for good. What `finish` has dealt with it must forget.",
             recognise=lambda evidence: only_wrong_in(evidence, GROWTH),
         ),
@@ -198,7 +198,7 @@ OVERLAP = Exercise(
         Mistake(
             "trusts-what-is-there",
             "Steps whose gradients begin as None are right. Before the third step they were set to zero "
-            "(`zero_grad(set_to_none=False)`), and there a bucket left before its gradients had come: a `.grad` that "
+            "(`zero_grad(set_to_none=False)`), and there a bucket left before its gradients had come. A `.grad` that "
             "is there may be an old one. Count the gradients of a bucket as they come.",
             recognise=_trusts_what_is_there,
         ),

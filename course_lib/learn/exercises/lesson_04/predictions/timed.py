@@ -50,7 +50,7 @@ def _calls(measured_s: Mapping[str, float]) -> Explanation:
             16: "That would be so if bytes took no time at all: latencies are paid 16 times, bytes once.",
         },
         apart=f"The model has {sixteen_s * 1e3:.0f} ms for 16 calls and {one_s * 1e3:.0f} ms for one; look which of "
-        "your two times is further off. A call also waits until both ranks have come and have a core: sixteen short "
+        "your two times is further off. A call also waits until both ranks have come and have a core. Sixteen short "
         "waits add up, and one long wait weighs most where there is one call. Close other programs and run the cell "
         "again: such waiting moves, the link does not.",
     )
@@ -122,7 +122,7 @@ def _break_even(one_rank_s: float, dial: Sequence[float], two_ranks_s: Sequence[
             "and hide a part of the messages.",
         },
         apart=f"By the model one rank takes {alone_s * 1e3:.0f} ms, and two take {beside} ms at the bandwidths of the "
-        "dial. Hold that against your list. If one time is out of line, something disturbed that run; if all of them "
+        "dial. Hold that against your list. If one time is out of line, something disturbed that run. If all of them "
         "are longer by as much, each step costs that beside computing and link. Run the cell again to tell.",
     )
 

@@ -151,7 +151,7 @@ SAMPLER = Exercise(
         ),
         Mistake(
             "in-blocks",
-            "Each rank takes a block of neighbours, and that is not the order that was asked for: rank r takes every "
+            "Each rank takes a block of neighbours, and that is not the order that was asked for. Rank r takes every "
             "`world_size`-th place from r on. That way, what all ranks read in a step lies together in the order, and "
             "a run can go on with another number of ranks.",
             recognise=_where_the_gap_is_small(_BLOCKS, _FULL_BLOCKS),

@@ -50,7 +50,7 @@ CLIP = Exercise(
         ),
         Mistake(
             "averages",
-            "You take a mean over ranks. Each rank has other rows here, all parts of one gradient: the squares are "
+            "You take a mean over ranks. Each rank has other rows here, all parts of one gradient. The squares are "
             "summands of one sum, and nothing is divided by the number of ranks.",
             recognise=mistakes.clips_by(
                 lambda one: mistakes.of_all(one) / len(one.norms) ** 0.5,
@@ -133,7 +133,7 @@ CLIP = Exercise(
         Mistake(
             "scales-a-name",
             "The norm is right, and every gradient is as long as it was. The usual reason is a line such as "
-            "`gradient = gradient * factor`: it makes a new tensor of that name, and the old one stays in `.grad`, "
+            "`gradient = gradient * factor`. It makes a new tensor of that name, and the old one stays in `.grad`, "
             "where the optimizer reads it. Scale in place: `gradient *= factor`.",
             recognise=mistakes.leaves_all_as_it_was,
         ),

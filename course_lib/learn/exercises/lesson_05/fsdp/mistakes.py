@@ -41,8 +41,8 @@ OF_VALUES = (
     ),
     Mistake(
         "forgets-the-rest",
-        "A model whose units hold all of its parameters is right. Where some stand outside of all units, it is not: "
-        "they are one more unit, whole from the first moment of forward to the last one.",
+        "A model whose units hold all of its parameters is right. Where some stand outside of all units, it is not. "
+        "They are one more unit, whole from the first moment of forward to the last one.",
         recognise=only_in("blocks, and a rest"),
     ),
     Mistake(
@@ -152,7 +152,7 @@ _PREFETCH = (
     ),
     Mistake(
         "begins-when-needed",
-        "The values are right, and an all-gather begins later than it could: when a unit computes, those of the next "
+        "The values are right, and an all-gather begins later than it could. When a unit computes, those of the next "
         "`prefetch` units are to be under way. Begin them with `async_op=True` before you wait for this unit's own.",
         recognise=by.ahead(lambda due, came: came[0] < due[0], of=_ORDER),
     ),
@@ -209,7 +209,7 @@ _TOOLS = (
     Mistake(
         "loads-otherwise",
         "After `load_full_state_dict` the model is not the one that was saved. The state has whole tensors and whole "
-        "buffers, of a run on another number of ranks: cut each row of it as `__init__` cuts the model's.",
+        "buffers, of a run on another number of ranks. Cut each row of it as `__init__` cuts the model's.",
         recognise=both(by.without_error_in(*_LOADED), some_wrong("begin")),
     ),
 )

@@ -16,7 +16,7 @@ _OF_THE_GRADIENTS = (
         "sum-not-mean",
         "AdamW stepped on the sum of the ranks' gradients. Each is the mean over its own rank's examples, so what is "
         "wanted is their mean: divide by `me.world_size`. (AdamW divides by the size of its gradients, so you would "
-        "hardly see it: only numbers whose gradients are about as small as `eps` move otherwise. With clipping, or "
+        "hardly see it. Only numbers whose gradients are about as small as `eps` move otherwise. With clipping, or "
         "with SGD, the difference is large.)",
         recognise=told.goes_like(partial(models.scaled, models.summed)),
     ),
@@ -34,7 +34,7 @@ _OF_THE_GRADIENTS = (
     ),
     Mistake(
         "own-gradients-for-own-part",
-        "Each part is updated by the gradients of one rank alone, the one that keeps it: what the other ranks' "
+        "Each part is updated by the gradients of one rank alone, the one that keeps it. What the other ranks' "
         "examples say about these weights is lost. Sum the parts up first, by a reduce-scatter.",
         recognise=told.goes_like(models.own_gradients_for_own_part),
     ),
@@ -52,7 +52,7 @@ _OF_THE_GRADIENTS = (
     Mistake(
         "averages-the-weights",
         "Each rank steps by its own gradients, and then the weights are averaged. AdamW divides by the size of a "
-        "gradient, so the mean of its steps is not its step on the mean: average the gradients, before the step.",
+        "gradient, so the mean of its steps is not its step on the mean. Average the gradients, before the step.",
         recognise=told.goes_like(models.mean_of_weights),
     ),
     Mistake(
@@ -112,7 +112,7 @@ _OF_THE_PARTS = (
     Mistake(
         "last-numbers-stay",
         "Where sizes divide by the number of ranks all is right, and where they do not the last numbers keep their old "
-        "values: they belong to nobody. Fill the last part up, as `packed` does.",
+        "values. They belong to nobody. Fill the last part up, as `packed` does.",
         recognise=told.last_numbers_stay,
     ),
     Mistake(
@@ -131,7 +131,7 @@ _OF_THE_PARTS = (
     ),
     Mistake(
         "not-in-a-row",
-        "PyTorch stopped your code over the shape of what a collective was given: gloo wants the parts of all ranks in "
+        "PyTorch stopped your code over the shape of what a collective was given. gloo wants the parts of all ranks in "
         "one row, n times as long as one part. `packed` gives such a row, and `.flatten()` makes one of a table of "
         "parts.",
         recognise=told.wants_a_row,
@@ -148,7 +148,7 @@ _OF_THE_COST = (
     Mistake(
         "one-for-all-objects",
         "Every step of one object is right. When a second object has been made, for another model, their steps go "
-        "wrong: what one of them keeps has taken the place of what the other kept. Usually that is an attribute of the "
+        "wrong. What one of them keeps has taken the place of what the other kept. Usually that is an attribute of the "
         "class, or a global, of which there is one for all objects. `self` has a place for each.",
         recognise=only_wrong("second"),
     ),
@@ -192,7 +192,7 @@ _OF_THE_COST = (
     Mistake(
         "keeps-something-whole",
         "The weights are right, and between two steps each rank keeps more beside the model than belongs to its part. "
-        "Usually it is an attribute that holds all gradients or all gathered weights, or states of all numbers: what "
+        "Usually it is an attribute that holds all gradients or all gathered weights, or states of all numbers. What "
         "only `step` needs should end with it. A chunk is a view, too: who keeps one keeps the whole row, until it is "
         "cloned.",
         recognise=told.keeps_something_whole,

@@ -131,7 +131,7 @@ MISTAKES = (
     ),
     Mistake(
         "gathers-first",
-        "You begin the next all-gather before the unit that is done has been let go: for a moment one unit more than "
+        "You begin the next all-gather before the unit that is done has been let go. For a moment one unit more than "
         "allowed is whole or on its way. First R, then G.",
         _gathers_more_first,
     ),

@@ -46,7 +46,7 @@ def _norm(times_the_limit: float, num_ranks: int) -> Explanation:
         "a rank whose rows have a long gradient cuts it down more than the others do.",
         misreadings={
             1: "That would be so if all ranks had scaled by one factor. Each part alone is as long as the limit.",
-            num_ranks: "Lengths do not add up, unless all arrows point the same way; these stand at right angles to "
+            num_ranks: "Lengths do not add up, unless all arrows point the same way. These stand at right angles to "
             "each other, since each rank has rows of its own.",
         },
         apart="The model takes for granted that every rank's own rows are longer than the limit. Print the four norms "

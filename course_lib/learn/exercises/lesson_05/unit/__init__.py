@@ -37,7 +37,7 @@ UNIT = Exercise(
         "Two gradients are asked for. Write down for each what it is made of; which of that is on this rank when "
         "`backward` begins, and which is on the others?",
         "The gradient of x takes the whole weight, and it is this rank's own. That of W takes `grad` and x, which "
-        "every rank has for its own batch: add up over ranks, and each rank needs the sum for its own rows. There is "
+        "every rank has for its own batch. Add up over ranks, and each rank needs the sum for its own rows. There is "
         "one collective for each of the two.",
         "Both ways begin with `dist.all_gather(list(weight.chunk(n)), shard)`, `weight` a new, empty tensor of the "
         "whole shape. Then `x @ weight.T` forward; backward `grad @ weight`, and `dist.reduce_scatter(rows, "

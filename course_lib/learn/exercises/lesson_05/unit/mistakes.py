@@ -95,7 +95,7 @@ MISTAKES = (
     Mistake(
         "whole-gradient",
         "The gradient that you give for `shard` has not its shape. This rank keeps out/n rows of W, and takes a step "
-        "with the gradient of those rows alone: what `backward` gives has the shape of `shard`.",
+        "with the gradient of those rows alone. What `backward` gives has the shape of `shard`.",
         recognise=signs.invalid_gradient(1),
     ),
     Mistake(
@@ -107,7 +107,7 @@ MISTAKES = (
     ),
     Mistake(
         "input-gradient-transposed",
-        "You gave grad Wᵀ as the gradient of x, and it is grad W. y = x Wᵀ takes x, (B, in), to (B, out); the way back "
+        "You gave grad Wᵀ as the gradient of x, and it is grad W. y = x Wᵀ takes x, (B, in), to (B, out). The way back "
         "takes grad, (B, out), to (B, in), by W, (out, in), as it is. Where in and out differ, the shapes do not fit "
         "at all.",
         recognise=signs.input_gradient_by_the_transpose,
@@ -136,7 +136,7 @@ MISTAKES = (
     Mistake(
         "sum-not-mean",
         "Your rows have the sum of all ranks' gradients. Their mean is asked for, as in lesson 04, where each loss is "
-        "a mean over its own rank's batch: divide by the number of ranks.",
+        "a mean over its own rank's batch. Divide by the number of ranks.",
         recognise=signs.rows_gradient_is(lambda right, of_all, rank: right * len(of_all)),
     ),
     Mistake(
@@ -159,7 +159,7 @@ MISTAKES = (
     Mistake(
         "no-gradient-for-the-rows",
         "The output is right, and no gradient came for `shard`. It is the second of the two that `backward` hands "
-        "back; and after a `.detach()`, `.data` or `torch.no_grad()` in the way, nothing goes back at all.",
+        "back. And after a `.detach()`, `.data` or `torch.no_grad()` in the way, nothing goes back at all.",
         recognise=signs.never_came,
     ),
     Mistake(
@@ -171,7 +171,7 @@ MISTAKES = (
     Mistake(
         "holds-the-whole-gradient",
         "The numbers are right, and when backward is over, about as many bytes as a whole weight has are still there. "
-        "What holds them? It may be the gradient that you hand back: where that is a view, such as a part of a larger "
+        "What holds them? It may be the gradient that you hand back. Where that is a view, such as a part of a larger "
         "tensor, it keeps all of that tensor in memory. Hand back a tensor of its own.",
         recognise=signs.first_in(AFTER),
     ),

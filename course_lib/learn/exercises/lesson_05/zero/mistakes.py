@@ -175,7 +175,7 @@ _AWKWARD = (
     ),
     Mistake(
         "sent-wider",
-        "All is right but what a model of two dtypes sends: some of its numbers travel in a wider dtype than they "
+        "All is right but what a model of two dtypes sends. Some of its numbers travel in a wider dtype than they "
         "have, or more than once. Keep a part for each dtype, and send each in its own.",
         recognise=lambda e: by.sends_too_much(e) and only_in("two dtypes")(e),
     ),

@@ -38,7 +38,7 @@ BACKWARD = Exercise(
         Mistake(
             "no-target-in-the-middle",
             "A rank asks for the loss and has no target: `target` is None on every rank but the last. With two ranks "
-            "each is the first or the last; with more there are ranks in the middle, which pass an activation on and "
+            "each is the first or the last. With more there are ranks in the middle, which pass an activation on and "
             "wait for its gradient. Ask for `is_last` before you ask for a loss.",
             recognise=mistakes.loss_without_a_target,
         ),

@@ -70,7 +70,7 @@ TIED = Exercise(
         ),
         Mistake(
             "wiped-out",
-            "On one rank or more the other's gradient lies where the rank's own was: received into `weight.grad`, or "
+            "On one rank or more the other's gradient lies where the rank's own was. Received into `weight.grad`, or "
             "copied there, it wipes out what it was to be added to. Receive into new room, "
             "`torch.empty_like(weight.grad)`, and add that.",
             recognise=mistakes.holds_the_others,

@@ -140,7 +140,7 @@ LOSS = Exercise(
         ),
         Mistake(
             "overflows",
-            "Right for outputs of everyday size. Where they are about a thousand, inf or nan comes back: an `exp` "
+            "Right for outputs of everyday size. Where they are about a thousand, inf or nan comes back. An `exp` "
             "on the way is too large for a number, or so small that it is 0. A function such as `log_softmax` keeps "
             "clear of both.",
             recognise=_wrong_where_large,

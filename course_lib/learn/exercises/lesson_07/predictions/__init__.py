@@ -86,7 +86,7 @@ def _best(step_s: Mapping[int, float]) -> Explanation:
     """From the seconds of a step, by number of micro-batches."""
     first, second = sorted(step_s, key=step_s.__getitem__)[:2]
     uncut = (
-        " Where the uncut batch wins, the two ranks most likely had no core each: where they share one, a rank that "
+        " Where the uncut batch wins, the two ranks most likely had no core each. Where they share one, a rank that "
         "waits costs nothing, and every cut costs. Run it again on a quieter machine."
     )
     return Explanation(

@@ -90,7 +90,7 @@ MISTAKES = (
     ),
     Mistake(
         "gates-swapped",
-        "At the entrance a rank has some of the positions and needs all; at the exit it has a summand of all and is to "
+        "At the entrance a rank has some of the positions and needs all. At the exit it has a summand of all and is to "
         "keep some. You have them the other way round.",
         along(enter=(shared_out, joined), leave=(joined, shared_out)),
     ),
@@ -134,7 +134,7 @@ MISTAKES = (
     Mistake(
         "gathers-by-all-reduce",
         "The numbers are right. But where every rank needs the parts of all, you all-reduce, which sends twice the "
-        "bytes: the parts stand side by side, and there is nothing to add up. An all-gather brings each to all ranks.",
+        "bytes. The parts stand side by side, and there is nothing to add up. An all-gather brings each to all ranks.",
         recognise=_all_reduces((ENTER, FORWARD), (LEAVE, BACKWARD)),
     ),
     Mistake(

@@ -75,7 +75,7 @@ MISTAKES = (
     Mistake(
         "looks-outside",
         "A lookup asked for a row that is not there. The place of a token is its number less `me.rank * len(table)`, "
-        "and only 0 to `len(table) - 1` are here: clamp the others, look up, and put zeros in their stead.",
+        "and only 0 to `len(table) - 1` are here. Clamp the others, look up, and put zeros in their stead.",
         recognise=_is_out_of_bounds,
     ),
     Mistake(
@@ -108,7 +108,7 @@ MISTAKES = (
     ),
     Mistake(
         "table-through-the-entrance",
-        "The vectors are right. But the table went through the entrance, which sums its gradient over ranks: row 0 of "
+        "The vectors are right. But the table went through the entrance, which sums its gradient over ranks. Row 0 of "
         "rank 0 and row 0 of rank 1 are different tokens. Each rank keeps its own gradient.",
         split_embedding(table_through=identity_all_reduce),
     ),

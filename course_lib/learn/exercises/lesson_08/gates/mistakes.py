@@ -150,7 +150,7 @@ MISTAKES = (
     Mistake(
         "means-going-in",
         "The numbers are right, and at the entrance you all-reduce on the way in. What every rank has already need "
-        "not be sent: the mean of `n` equal tensors is that tensor, and a sum that nobody uses is sent for nothing. "
+        "not be sent. The mean of `n` equal tensors is that tensor, and a sum that nobody uses is sent for nothing. "
         "Let it pass.",
         gate(enter=(mean, summed)),
     ),

@@ -31,7 +31,7 @@ MISTAKES = (
     Mistake(
         "heads-of-the-whole-model",
         "`num_heads` is the number of heads of the *whole* model, and a rank has a part of "
-        "them. Yours took its numbers apart into as many heads as the model has: they are too thin, and each mixes "
+        "them. Yours took its numbers apart into as many heads as the model has. They are too thin, and each mixes "
         "only a part of what belongs to one.",
         split_attention(heads=thin_heads),
     ),
@@ -92,7 +92,7 @@ MISTAKES = (
     ),
     Mistake(
         "heads-by-view",
-        "The shapes are right, and the numbers are dealt out wrongly: in memory positions stand before heads, and a "
+        "The shapes are right, and the numbers are dealt out wrongly. In memory positions stand before heads, and a "
         "`view(B, heads, T, ...)` gives one head numbers of several. Take the last dim apart first, (B, T, heads, "
         "numbers of a head), then `.transpose(1, 2)`.",
         split_attention(heads=heads_by_view),

@@ -78,7 +78,7 @@ MISTAKES = (
     ),
     Mistake(
         "first-token-missed",
-        "A target that is the *first* token of a rank is counted by nobody: its place is 0, and 0 is a column like the "
+        "A target that is the *first* token of a rank is counted by nobody. Its place is 0, and 0 is a column like the "
         "others.",
         recognise=looks_like(miscounted(first=1)),
     ),
@@ -103,13 +103,13 @@ MISTAKES = (
     Mistake(
         "looks-outside",
         "A lookup asked for a column that is not there. The place of a target is its token "
-        "number less `me.rank * logits.size(1)`, and only 0 to `logits.size(1) - 1` are here: clamp the others, "
+        "number less `me.rank * logits.size(1)`, and only 0 to `logits.size(1) - 1` are here. Clamp the others, "
         "look up, and put zeros in their stead.",
         recognise=is_out_of_bounds,
     ),
     Mistake(
         "target-not-shared",
-        "The logit of the target stays with the rank that has it; the others take it to be 0, and the ranks do not "
+        "The logit of the target stays with the rank that has it. The others take it to be 0, and the ranks do not "
         "agree on the loss. It has to be added up over ranks as well.",
         recognise=looks_like(own_target_alone),
     ),
@@ -121,7 +121,7 @@ MISTAKES = (
     ),
     Mistake(
         "target-not-shifted",
-        "You subtract the largest logit from what goes into `exp` and not from the target's logit: the difference "
+        "You subtract the largest logit from what goes into `exp` and not from the target's logit. The difference "
         "of the two is off by the largest.",
         split_loss(shifted_target=False),
     ),

@@ -148,7 +148,7 @@ MISTAKES = (
     Mistake(
         "weights-through-the-gate",
         "The output is right. But the weights went through the entrance too, which sums their gradients over "
-        "ranks: each rank has weights of its own, and gradients that belong to nobody else. Only x enters.",
+        "ranks. Each rank has weights of its own, and gradients that belong to nobody else. Only x enters.",
         recognise=_sums_gradients_of_weights,
     ),
     Mistake(

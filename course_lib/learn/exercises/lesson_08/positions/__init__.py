@@ -110,13 +110,13 @@ POSITIONS = Exercise(
         ),
         Mistake(
             "cut-matrices-too",
-            "The norm's gradient is right now. Those of `w_up` and `w_down` are not: each rank has parts of its own, "
+            "The norm's gradient is right now. Those of `w_up` and `w_down` are not. Each rank has parts of its own, "
             "which have seen all positions, and you add up what belongs to different weights.",
             _block(weight=identity_all_reduce, matrices=identity_all_reduce),
         ),
         Mistake(
             "norm-of-all-positions",
-            "Every number is right, and sequence parallelism is undone: the norm, or its weight, stands *behind* the "
+            "Every number is right, and sequence parallelism is undone. The norm, or its weight, stands *behind* the "
             "all-gather, so that every rank computes it for all positions and keeps them. Leave the norm with this "
             "rank's positions; its weight alone needs a gate.",
             recognise=lambda evidence: all(differs_in(outcome, WIDE) for outcome in evidence.wrong),

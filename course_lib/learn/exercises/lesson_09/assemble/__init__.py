@@ -69,7 +69,7 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "sharded-first",
-            "A slice was to be cut of a weight that is at rest: this rank has some of its rows alone, since it was "
+            "A slice was to be cut of a weight that is at rest. This rank has some of its rows alone, since it was "
             "sharded before. From the inside out: slices of the whole matrices first, and of what is left of a stage "
             "the rows.",
             recognise=mistakes.fails_in("is at rest"),
@@ -89,7 +89,7 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "deals-to-every-rank",
-            "The batch seems to be dealt to all ranks: the first loss is wrong where tp=2, and with two stages there "
+            "The batch seems to be dealt to all ranks. The first loss is wrong where tp=2, and with two stages there "
             "are fewer rows than micro-batches. Ranks that differ in tp or pp alone work on the same samples; only "
             "those along dp_shard have samples of their own.",
             recognise=mistakes.deals_by_rank,
@@ -97,7 +97,7 @@ ASSEMBLE = Exercise(
         Mistake(
             "calls-with-a-loss-alone",
             "The ranks of the last stage wait in a collective of one number, and those of the first stage wait "
-            "elsewhere: they have no loss, and stayed away. Whether a rank calls must not depend on that. Have it call "
+            "elsewhere. They have no loss, and stayed away. Whether a rank calls must not depend on that. Have it call "
             "with a 0.",
             recognise=mistakes.calls_with_a_loss_alone,
         ),
@@ -131,13 +131,13 @@ ASSEMBLE = Exercise(
         Mistake(
             "counts-copies",
             "The loss is a whole number of times too large. All ranks of tp hold the same loss, and each share along "
-            "dp_shard its own: count how many losses come into your sum, and divide by as many.",
+            "dp_shard its own. Count how many losses come into your sum, and divide by as many.",
             recognise=mistakes.times(2, 4),
         ),
         Mistake(
             "divides-by-all",
             "The loss is a half or a quarter of what it should be: you divide by more losses than came into the sum. "
-            "The ranks of the last stage have one, and no others; where one rank of a tensor group speaks for all of "
+            "The ranks of the last stage have one, and no others. Where one rank of a tensor group speaks for all of "
             "it, that is one loss.",
             recognise=mistakes.times(1 / 2, 1 / 4),
         ),
@@ -164,14 +164,14 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "keeps-layers",
-            "All losses are right, and wherever tp=2 a rank keeps more than slices: layers stand whole on both ranks "
+            "All losses are right, and wherever tp=2 a rank keeps more than slices. Layers stand whole on both ranks "
             "of the axis, which compute the same. Split them before the model is cut into stages.",
             recognise=mistakes.keeps_more_along("tp"),
         ),
         Mistake(
             "uneven-stages",
             "All losses are right, and with two stages one rank keeps more than an even stage has, and another does "
-            "not: the stages are not about equally large. `split_evenly(parameter_costs(model), n)` cuts by numbers.",
+            "not. The stages are not about equally large. `split_evenly(parameter_costs(model), n)` cuts by numbers.",
             recognise=mistakes.stages_uneven,
         ),
         Mistake(
@@ -201,8 +201,8 @@ ASSEMBLE = Exercise(
         Mistake(
             "averages-again",
             "The first loss is right, and the later ones are those of gradients that are a whole number of times too "
-            "short or too long. `FullySharded` has averaged over its group, and the pipeline over its micro-batches: "
-            "the loss that goes backwards is the mean over the micro-batch, and nothing else.",
+            "short or too long. `FullySharded` has averaged over its group, and the pipeline over its micro-batches. "
+            "The loss that goes backwards is the mean over the micro-batch, and nothing else.",
             recognise=mistakes.averages_again,
         ),
     ),

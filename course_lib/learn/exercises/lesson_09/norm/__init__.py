@@ -73,8 +73,8 @@ NORM = Exercise(
         ),
         Mistake(
             "only-replicas",
-            "Copies along `dp_replicate` are in your sum once, and copies along other axes as often as they lie there: "
-            "a norm's weight is the same on all ranks of `tp`. Go through all axes of the mesh.",
+            "Copies along `dp_replicate` are in your sum once, and copies along other axes as often as they lie there. "
+            "A norm's weight is the same on all ranks of `tp`. Go through all axes of the mesh.",
             recognise=mistakes.counts(lambda _, here, __: float(not here.get("dp_replicate", 0))),
         ),
         Mistake(
@@ -153,13 +153,13 @@ NORM = Exercise(
         ),
         Mistake(
             "trips-over-no-rows",
-            "All went well until a rank had a gradient of no rows, as where there are fewer rows than ranks; there "
+            "All went well until a rank had a gradient of no rows, as where there are fewer rows than ranks. There "
             "your code raised what stands below. A sum of no squares is 0; no numbers have a largest one.",
             recognise=raised_first_in(ONE_AXIS),
         ),
         Mistake(
             "takes-rows-for-granted",
-            "All went well until gradients were stored column by column, as those of a transposed weight are: `view` "
+            "All went well until gradients were stored column by column, as those of a transposed weight are. `view` "
             "cannot make one row of such a tensor. A sum needs none, and `flatten()` makes one of any.",
             recognise=mistakes.takes_rows_for_granted,
         ),

@@ -164,7 +164,7 @@ MISTAKES = (
     Mistake(
         "by-gain",
         "You sort the axes by what each would gain within a node. That comes near. But an axis larger than a node "
-        "gains nothing there, and two small axes may fit together where a large one fits alone: try the orders.",
+        "gains nothing there, and two small axes may fit together where a large one fits alone. Try the orders.",
         _by_gain,
     ),
     Mistake(

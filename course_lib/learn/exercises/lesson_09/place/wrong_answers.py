@@ -207,7 +207,7 @@ MISTAKES = (
     ),
     Mistake(
         "first-block",
-        "The groups that you give are right, and they are those of the first block of ranks alone: for all others of "
+        "The groups that you give are right, and they are those of the first block of ranks alone. For all others of "
         "the job, the outer axes stand at 0.",
         _FirstBlock,
     ),

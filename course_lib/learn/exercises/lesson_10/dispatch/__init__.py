@@ -48,7 +48,7 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "other-weights",
-            "Each output is added to the right token, times the weight of another choice: rows are sorted by expert, "
+            "Each output is added to the right token, times the weight of another choice. Rows are sorted by expert, "
             "and weights stand in the order of the tokens. Bring both into one order, `weights.flatten()[order]`.",
             recognise=mistakes.gives(wrong_answers.OTHER_WEIGHTS),
         ),
@@ -117,7 +117,7 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "no-sizes",
-            "`all_to_all_single` was given no lists of sizes, and an output of another size than the input: without "
+            "`all_to_all_single` was given no lists of sizes, and an output of another size than the input. Without "
             "lists it cuts both into equal parts, one for each rank. How many rows go to a rank, and come from it, "
             "follows from the choices: give both lists.",
             recognise=error_says("in->size == out->size"),

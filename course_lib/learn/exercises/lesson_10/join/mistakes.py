@@ -159,14 +159,14 @@ MISTAKES = (
     ),
     Mistake(
         "averages",
-        "Your output is the mean of the two. Each side has divided by its own sum of exponentials; the side with the "
+        "Your output is the mean of the two. Each side has divided by its own sum of exponentials. The side with the "
         "larger sum, which is the larger lse, has to count for more.",
         recognise=_out_is(wrong_answers.averages),
     ),
     Mistake(
         "adds-outs",
         "Your output is the sum of the two. The weights of each side add up to 1 already, so those of both would add "
-        "up to 2: scale each output by its side's share first.",
+        "up to 2. Scale each output by its side's share first.",
         recognise=_out_is(wrong_answers.adds_outs),
     ),
     Mistake(
@@ -249,7 +249,7 @@ MISTAKES = (
     Mistake(
         "finite-nothing",
         "Where no key was seen your lse is a finite number. It is to be minus infinity, the logarithm of a sum of "
-        "nothing: the next join would take any other for the sum of some keys.",
+        "nothing. The next join would take any other for the sum of some keys.",
         recognise=_finite_nothing,
     ),
     Mistake(

@@ -68,7 +68,7 @@ MISTAKES = (
     Mistake(
         "takes-rows-for-granted",
         "Right until outputs lay in memory query by query, as attention leaves them that has moved its heads by "
-        "`transpose`: `view` cannot make another shape of such a tensor. `unsqueeze` and `reshape` can.",
+        "`transpose`. `view` cannot make another shape of such a tensor. `unsqueeze` and `reshape` can.",
         recognise=_first_in(OtherForm.BY_QUERY, "view size is not compatible"),
     ),
     Mistake(

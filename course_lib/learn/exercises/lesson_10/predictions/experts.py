@@ -112,7 +112,7 @@ def _own(times: float, num_ranks: int) -> Explanation:
         misreadings={
             1: "It is complete, that is so: no other rank has a part of it. Now look at what each rank's loss is "
             "divided by: its own number of tokens.",
-            1 / num_ranks: "By that it is to be multiplied: each rank's loss is a mean over its own tokens, and nobody "
+            1 / num_ranks: "By that it is to be multiplied. Each rank's loss is a mean over its own tokens, and nobody "
             "has divided by the number of ranks yet.",
         },
         apart="The factor is exact where all ranks have equally many tokens. Compare the gradients number by number.",

@@ -134,7 +134,7 @@ MISTAKES = (
     ),
     Mistake(
         "equal-pairs",
-        "One run for each rank, some much longer than others. Pairs are one thing to share out; activations, and the "
+        "One run for each rank, some much longer than others. Pairs are one thing to share out. Activations, and the "
         "arithmetic of all matrices, go by the number of positions, and that has to be even as well.",
         recognise=_is_uneven_runs,
     ),
@@ -201,7 +201,7 @@ MISTAKES = (
     Mistake(
         "mirrored",
         "Right where all parts are equal. Elsewhere you take a part's mirror image for the one at the back, and that "
-        "one has another size: some positions are there twice, or not at all.",
+        "one has another size. Some positions are there twice, or not at all.",
         wrong_answers.counted_from_the_end,
     ),
     Mistake(

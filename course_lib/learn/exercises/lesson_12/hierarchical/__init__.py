@@ -101,13 +101,13 @@ HIERARCHICAL = Exercise(
         ),
         Mistake(
             "between-alone",
-            "What comes out is the sum over the ranks of the same local rank, one of each node: the ranks of a node "
+            "What comes out is the sum over the ranks of the same local rank, one of each node. The ranks of a node "
             "never hear of each other.",
             recognise=mistakes.gave(lambda one: sum_of(one.kind, one.same_place)),
         ),
         Mistake(
             "everybody-between",
-            "The all-reduce of the parts went over all ranks, and the ranks of a node have *different* parts: what was "
+            "The all-reduce of the parts went over all ranks, and the ranks of a node have *different* parts. What was "
             "added up does not belong together. Between nodes it is the ranks of one local rank that have the same "
             "part: `group=between`.",
             recognise=lambda evidence: calls.handed_in("all_reduce", "all", is_a_part=True)(evidence),

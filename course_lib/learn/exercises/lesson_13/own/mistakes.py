@@ -35,7 +35,7 @@ MISTAKES = (
     ),
     Mistake(
         "mean",
-        "You decide by the mean of the ratios: a few disturbed calls move it wherever they like, and it has no spread "
+        "You decide by the mean of the ratios. A few disturbed calls move it wherever they like, and it has no spread "
         "by which to say that it cannot tell.",
         wrong.by_the_mean,
     ),
@@ -82,7 +82,7 @@ MISTAKES = (
     ),
     Mistake(
         "mean-over-sizes",
-        "You average over the sizes: one that takes once as long and one that takes three times as long make a fine 2 "
+        "You average over the sizes. One that takes once as long and one that takes three times as long make a fine 2 "
         "together, and the claim holds at neither.",
         wrong.mean_over_sizes,
     ),
