@@ -15,6 +15,7 @@ In the order to read:
 - ``budget.py``: how much of a page's time a function may take
 - ``own_class.py``: a class of the learner's, made as the course's is
 - ``use.py``: whose function a name stands for now, and the line that says so
+- ``run_both.py``: one run of the page by the course's and, where it is there, by the learner's
 - ``keeping.py``: ``check`` of the lessons, which keeps what passes
 - ``again.py``: the check on what stands in the file now
 - ``listing.py``: the package as a list, for `course export` and for an instructor; text alone
@@ -27,7 +28,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-_TOOLS = {"check_again": "again", "mine_folder": "place"}
+_TOOLS = {"beside": "run_both", "check_again": "again", "if_passed": "run_both", "mine_folder": "place"}
 
 
 class _OwnLibrary(ModuleType):

@@ -32,7 +32,7 @@ def test_names_are_given_once_and_hide_no_room_and_no_tool():
     names = [entry.name for entry in ENTRIES]
     assert len(set(names)) == len(names)
     beside = {path.stem for path in __import__("pathlib").Path(mine.__file__).parent.iterdir()}
-    assert not set(names) & (beside | {"check_again", "mine_folder"})
+    assert not set(names) & (beside | set(mine._TOOLS))
 
 
 def test_a_name_that_is_not_there_is_told_those_that_are():

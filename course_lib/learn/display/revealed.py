@@ -34,6 +34,7 @@ class Reveal(Shown):
     misreading: str = ""
     label: str = "measured"
     apart: str = ""
+    yours: str = ""  # what the learner's own cost in this run
 
     @property
     def off(self) -> float | None:
@@ -100,7 +101,8 @@ class Reveal(Shown):
 
     def _sentences(self) -> list[str]:
         misreading = "" if self.is_right else self.misreading
-        return [text for text in (self.verdict(), misreading, self.because, self.disagreement()) if text]
+        texts = (self.verdict(), misreading, self.because, self.yours, self.disagreement())
+        return [text for text in texts if text]
 
     def __repr__(self) -> str:
         values = "; ".join(f"{row[0]}: {row[1]}" for row in self._rows())

@@ -6,5 +6,6 @@ In the order to read:
 - ``predict_form.py``: the form of a prediction
 - ``stored_value.py``: A value of a prediction or a run, as a line of the progress file holds it
 - ``predict.py``: ``Predict``: commit to an answer before the run, then see it beside the cost model and the measurement
+- ``own_cost.py``: what the learner's own cost in the run that is told of, beside the course's
 - ``asking.py``: ``ask("07.four")`` and ``reveal("07.four", run)``: a lesson's questions, fetched by their name
 """

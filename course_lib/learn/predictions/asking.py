@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from course_lib.learn import exercises
@@ -21,12 +22,15 @@ def ask(name: str) -> Predict:
     return _form_of(exercises.prediction(name))
 
 
-def reveal(name: str, *runs: Any, **named_runs: Any) -> Reveal:
+def reveal(name: str, *runs: Any, beside: Mapping[str, Any] | None = None, **named_runs: Any) -> Reveal:
     """Show the answer beside what was run and what the cost model says. ``runs`` are what the cell above has made.
+
+    ``beside`` is what ``mine.beside`` gave: where the learner's own was run too, a sentence says what it cost.
 
     Raises ``ValueError`` for a name that no lesson has, and where what was run is missing or is not what is told of.
     """
     asked = exercises.prediction(name)
+    yours = _yours(beside) if beside is not None else ""
     told = _told(asked, runs, named_runs)
     return _form_of(asked).reveal(
         measured=told.measured,
@@ -35,7 +39,15 @@ def reveal(name: str, *runs: Any, **named_runs: Any) -> Reveal:
         because=told.because,
         misreadings=told.misreadings,
         apart=told.apart,
+        yours=yours,
     )
+
+
+def _yours(beside: Mapping[str, Any]) -> str:
+    # It takes the meter along, so only where there are runs to tell of.
+    from course_lib.learn.predictions.own_cost import cost_in_words
+
+    return cost_in_words(beside)
 
 
 def _form_of(asked: Asked) -> Predict:

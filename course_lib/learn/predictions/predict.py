@@ -57,18 +57,29 @@ class Predict(Prediction):
         because: str = "",
         misreadings: Mapping[Any, str] | None = None,
         apart: str = "",
+        yours: str = "",
     ) -> Reveal:
         """Show predicted, cost model and measured side by side, and why they differ.
 
         ``label`` says what stands in the place of a measurement where nothing was measured, such as "computed".
         ``misreadings`` maps a wrong answer, or a function ``(predicted) -> bool``, to the sentence that names
-        what such an answer mixes up. ``apart`` is said where run and model disagree. Without a prediction the rest is
-        shown all the same.
+        what such an answer mixes up. ``apart`` is said where run and model disagree, ``yours`` of what the learner's
+        own cost in this run. Without a prediction the rest is shown all the same.
         """
         predicted = self.value
         sentence = "" if predicted is None else misreading_of(predicted, misreadings or {})
         reveal = Reveal(
-            self.question, self.kind, self.unit, predicted, model, measured, because, sentence, label, apart
+            self.question,
+            self.kind,
+            self.unit,
+            predicted,
+            model,
+            measured,
+            because,
+            sentence,
+            label,
+            apart,
+            yours,
         )
         if not self._kept.revealed and predicted is not None:
             record(
