@@ -26,6 +26,7 @@ _HOME_OF = {
     "OKABE_ITO": "style",
     "Picture": "style",
     "gantt": "gantt_chart",
+    "gantt_beside": "gantt_chart",
     "lines": "line_chart",
     "memory_bars": "bars",
     "memory_curve": "curve",

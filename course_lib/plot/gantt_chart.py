@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from matplotlib.axes import Axes
 
@@ -10,7 +11,7 @@ from course_lib.meter.clocks.timeline import Span, Timeline
 from course_lib.meter.units import time_text
 from course_lib.plot.style import Look, Picture, canvas, key, look_of_span, outlined, text_colour
 
-__all__ = ["gantt"]
+__all__ = ["gantt", "gantt_beside"]
 
 _COMMUNICATION = ("send", "recv", "collective")
 _ONE_BAND = ((0.0, 0.8),)
@@ -57,6 +58,27 @@ def gantt(
         axes.grid(visible=False, axis="y")
         key(figure, looks)
     return Picture(figure, alt if alt is not None else _words(joined, title, names))
+
+
+def gantt_beside(
+    timelines: Mapping[str, Timeline | Iterable[Span]], *, title: str = "", alt: str | None = None, row: str = "rank"
+) -> Picture:
+    """Several runs below each other, each from its own beginning: rows "rank 0, yours". One alone is as by ``gantt``.
+
+    ``row`` is another word for what a row is, such as "device". A run without spans has no row.
+
+    Raises ``ValueError`` where no run has a span.
+    """
+    places: dict[tuple[str, int], int] = {}
+    moved = []
+    for name, given in timelines.items():
+        spans = (given if isinstance(given, Timeline) else Timeline.join([given])).spans
+        for span in sorted(spans, key=lambda span: span.rank):
+            place, zero = places.setdefault((name, span.rank), len(places)), spans[0].start_s
+            moved.append(replace(span, rank=place, start_s=span.start_s - zero, end_s=span.end_s - zero))
+    tail = {name: f", {name}" if len(timelines) > 1 else "" for name in timelines}
+    names = {place: f"{row} {rank}{tail[name]}" for (name, rank), place in places.items()}
+    return gantt(Timeline.join([moved]), title=title, alt=alt, names=names)
 
 
 def _bands(spans: Iterable[Span]) -> tuple[tuple[float, float], ...]:

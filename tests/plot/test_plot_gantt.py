@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from course_lib.meter.clocks.timeline import Span
-from course_lib.plot import gantt
+from course_lib.plot import Picture, gantt, gantt_beside
 
 
 def labels(spans: list[Span]) -> list[tuple[str, float]]:
@@ -33,3 +35,36 @@ def test_spans_of_other_ranks_and_other_bands_cover_nothing() -> None:
         Span(1, "forward", "compute", 0, 20),
     ]
     assert sorted(labels(spans)) == [("all_reduce", 10.0), ("backward", 10.0), ("forward", 10.0)]
+
+
+def rows(picture: Picture) -> list[str]:
+    return [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
+
+
+def test_runs_beside_each_other_each_begin_at_zero_and_are_named() -> None:
+    one = [Span(0, "forward", "compute", 100.0, 101.0), Span(1, "forward", "compute", 100.5, 101.0)]
+    other = [Span(0, "backward", "compute", 7.0, 9.0)]
+    picture = gantt_beside({"the course's": one, "yours": other})
+    assert rows(picture) == ["rank 0, the course's", "rank 1, the course's", "rank 0, yours"]
+    places = {text.get_text(): text.get_position()[0] for text in picture.figure.axes[0].texts}
+    assert places["backward"] == 1.0
+    assert "rank 0, yours: backward 100%" in picture.alt
+    assert picture.figure.axes[0].get_xlim()[1] == 2.0
+
+
+def test_a_run_alone_is_as_before_and_a_row_may_have_another_word() -> None:
+    one = [Span(0, "forward", "compute", 100.0, 101.0), Span(1, "forward", "compute", 100.5, 101.0)]
+    assert rows(gantt_beside({"the course's": one})) == rows(gantt(one))
+    assert gantt_beside({"the course's": one}).alt == gantt(one).alt
+    assert rows(gantt_beside({"yours": one[:1], "mine": one[:1]}, row="device")) == [
+        "device 0, yours",
+        "device 0, mine",
+    ]
+
+
+def test_a_run_without_spans_has_no_row_and_none_at_all_is_refused() -> None:
+    one = [Span(0, "forward", "compute", 0.0, 1.0)]
+    assert rows(gantt_beside({"yours": [], "the course's": one})) == ["rank 0, the course's"]
+    for nothing in ({}, {"yours": []}):
+        with pytest.raises(ValueError, match="the timeline holds no span"):
+            gantt_beside(nothing)
