@@ -6,6 +6,7 @@ The prediction is the cost model's. The measurement runs our DistributedDataPara
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
@@ -41,7 +42,8 @@ class BucketExplorer(Explorer[int]):
     """Controls above a picture of the step, a line that says the same in words, and a button that runs it.
 
     The model has ``num_layers`` layers of ``layer_bytes`` of gradients, and the step the times given, in seconds. The
-    button needs ``cluster``; without one there are predictions only.
+    button needs ``cluster``; without one there are predictions only. ``yours`` is the learner's own DDP, by
+    which ``paced_step_s`` wraps a module: the button runs it after the course's, and its times have their own mark.
     """
 
     def __init__(
@@ -52,12 +54,15 @@ class BucketExplorer(Explorer[int]):
         layer_bytes: int = 64 * _KIB,
         forward_s: float = 0.020,
         backward_s: float = 0.040,
+        yours: Callable[..., Any] | None = None,
     ) -> None:
         at_least(1, num_layers=num_layers, layer_bytes=layer_bytes)
         self._cluster, self._num_ranks = cluster, ranks_of(cluster, 2)
         self._model: dict[str, Any] = {"num_layers": num_layers, "layer_bytes": layer_bytes}
         self._times: dict[str, Any] = {"forward_s": forward_s, "backward_s": backward_s}
-        self._measured: dict[tuple[str, str], dict[int, float]] = {}  # by link, then by size
+        self._yours = yours
+        self._stopped: dict[tuple[str, str, int], str] = {}  # by link and size: why yours did not run
+        self._measured: dict[tuple[str, str, bool], dict[int, float]] = {}  # by link and by whether yours, then by size
         self._board = BucketBoard(list(_SIZES.values()))
         self.bucket = dropdown("bucket size", _SIZES, _STARTS["bucket"], width="14em")
         self.latency = dropdown("latency", _LATENCIES, _STARTS["latency"], width="14em")
@@ -96,12 +101,13 @@ class BucketExplorer(Explorer[int]):
 
     def _shown(self, choice: int) -> tuple[Raster, list[str]]:
         curve = {size: self.predict(size).time_s for size in _SIZES.values()}
-        picture = self._board.draw(self.predict(choice), choice, curve, self._found)
-        return picture, [picture.alt]
+        picture = self._board.draw(self.predict(choice), choice, curve, self._times_of(), self._times_of(yours=True))
+        stopped = self._stopped.get((self.latency.value, self.bandwidth.value, choice))
+        return picture, [picture.alt, *([stopped] if stopped else [])]
 
-    @property
-    def _found(self) -> dict[int, float]:
-        return self._measured.setdefault((self.latency.value, self.bandwidth.value), {})
+    def _times_of(self, *, yours: bool = False) -> dict[int, float]:
+        """What was measured on the link that is chosen now: seconds by size."""
+        return self._measured.setdefault((self.latency.value, self.bandwidth.value, yours), {})
 
     def __repr__(self) -> str:
         return f"Bucket explorer ({self.bucket.value}, {self.latency.value}, {self.bandwidth.value})"
@@ -110,10 +116,21 @@ class BucketExplorer(Explorer[int]):
         cluster, size = self._cluster, self.choice
         assert cluster is not None  # the button is disabled without one
 
-        def measure() -> None:
-            self._found[size] = paced_step_s(
-                cluster, bucket_size_bytes=size, link=self.link, **self._model, **self._times
+        def step_s(wrap: Callable[..., Any] | None) -> float:
+            return paced_step_s(
+                cluster, bucket_size_bytes=size, link=self.link, wrap=wrap, **self._model, **self._times
             )
+
+        def measure() -> None:
+            self._times_of()[size] = step_s(None)
+            if self._yours is not None:
+                place = (self.latency.value, self.bandwidth.value, size)
+                self._stopped.pop(place, None)
+                try:
+                    self._times_of(yours=True)[size] = step_s(self._yours)
+                except Exception as error:  # whatever a learner's does, the course's is shown
+                    why = str(error).partition("\n")[0]
+                    self._stopped[place] = f"Yours did not come to its end: {why}"
             self._draw()
 
         self._on_ranks(self.measure, f"{self._num_ranks} ranks take three steps ...", measure)

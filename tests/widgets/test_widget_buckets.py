@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 import torch
+import torch.distributed as dist
 from PIL import Image
+from torch import nn
 
 from course_lib.cost import ddp_step
 from course_lib.layouts.link import Link
 from course_lib.meter import metered
 from course_lib.parallel.data import DistributedDataParallel, PacedLayers, paced_step_s
+from course_lib.plot import OKABE_ITO
 from course_lib.plot.boards.bucket_board import BucketBoard
 from course_lib.widgets import BucketExplorer
 
@@ -72,6 +76,70 @@ def test_the_button_runs_the_choice_and_keeps_what_it_found_for_this_link(cluste
     assert "measured:" not in explorer.words.value
     explorer.bandwidth.value = "50 MB/s"
     assert "measured:" in explorer.words.value
+
+
+def colours(image: Image.Image) -> set[tuple[int, ...]]:
+    """Those of its pixels."""
+    return {colour for _, colour in image.getcolors(2**20)}
+
+
+def all_at_the_end(module, me, bucket_bytes):
+    """A learner's: what is called, and what is called after backward."""
+
+    def finish():
+        for parameter in module.parameters():
+            dist.all_reduce(parameter.grad)
+
+    return module, finish
+
+
+class Own(nn.Module):
+    """A learner's class, as that of lesson 04d."""
+
+    def __init__(self, module, me, bucket_bytes):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x):
+        return self.module(x)
+
+    def finish(self):
+        raise AssertionError("it is nobody's to call")
+
+
+@pytest.mark.parametrize("yours", [all_at_the_end, Own])
+def test_the_button_runs_the_learners_own_after_the_courses(cluster2, yours):
+    explorer = BucketExplorer(cluster2, num_layers=2, forward_s=0.002, backward_s=0.004, yours=yours)
+    alone = BucketExplorer(cluster2, num_layers=2, forward_s=0.002, backward_s=0.004)
+    assert explorer.image.value == alone.image.value
+    explorer.measure.click()
+    assert re.search(r"; measured: [\d.]+ m?s; yours: [\d.]+ m?s\.", explorer.words.value)
+    explorer.latency.value = "1 ms"
+    assert "yours" not in explorer.words.value
+
+
+def gives_up(module, me, bucket_bytes):
+    raise ValueError("no bucket is large enough")
+
+
+def test_a_learners_own_that_fails_is_said_and_the_courses_is_measured(cluster2):
+    explorer = BucketExplorer(cluster2, num_layers=2, forward_s=0.002, backward_s=0.004, yours=gives_up)
+    explorer.measure.click()
+    assert "measured: " in explorer.words.value
+    assert "yours: " not in explorer.words.value
+    assert "Yours did not come to its end: " in explorer.words.value
+    explorer.bucket.value = "1 MiB"
+    assert "did not come to its end" not in explorer.words.value
+
+
+def test_the_board_marks_what_is_the_learners():
+    step = ddp_step([100, 100], forward_s=0.0, backward_s=1.0, all_reduce_time_s=lambda size: 0.25)
+    board, curve = BucketBoard([1, 2]), {1: 1.25, 2: 1.25}
+    course, both = board.draw(step, 1, curve, {1: 1.5}), board.draw(step, 1, curve, {1: 1.5}, {1: 1.4})
+    assert both.alt == course.alt.replace("measured: 1.5 s.", "measured: 1.5 s; yours: 1.4 s.")
+    green = tuple(bytes.fromhex(OKABE_ITO["green"][1:]))
+    assert green not in colours(course.image)
+    assert green in colours(both.image)
 
 
 def test_ranks_that_fail_are_told_in_words_and_the_button_works_again(cluster2, monkeypatch):

@@ -9,7 +9,9 @@ import pytest
 from PIL import Image, ImageColor
 
 from course_lib.base.text import kib
-from course_lib.cluster import RankError
+from course_lib.cluster import RankError, RankFailed
+from course_lib.parallel.sharded import FullySharded, watched_step
+from course_lib.plot import OKABE_ITO
 from course_lib.plot.boards.sharded_board import LOOKS, ShardedBoard
 from course_lib.plot.raster import Raster
 from course_lib.widgets import ShardedExplorer
@@ -298,3 +300,66 @@ def test_a_bar_of_a_pixel_or_two_is_seen():
     kept_px = 256 * choice.phases()[0].kept / (1.12 * ShardedChoice().peak().total)
     assert kept_px < 5
     assert colour_at(picture, 56 + 510 * 0.5 / 26, 296 - kept_px / 2) == LOOKS["kept"].colour
+
+
+# -- the learner's own ----------------------------------------------------------------------------------------------
+
+
+def wrapped(model, units, me, prefetch):
+    """As a learner's class is called."""
+    return FullySharded(me, model, units, prefetch=prefetch)
+
+
+def colours(image: Image.Image) -> set[tuple[int, ...]]:
+    """Those of its pixels."""
+    return {colour for _, colour in image.getcolors(2**20)}
+
+
+def own_explorer(monkeypatch, own_factor, **options) -> ShardedExplorer:
+    """An explorer whose four ranks measure the model, and of the learner's so many times as much; or an error."""
+
+    def runs(cluster, wrap=None, **settings):
+        if wrap is not None and own_factor is None:
+            raise RankFailed("rank 2 has given up\nmore")
+        return with_more(settings, own_factor if wrap is not None else 1.0)
+
+    monkeypatch.setattr(RUN, runs)
+    explorer = ShardedExplorer(SimpleNamespace(world_size=4), yours=wrapped, **options)
+    choose(explorer, 3, 4, 1)
+    return explorer
+
+
+def test_the_learners_own_is_run_in_stage_3_and_told_and_drawn(monkeypatch):
+    explorer = own_explorer(monkeypatch, 2.0)
+    assert "Yours" not in explorer.words.value
+    explorer.run.click()
+    peaks = [max(moment.total for moment in ShardedChoice(stage=3, prefetch=1).phases(rank)) for rank in range(4)]
+    assert f"Yours, at the peak of ranks 0 to 3: {', '.join(kib(2 * peak) for peak in peaks)}." in explorer.words.value
+    green = ImageColor.getrgb(OKABE_ITO["green"])
+    assert green in colours(explorer.picture().image)
+    explorer.after_forward.value = "stay whole"
+    explorer.run.click()
+    assert "Measured" in explorer.words.value
+    assert "Yours" not in explorer.words.value
+    assert green not in colours(explorer.picture().image)
+    explorer.stage.index = 1
+    explorer.run.click()
+    assert "Yours" not in explorer.words.value
+
+
+def test_a_learners_own_that_fails_is_said_and_the_courses_is_shown(monkeypatch):
+    explorer = own_explorer(monkeypatch, None)
+    explorer.run.click()
+    assert "Measured, at the peak" in explorer.words.value
+    assert "Yours did not come to its end: rank 2 has given up<" in explorer.words.value
+
+
+def test_what_is_wrapped_by_somebody_else_is_watched_as_ours_is(cluster2):
+    sizes = {"stage": 3, "num_layers": 2, "width": 32, "prefetch": 0, "num_steps": 3}
+    assert watched_step(cluster2, **sizes, wrap=wrapped) == watched_step(cluster2, **sizes)
+
+
+@pytest.mark.parametrize("changed", [{"stage": 1}, {"stage": 3, "reshard_after_forward": False}])
+def test_a_wrapper_where_none_is_asked_for_is_refused(changed):
+    with pytest.raises(ValueError, match="is for stage 3 with weights that are let go after forward"):
+        watched_step(SimpleNamespace(world_size=2), num_layers=2, width=8, wrap=wrapped, **changed)

@@ -8,6 +8,7 @@ gradients are made by autograd and travel for real.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -74,8 +75,13 @@ def paced_step_s(
     backward_s: float = 0.040,
     overlap: bool = True,
     num_steps: int = 3,
+    wrap: Callable[..., Any] | None = None,
 ) -> float:
-    """Seconds of a step of our DistributedDataParallel on this link: the slowest rank's, the median of the steps."""
+    """Seconds of a step of our DistributedDataParallel on this link: the slowest rank's, the median of the steps.
+
+    ``wrap(module, me, bucket_bytes)`` makes another one in its place, to be called as the module is; or a pair of what
+    is called so, and of what is called after each backward. ``overlap`` is for ours alone.
+    """
     layers = {
         "num_layers": num_layers,
         "layer_bytes": layer_bytes,
@@ -83,20 +89,34 @@ def paced_step_s(
         "backward_s": backward_s,
     }
     with cluster.shaped(links=Links(link)):
-        run = cluster.call(_steps, (bucket_size_bytes, layers, overlap, num_steps), show=False)
+        run = cluster.call(_steps, (bucket_size_bytes, layers, overlap, num_steps, wrap), show=False)
     return median(max(times) for times in zip(*run, strict=True))
 
 
-def _steps(me: Rank, bucket_size_bytes: int, layers: dict[str, Any], overlap: bool, num_steps: int) -> list[float]:
+def _steps(
+    me: Rank,
+    bucket_size_bytes: int,
+    layers: dict[str, Any],
+    overlap: bool,
+    num_steps: int,
+    wrap: Callable[..., Any] | None,
+) -> list[float]:
     sizes: dict[str, Any] = {
         "bucket_size_bytes": bucket_size_bytes,
         "first_bucket_size_bytes": bucket_size_bytes,
     }
-    model = DistributedDataParallel(me, PacedLayers(me, **layers), overlap=overlap, **sizes)
+    paced = PacedLayers(me, **layers)
+    if wrap is None:
+        made: Any = DistributedDataParallel(me, paced, overlap=overlap, **sizes)
+    else:
+        made = wrap(paced, me, bucket_size_bytes)
+    model, after_backward = made if isinstance(made, tuple) else (made, None)
     times = []
     for _ in range(num_steps):
         dist.barrier()
         began_s = time.perf_counter()
         model(torch.zeros(1, device=me.device)).sum().backward()
+        if after_backward is not None:
+            after_backward()
         times.append(time.perf_counter() - began_s)
     return times

@@ -21,6 +21,7 @@ _AXIS = 110  # below the rows
 _TOP, _BOTTOM = 176, 326  # of the curve
 _INSIDE = 20  # from the edge of the curve's ground to its first point
 _WAITING = Look("#DDDDDD", "", "")
+_RINGS = {"measured": OKABE_ITO["vermillion"], "yours": OKABE_ITO["green"]}
 
 
 class BucketBoard:
@@ -30,16 +31,31 @@ class BucketBoard:
         self._sizes = list(sizes_bytes)
 
     def draw(
-        self, step: StepTime, size_bytes: int, curve: Mapping[int, float], measured: Mapping[int, float]
+        self,
+        step: StepTime,
+        size_bytes: int,
+        curve: Mapping[int, float],
+        measured: Mapping[int, float],
+        yours: Mapping[int, float] | None = None,
     ) -> Raster:
-        """The step with buckets of ``size_bytes``, the predicted curve, and what was measured; seconds by size."""
-        sheet = Sheet(_WIDTH, _HEIGHT)
-        _draw_spans(sheet, step)
-        self._draw_curve(sheet, size_bytes, curve, measured)
-        return Raster(sheet.image, _words(step, size_bytes, measured))
+        """The step with buckets of ``size_bytes``, the predicted curve, and what was measured; seconds by size.
 
-    def _draw_curve(self, sheet: Sheet, chosen: int, curve: Mapping[int, float], measured: Mapping[int, float]) -> None:
-        end_ms = 1.15e3 * max(*(curve[size] for size in self._sizes), *measured.values(), 1e-9)
+        ``yours`` is what the learner's own took, of the same steps.
+        """
+        sheet, yours = Sheet(_WIDTH, _HEIGHT), yours or {}
+        _draw_spans(sheet, step)
+        self._draw_curve(sheet, size_bytes, curve, measured, yours)
+        return Raster(sheet.image, _words(step, size_bytes, measured, yours))
+
+    def _draw_curve(
+        self,
+        sheet: Sheet,
+        chosen: int,
+        curve: Mapping[int, float],
+        measured: Mapping[int, float],
+        yours: Mapping[int, float],
+    ) -> None:
+        end_ms = 1.15e3 * max(*(curve[size] for size in self._sizes), *measured.values(), *yours.values(), 1e-9)
 
         def at(size: int, time_s: float) -> tuple[float, float]:
             share = self._sizes.index(size) / max(len(self._sizes) - 1, 1)
@@ -57,25 +73,27 @@ class BucketBoard:
         sheet.line(_LEFT, _BOTTOM, _RIGHT, _BOTTOM, colour="black")
         sheet.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "size of a bucket", anchor="mm")
         sheet.text(_LEFT, _TOP - 12, "step (ms)")
-        blue, red = OKABE_ITO["blue"], OKABE_ITO["vermillion"]
+        blue = OKABE_ITO["blue"]
         sheet.curve([at(size, curve[size]) for size in self._sizes], colour=blue)
         sheet.spot(*at(chosen, curve[chosen]), colour=blue)
-        for size, time_s in measured.items():
-            sheet.ring(*at(size, time_s), colour=red)
-        _key(sheet, blue, red if measured else "")
+        rings = {name: found for name, found in (("measured", measured), ("yours", yours)) if found}
+        for name, found in rings.items():
+            for size, time_s in found.items():
+                sheet.ring(*at(size, time_s), colour=_RINGS[name])
+        _key(sheet, blue, list(rings))
 
 
-def _key(sheet: Sheet, blue: str, red: str) -> None:
-    """What line, spot and ring mean, on the right above the curve."""
+def _key(sheet: Sheet, blue: str, rings: Sequence[str]) -> None:
+    """What line, spot and rings mean, on the right above the curve."""
     y = _TOP - 12
-    x = _RIGHT - (280 if red else 190)
+    x = _RIGHT - 190 - 90 * len(rings)
     sheet.curve([(x, y), (x + 22, y)], colour=blue)
     sheet.text(x + 28, y, "predicted", size=9)
     sheet.spot(x + 116, y, colour=blue)
     sheet.text(x + 128, y, "chosen", size=9)
-    if red:
-        sheet.ring(x + 196, y, colour=red)
-        sheet.text(x + 208, y, "measured", size=9)
+    for number, name in enumerate(rings):
+        sheet.ring(x + 196 + 90 * number, y, colour=_RINGS[name])
+        sheet.text(x + 208 + 90 * number, y, name, size=9)
 
 
 def _ticks(end: float) -> list[float]:
@@ -114,12 +132,15 @@ def _draw_spans(sheet: Sheet, step: StepTime) -> None:
     sheet.text((_LEFT + _RIGHT) / 2, _AXIS + 30, "time in the step (ms)", anchor="mm")
 
 
-def _words(step: StepTime, size_bytes: int, measured: Mapping[int, float]) -> str:
+def _words(step: StepTime, size_bytes: int, measured: Mapping[int, float], yours: Mapping[int, float]) -> str:
     hidden = step.hidden_s / step.communication_s if step.communication_s else 0.0
     calls = f"{len(step.buckets)} all-reduce{'s' if len(step.buckets) > 1 else ''}"
     said = (
         f"Buckets of {bytes_text(size_bytes)}: {calls}, {time_text(step.communication_s)} in "
         f"all, {hidden:.0%} of it behind the backward pass. The step should take {time_text(step.time_s)}"
     )
-    found = measured.get(size_bytes)
-    return f"{said}; measured: {time_text(found)}." if found is not None else f"{said}."
+    if size_bytes in measured:
+        said += f"; measured: {time_text(measured[size_bytes])}"
+    if size_bytes in yours:
+        said += f"; yours: {time_text(yours[size_bytes])}"
+    return f"{said}."

@@ -38,7 +38,7 @@ _WIDTH, _HEIGHT = 768, 392  # of the picture, in pixels of the screen
 _TOP, _BOTTOM = 40, 296  # of the bars' ground
 _GAP = 0.08  # on either side of a bar, of its place
 _MOST_LABELS = 6  # units that get a number under the axis, in each direction
-_GREY = "#777777"
+_GREY, _OWN = "#777777", OKABE_ITO["green"]
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class _Panel:
         for x in range(round(self.left), round(self.right), 9):
             self.sheet.line(x, y, min(x + 5, self.right), y, colour="black", width=2)
 
-    def measured(self, sizes_bytes: Sequence[int]) -> None:
-        """A level over each bar, joined; black on white, to be seen on every colour."""
+    def measured(self, sizes_bytes: Sequence[int], ink: str) -> None:
+        """A level over each bar, joined; ink on white, to be seen on every colour."""
         levels = [(self.x(at), self.x(at + 1), self.y(size)) for at, size in enumerate(sizes_bytes)]
-        for colour, width in (("white", 7), ("black", 3)):
+        for colour, width in (("white", 7), (ink, 3)):
             for left, right, y in levels:
                 self.sheet.line(left, y, right, y, colour=colour, width=width)
             for (_, x, y0), (_, _, y1) in pairwise(levels):
@@ -101,26 +101,30 @@ class ShardedBoard:
         alt: str,
         measured: Sequence[int] = (),
         measured_ranks: Sequence[int] = (),
+        yours: Sequence[int] = (),
+        yours_ranks: Sequence[int] = (),
     ) -> Raster:
         """The largest moment of each part of a step (before, each unit's forward and backward, the optimizer's step),
-        those of ranks at their peaks, by name, and the bytes that were measured of both."""
+        those of ranks at their peaks, by name, and the bytes that were measured of both, by the learner's own as
+        well."""
         sizes = [one.total for one in (*phases, *ranks.values())]
-        end_bytes = 1.12 * max([*sizes, self._limit_bytes, *measured, *measured_ranks])
+        end_bytes = 1.12 * max([*sizes, self._limit_bytes, *measured, *measured_ranks, *yours, *yours_ranks])
         sheet = Sheet(_WIDTH, _HEIGHT)
-        sheet.image.paste(_key(bool(measured)), (0, round(sheet.image.height * (_HEIGHT - 46) / _HEIGHT)))
+        sheet.image.paste(_key(bool(measured), bool(yours)), (0, round(sheet.image.height * (_HEIGHT - 46) / _HEIGHT)))
         parts = _Panel(sheet, 56, 566, len(phases), end_bytes)
         at_peak = _Panel(sheet, 590, 758, max(len(ranks), 2), end_bytes)
         sheet.text(56, 14, title, size=11, bold=True)
         sheet.text(674, 14, "each rank at its peak", anchor="mm")
         self._ground(parts, at_peak)
-        for panel, moments, found in (
-            (parts, phases, measured),
-            (at_peak, list(ranks.values()), measured_ranks),
+        for panel, moments, found, own in (
+            (parts, phases, measured, yours),
+            (at_peak, list(ranks.values()), measured_ranks, yours_ranks),
         ):
             panel.bars(moments)
             panel.dashes(self._limit_bytes)
-            if found:
-                panel.measured(found)
+            for sizes_bytes, ink in ((found, "black"), (own, _OWN)):
+                if sizes_bytes:
+                    panel.measured(sizes_bytes, ink)
             sheet.line(panel.left, _BOTTOM, panel.right, _BOTTOM, colour="black", width=2)
         _name_parts(parts, len(phases))
         for at, name in enumerate(ranks):
@@ -156,8 +160,8 @@ def _name_parts(parts: _Panel, num_parts: int) -> None:
         sheet.line(parts.x(place), _BOTTOM, parts.x(place), _BOTTOM + 22, colour=_GREY)
 
 
-@lru_cache(maxsize=2)
-def _key(is_measured: bool) -> Image.Image:
+@lru_cache(maxsize=4)
+def _key(is_measured: bool, has_yours: bool) -> Image.Image:
     """What the looks mean: two rows of three."""
     sheet = Sheet(_WIDTH, 46)
     for number, (name, look) in enumerate(LOOKS.items()):
@@ -167,4 +171,7 @@ def _key(is_measured: bool) -> Image.Image:
     if is_measured:
         sheet.line(536, 34.5, 562, 34.5, colour="black", width=3)
         sheet.text(570, 34.5, "measured", size=9, bold=True)
+    if has_yours:
+        sheet.line(650, 34.5, 676, 34.5, colour=_OWN, width=3)
+        sheet.text(684, 34.5, "yours", size=9, bold=True)
     return sheet.image

@@ -6,8 +6,8 @@ of this very setting under the memory ledger, and lays what was measured over th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from course_lib.base.text import kib
 from course_lib.meter.units import bytes_text
@@ -46,14 +46,24 @@ class ShardedExplorer(RankExplorer[ShardedChoice, Measured]):
     """Controls above a picture, lines that say the same in words, missions, and a button that runs it.
 
     ``cluster`` runs settings for as many ranks as it has; without one, and for other numbers, there is the model only.
-    A mission that has been reached stays so, and what was measured comes back with its setting.
+    A mission that has been reached stays so, and what was measured comes back with its setting. ``yours`` is the
+    learner's own wrapper, called as ``yours(model, units, me, prefetch)``: the button runs it after the course's, in
+    stage 3 with weights that are let go.
     """
 
     _NAME = "Sharded explorer"
     _RUN_IT, _TO_DO = "Run this setting", "take some steps"
 
-    def __init__(self, cluster: Cluster | None = None, *, missions: Sequence[ShardedMission] = MISSIONS) -> None:
+    def __init__(
+        self,
+        cluster: Cluster | None = None,
+        *,
+        missions: Sequence[ShardedMission] = MISSIONS,
+        yours: Callable[..., Any] | None = None,
+    ) -> None:
         num_ranks = max(ranks_of(cluster, 4), 2)
+        self._yours = yours
+        self._own: dict[ShardedChoice, Measured | str] = {}  # or why it did not come to its end
         self._board = ShardedBoard(ShardedChoice().peak().total)
         self.stage = dropdown("stage", _STAGES, "0 (DDP)", width="16em")
         self.num_ranks = number("ranks", num_ranks, (2, max(_MOST_RANKS, num_ranks)), width="9em")
@@ -82,14 +92,19 @@ class ShardedExplorer(RankExplorer[ShardedChoice, Measured]):
             f"{choice.num_messages} messages a step; each rank sends {bytes_text(choice.sent_bytes)}.",
             *_rows_in_words(choice),
             *self._run_in_words(choice),
+            *self._own_in_words(choice),
         ]
+        own = self._own.get(choice, [])
+        yours = own if isinstance(own, list) else []
         picture = self._board.draw(
             choice.phases(),
             {name: choice.peak(ranks[0]) for name, ranks in alike.items()},
             title=f"Stage {choice.stage} on {choice.num_ranks} ranks: {choice.num_messages} messages a step",
             alt=" ".join(lines),
             measured=measured[0] if measured else (),
-            measured_ranks=[max(max(measured[rank]) for rank in ranks) for ranks in alike.values() if measured],
+            measured_ranks=_peaks(measured, alike.values()),
+            yours=yours[0] if yours else (),
+            yours_ranks=_peaks(yours, alike.values()),
         )
         return picture, lines
 
@@ -119,7 +134,27 @@ class ShardedExplorer(RankExplorer[ShardedChoice, Measured]):
 
     def _measure(self, cluster: Cluster, choice: ShardedChoice) -> Measured:
         found = watched_step(cluster, **choice.settings)
+        if self._yours is not None and choice.stage == 3 and choice.reshard_after_forward:
+            try:
+                own = watched_step(cluster, **choice.settings, wrap=self._yours)
+                before = self._own.get(choice)
+                self._own[choice] = _least(own, before) if isinstance(before, list) else own
+            except Exception as error:  # whatever a learner's does, the course's is shown
+                self._own[choice] = str(error).partition("\n")[0]
         return _least(found, self._measured.get(choice, found))
+
+    def _own_in_words(self, choice: ShardedChoice) -> list[str]:
+        own = self._own.get(choice)
+        if own is None:
+            return []
+        if isinstance(own, str):
+            return [f"Yours did not come to its end: {own}"]
+        return [f"Yours, at the peak of ranks 0 to {choice.num_ranks - 1}: {', '.join(kib(max(one)) for one in own)}."]
+
+
+def _peaks(found: Measured, groups: Iterable[range]) -> list[int]:
+    """The most that one of each group of ranks held; nothing where nothing was measured."""
+    return [max(max(found[rank]) for rank in ranks) for ranks in groups if found]
 
 
 def _least(one: Measured, other: Measured) -> Measured:

@@ -39,34 +39,48 @@ def watched_step(
     prefetch: int = 1,
     reshard_after_forward: bool = True,
     num_steps: int = 8,
+    wrap: Callable[..., Any] | None = None,
 ) -> list[list[int]]:
     """For each rank the most bytes that it held in each part of a step; the least of ``num_steps`` steps.
 
     The least, because a back end's thread may hold a buffer for a moment longer than its message takes. The model:
     ``num_layers`` matrices of (width, width), ``per_unit`` of them in a unit (stage 3) or a bucket (0 to 2), trained by
-    AdamW on one row of numbers. ``RankError`` where a rank fails.
+    AdamW on one row of numbers. ``wrap(model, units, me, prefetch)`` shards it in stage 3 in the place of ours.
+    ``RankError`` where a rank fails.
     """
     at_least(1, num_layers=num_layers, width=width, per_unit=per_unit, num_steps=num_steps)
     if stage not in range(4):
         raise ValueError(f"stage={stage} is not known: it is 0 (DDP), 1, 2 or 3.")
+    if wrap is not None and not (stage == 3 and reshard_after_forward):
+        raise ValueError(
+            f"wrap={wrap!r} is for stage 3 with weights that are let go after forward; leave it out in stage {stage}."
+        )
     settings = {
         "stage": stage,
         "sizes": [min(per_unit, num_layers - first) for first in range(0, num_layers, per_unit)],
         "width": width,
         "num_steps": num_steps,
         "sharding": {"prefetch": prefetch, "reshard_after_forward": reshard_after_forward},
+        "wrap": wrap,
     }
     return list(cluster.call(_on_rank, kwargs=settings, show=False))
 
 
 def _on_rank(
-    me: Rank, *, stage: int, sizes: list[int], width: int, num_steps: int, sharding: dict[str, Any]
+    me: Rank,
+    *,
+    stage: int,
+    sizes: list[int],
+    width: int,
+    num_steps: int,
+    sharding: dict[str, Any],
+    wrap: Callable[..., Any] | None,
 ) -> list[int]:
     torch.manual_seed(0)
     units = [[nn.Linear(width, width, bias=False, device=me.device) for _ in range(size)] for size in sizes]
     model, watch = nn.Sequential(*(nn.Sequential(*unit) for unit in units)), _Watch()
     watch.register_hooks(model)  # before it is wrapped: its hooks come first
-    run, optimizer, inner, owned = _wrapped(me, model, stage, sharding)
+    run, optimizer, inner, owned = _wrapped(me, model, stage, sharding, wrap)
     x = torch.randn(1, width, device=me.device)
 
     def forward_and_backward() -> None:
@@ -86,7 +100,7 @@ def _on_rank(
 
 
 def _wrapped(
-    me: Rank, model: nn.Sequential, stage: int, sharding: dict[str, Any]
+    me: Rank, model: nn.Sequential, stage: int, sharding: dict[str, Any], wrap: Callable[..., Any] | None
 ) -> tuple[nn.Module, torch.optim.Optimizer, torch.optim.Optimizer, list[Tensor]]:
     """The model to call, the optimizer to step, the one that holds states, and buffers that are always there.
 
@@ -99,13 +113,15 @@ def _wrapped(
             me, model.parameters(), adamw, stage=stage, bucket_size_bytes=bucket_bytes, fused=True
         )
         return model, sharded, sharded.inner, []
-    run: FullySharded | DistributedDataParallel
+    run: nn.Module
     owned: list[Tensor] = []
-    if stage == 3:
+    if wrap is not None:
+        run = wrap(model, list(model), me, sharding["prefetch"])
+    elif stage == 3:
         run = FullySharded(me, model, **sharding)
     else:
-        run = DistributedDataParallel(me, model, bucket_size_bytes=bucket_bytes, first_bucket_size_bytes=bucket_bytes)
-        owned = [bucket.flat for bucket in run.buckets]
+        ddp = DistributedDataParallel(me, model, bucket_size_bytes=bucket_bytes, first_bucket_size_bytes=bucket_bytes)
+        run, owned = ddp, [bucket.flat for bucket in ddp.buckets]
     optimizer = adamw(run.parameters(), fused=True)
     return run, optimizer, optimizer, owned
 
