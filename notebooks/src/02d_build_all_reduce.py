@@ -18,8 +18,12 @@
 # You need the ring of part 1 and the tree of part 2. Two sittings are fine: after step 3 is a good place to stop.
 
 # %%
-from course_lib import build_progress, check, hint, shared_cluster, side_by_side
+from course_lib import Link, Links, build_progress, check, hint, shared_cluster, side_by_side
+from course_lib.meter import metered
 from course_lib.parallel import collectives
+from course_lib.plot import gantt_beside
+
+import contextlib
 
 import torch
 import torch.distributed as dist
@@ -28,6 +32,12 @@ import torch.distributed as dist
 ranks = shared_cluster(4)
 
 # %% [markdown]
+# ![Four ranks with a tensor of four parts each; a box for your function, with a question mark, in which there are
+# messages alone; behind it the sum on each rank. Below, five questions: values, bytes, room, rounds,
+# ranks](../assets/02_build.png)
+#
+# What goes in and what comes out is known. The five questions below the box are the five steps.
+#
 # ## One message each, as a start
 #
 # This is all that you need of PyTorch. `P2POp` describes one half of a message, `batch_isend_irecv` begins all halves
@@ -131,11 +141,15 @@ def by_pytorch(me, tensor, group=None):
     return tensor
 
 
+def all_three():
+    return {"yours": all_reduce, "the course's": by_the_course, "PyTorch's": by_pytorch}
+
+
 def compare(count):
     return side_by_side(
         ranks,
         lambda me, reduce, tensor: reduce(me, tensor),
-        {"yours": all_reduce, "the course's": by_the_course, "PyTorch's": by_pytorch},
+        all_three(),
         prepare=lambda me: (torch.arange(float(count)) + me.rank,),
         expected=4 * torch.arange(float(count)) + 6,
         build="02.all_reduce",
@@ -192,6 +206,31 @@ check("02.sum_memory", all_reduce)
 
 # %%
 compare(60)
+
+# %% [markdown]
+# The same sum on a slow link, with 5 ms for each message: what rank 0 sends and receives, by each of the three. How
+# many messages follow one another? (PyTorch's is one call, whatever it sends inside.)
+
+
+# %%
+def small_sum(me, reduce):
+    tensor = torch.arange(60.0) + me.rank
+    dist.barrier()
+    reduce(me, tensor)
+
+
+def messages_of_rank_0(reduce):
+    spans = metered(ranks, small_sum, reduce).communication.of(0).timeline().spans
+    return [span for span in spans if span.name != "barrier"]
+
+
+# %% tags=["nbval-ignore-output"]
+rows = {}
+with ranks.shaped(links=Links(Link(latency_s=5e-3, bandwidth_bytes_per_s=100e6))):
+    for name, reduce in all_three().items():
+        with contextlib.suppress(Exception):  # yours may not be so far
+            rows[name] = messages_of_rank_0(reduce)
+gantt_beside(rows, title="60 numbers on four ranks: the messages of rank 0")
 
 # %%
 check("02.sum_latency", all_reduce)

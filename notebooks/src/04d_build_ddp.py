@@ -37,6 +37,9 @@ from torch.nn.parallel import DistributedDataParallel as TorchDDP
 two = shared_cluster(2)
 
 # %% [markdown]
+# ![Two ranks, each with forward and then backward, layer by layer; between the ranks a question mark below each layer;
+# behind them on both ranks every gradient, the mean of both. Who waits, and when?](../assets/04_build.png)
+#
 # ## One cell
 #
 # This cell is all that you write. Below it stand five steps. Each has a check, and each asks for what the steps before

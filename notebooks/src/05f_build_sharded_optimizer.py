@@ -35,6 +35,9 @@ from torch.distributed.optim import ZeroRedundancyOptimizer
 two = shared_cluster(2)
 
 # %% [markdown]
+# ![Two ranks: on each the gradients of three weights, a box with this rank's states of an unknown number of numbers,
+# and the weights. Before the box and behind it is a question mark between the ranks](../assets/05_optimizer.png)
+#
 # ## One cell
 #
 # This cell is all that you write. Below it stand four steps. Each has a check, and each asks for what the steps before

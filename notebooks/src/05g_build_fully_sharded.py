@@ -37,7 +37,7 @@ from course_lib.meter import MemoryLedger, Timeline, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import PacedLayers
 from course_lib.parallel.sharded import FullySharded
-from course_lib.plot import gantt, memory_curve
+from course_lib.plot import gantt, lines, memory_curve
 from course_lib.rounding import agree
 
 import contextlib
@@ -54,6 +54,9 @@ from torch.distributed.fsdp import fully_shard
 two, three = shared_cluster(2), shared_cluster(3)
 
 # %% [markdown]
+# ![One of two ranks over a step of three units: it always keeps its half of each unit; six boxes, F0 to F2 and B2 to
+# B0, are what it computes; what is whole and what is on its way are question marks](../assets/05_wrapper.png)
+#
 # ## One cell
 #
 # This cell is all that you write, helper classes too. Below it stand six steps. Each has a check, and asks for what the
@@ -442,6 +445,23 @@ def watched(me, make):
 # %% tags=["nbval-ignore-output"]
 whose, make = ("yours", yours) if values.passed else ("the course's", courses)
 memory_curve(two.run(watched, make)[0], title=f"Rank 0 of two, six units, by {whose}")
+
+# %% [markdown]
+# And all that rank 0 holds in the same step, by each of the three. Where does a line rise and not come down?
+
+# %% tags=["nbval-ignore-output"]
+held = {}
+for name, make in MAKERS.items():
+    with contextlib.suppress(Exception):  # yours may not be so far
+        totals = two.run(watched, make)[0].totals
+        percent = [100 * place / (len(totals) - 1) for place in range(len(totals))]
+        held[name] = percent, [size_bytes / 1024 for size_bytes in totals]
+lines(
+    held,
+    x_label="storages born and freed, in order (% of the step's)",
+    y_label="rank 0 holds (KiB)",
+    title="Forward and backward of the second step, by each",
+)
 
 # %% [markdown]
 # ## Step 4: time hidden

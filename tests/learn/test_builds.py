@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import torch
 import torch.distributed as dist
 
+from course_lib.base.paths import project_root
 from course_lib.cluster import Cluster
 from course_lib.learn import build_progress, side_by_side
 from course_lib.learn import exercises as catalogue
@@ -15,6 +17,7 @@ from course_lib.learn.builds import BUILDS, Build, build_named, build_of_step
 from course_lib.learn.builds import catalogue as listed
 from course_lib.learn.builds.progress import progress_of
 from course_lib.learn.records import store as store_module
+from course_lib.lessons.info import source_files
 
 STEPS = ("02.ring", "02.tree", "02.shift")
 BUILD = Build(name="02.trial", title="A trial", steps=STEPS, entry="ring_all_reduce", usable_from="02.tree")
@@ -66,6 +69,21 @@ def test_names_that_are_not_there_are_told_those_that_are(monkeypatch):
         BUILD.number_of("02.shape")
     assert build_of_step("02.shift") is BUILD
     assert build_of_step("02.other") is None
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
+def test_a_build_has_a_picture_of_what_is_asked_for_above_its_cell(build):
+    """With a text for those who do not see it; a question mark stands where the answer would."""
+    page = next(
+        text for path in source_files(project_root(), build.lesson)
+        if f'build_progress("{build.name}")' in (text := path.read_text("utf-8"))
+    )  # fmt: skip
+    head = page[: re.search(rf"^(class|def) {build.entry}\b", page, re.MULTILINE).start()]
+    pictures = re.findall(r"!\[([^]]+)\]\(\.\./assets/(\w+)\.png\)", head.replace("\n# ", " "))
+    assert pictures, "no picture stands above the cell"
+    alt, name = pictures[0]
+    assert len(alt.split()) >= 10
+    assert (project_root() / "assets" / f"{name}.png").is_file()
 
 
 # -- how far one is --------------------------------------------------------------------------------------------------

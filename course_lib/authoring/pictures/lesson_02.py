@@ -168,7 +168,30 @@ def explorer() -> Figure:
     return figure
 
 
+def build() -> Figure:
+    """Four ranks with a tensor each, one function with a question mark, and the sum on each; below, what is asked."""
+    figure, axes = drawing(8, 3.7)
+    for title, x in (("each rank's tensor", 13), ("your all_reduce", 42), ("the sum, in place", 69)):
+        word(axes, x, 34.6, title, weight="bold")
+    for number in range(4):
+        y = 27.4 - 6.6 * number
+        word(axes, 2, y + 2, f"rank {number}", ha="left", size=9.5)
+        for part in range(4):
+            sketch.box(axes, 9.4 + 3.6 * part, y, 3.4, 4, f"{'ABCD'[number]}{part}", colour=COLOURS[number])
+            sketch.box(axes, 60.4 + 4.4 * part, y, 4.2, 4, f"sum {part}", size=8)
+        sketch.arrow(axes, (24.6, y + 2), (29.4, y + 2))
+        sketch.arrow(axes, (54.6, y + 2), (59.4, y + 2))
+    sketch.box(axes, 30, 6.6, 24, 25.4, colour="white", dash="--")
+    word(axes, 42, 21.4, "?", size=26, weight="bold", color=GREY)
+    word(axes, 42, 12, "messages from\nrank to rank, alone", size=9)
+    asked = ("which values?", "how many bytes?", "how much room?", "how many rounds?", "which ranks?")
+    for step, question in enumerate(asked, start=1):
+        word(axes, 16 * step - 8, 2.6, f"{step}  {question}", size=9)
+    return figure
+
+
 PICTURES: Drawings = {
+    "build": build,
     "question": question,
     "naive": naive,
     "ring": ring,

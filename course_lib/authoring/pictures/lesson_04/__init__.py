@@ -4,11 +4,12 @@ In the order to read:
 
 - ``gradients.py``: the pictures of part a: four models, one mean, buckets that leave early
 - ``batches.py``: the pictures of part b: pieces of a batch, who reads what, and how steps shrink
+- ``building.py``: the picture of part d: a wrapper, and what is not known yet of its messages
 - ``faults.py``: the pictures of part c: a replica that leaves the others, and a file that is cut short
 - ``trace.py``: the picture of part e: the rows of a trace
 """
 
-from course_lib.authoring.pictures.lesson_04 import batches, faults, gradients, trace
+from course_lib.authoring.pictures.lesson_04 import batches, building, faults, gradients, trace
 from course_lib.authoring.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -20,6 +21,7 @@ PICTURES: Drawings = {
     "overlap": gradients.overlap,
     "bucket_size": gradients.bucket_size,
     "explorer": gradients.explorer,
+    "build": building.build,
     "accumulate": batches.accumulate,
     "sampler": batches.sampler,
     "batch": batches.batch,

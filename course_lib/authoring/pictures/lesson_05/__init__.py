@@ -6,7 +6,7 @@ In the order to read:
 - ``links.py``: pictures of part d: what travels in a step, how many units may be whole, and two links
 - ``model.py``: pictures of part e: a gradient on two ranks, files and the ranks that read them, a weight in two units
 - ``states.py``: pictures of the state of a model on several ranks
-- ``building.py``: the picture of part g: a row whose memory comes and goes
+- ``building.py``: pictures of parts f and g: what is to be built, and a row whose memory comes and goes
 - ``units.py``: pictures of part b: who keeps which rows, a weight that is whole for a moment, and what a unit may be
 """
 
@@ -30,5 +30,7 @@ PICTURES: Drawings = {
     "clip": model.clip,
     "files": model.files,
     "tied": model.tied,
+    "optimizer": building.optimizer,
+    "wrapper": building.wrapper,
     "emptied": building.emptied,
 }
