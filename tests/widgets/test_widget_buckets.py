@@ -118,12 +118,17 @@ def test_the_button_runs_the_learners_own_after_the_courses(cluster2, yours):
     assert "yours" not in explorer.words.value
 
 
-def gives_up(module, me, bucket_bytes):
+def gives_up(module=None, me=None, bucket_bytes=0):
     raise ValueError("no bucket is large enough")
 
 
-def test_a_learners_own_that_fails_is_said_and_the_courses_is_measured(cluster2):
-    explorer = BucketExplorer(cluster2, num_layers=2, forward_s=0.002, backward_s=0.004, yours=gives_up)
+def gives_up_after_backward(module, me, bucket_bytes):
+    return module, gives_up
+
+
+@pytest.mark.parametrize("yours", [gives_up, gives_up_after_backward])
+def test_a_learners_own_that_fails_is_said_and_the_courses_is_measured(cluster2, yours):
+    explorer = BucketExplorer(cluster2, num_layers=2, forward_s=0.002, backward_s=0.004, yours=yours)
     explorer.measure.click()
     assert "measured: " in explorer.words.value
     assert "yours: " not in explorer.words.value

@@ -359,6 +359,20 @@ def test_what_is_wrapped_by_somebody_else_is_watched_as_ours_is(cluster2):
     assert watched_step(cluster2, **sizes, wrap=wrapped) == watched_step(cluster2, **sizes)
 
 
+def keeps_a_copy(model, units, me, prefetch):
+    """Of all weights, beside its parts."""
+    copies = [weight.detach().clone() for weight in model.parameters()]
+    sharded = wrapped(model, units, me, prefetch)
+    sharded.copies = copies
+    return sharded
+
+
+def test_what_somebody_elses_keeps_is_counted(cluster2):
+    sizes = {"stage": 3, "num_layers": 2, "width": 32, "prefetch": 0, "num_steps": 3}
+    ours, theirs = (watched_step(cluster2, **sizes, wrap=wrap) for wrap in (wrapped, keeps_a_copy))
+    assert [one - other for one, other in zip(theirs[0], ours[0], strict=True)] == [2 * 4 * 32 * 32] * len(ours[0])
+
+
 @pytest.mark.parametrize("changed", [{"stage": 1}, {"stage": 3, "reshard_after_forward": False}])
 def test_a_wrapper_where_none_is_asked_for_is_refused(changed):
     with pytest.raises(ValueError, match="is for stage 3 with weights that are let go after forward"):
