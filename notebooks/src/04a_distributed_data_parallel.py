@@ -22,7 +22,7 @@
 # own, with the whole model and a part of each batch.
 
 # %%
-from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster, solution
+from course_lib import Link, Links, ask, check, cost, hint, mine, reveal, shared_cluster, solution
 from course_lib.data import digits, loader
 from course_lib.meter import Timeline, bytes_text, metered
 from course_lib.models import SmallCNN
@@ -30,10 +30,11 @@ from course_lib.parallel.data import (
     DistributedDataParallel,
     DistributedSampler,
     all_reduce_gradients,
+    assign_buckets,
     broadcast_parameters,
     find_divergence,
 )
-from course_lib.plot import gantt, lines
+from course_lib.plot import gantt_beside, lines
 
 import time
 from functools import partial
@@ -215,9 +216,15 @@ print(f"the gradients: {gradient_bytes / 1024:.0f} KiB")
 ask("04.bytes").commit(round(3 * gradient_bytes / 1024))  # "my gradients, to three others"
 ### END SOLUTION
 
+
 # %%
-all_reduces = ten.communication.of(0, operation="all_reduce")
-reveal("04.bytes", all_reduces.sent_bytes(0) / 10, gradient_bytes)
+def all_reduces_of_a_step(average):
+    return metered(four, some_steps, 1, average).communication.of(operation="all_reduce")
+
+
+yours = average_gradients if gradients_verdict.passed else None
+one_step_by = mine.beside(all_reduces_of_a_step, all_reduce_gradients, yours)
+reveal("04.bytes", one_step_by["the course's"].sent_bytes(0), gradient_bytes, beside=one_step_by)
 
 # %% [markdown]
 # ### Many small messages
@@ -431,35 +438,56 @@ def start_early(me, buckets):
 
 
 # %%
-check("04.overlap", start_early)
+overlap_verdict = check("04.overlap", start_early)
 
 # %%
 # hint("04.overlap")
 
 # %% [markdown]
 # The course's `DistributedDataParallel` does that, and cares for parameters that get no gradient, buffers, mixed types
-# and a backward pass that fails. Here is a step of two ranks as it happened, with buckets of 512 KiB: two layers fill
-# one.
+# and a backward pass that fails. Both go through the same steps below: each function gives what to call, and what to
+# call after backward.
 
 
 # %%
-def watched_step(me, **options):
-    timeline = Timeline(rank=me.rank)
-    ddp = DistributedDataParallel(me, paced_model(me, timeline=timeline), **options)
-    dist.barrier()
-    ddp(torch.ones(4, 256, device=me.device)).sum().backward()
-    return timeline
-
-
 def buckets_of(size_bytes):
     return {"bucket_size_bytes": size_bytes, "first_bucket_size_bytes": size_bytes}
 
 
+def the_courses(model, me, bucket_bytes):
+    return DistributedDataParallel(me, model, **buckets_of(bucket_bytes)), lambda: None
+
+
+def by_your_hooks(model, me, bucket_bytes):
+    buckets = assign_buckets(model.parameters(), **buckets_of(bucket_bytes))
+    return model, start_early(me, [list(bucket.parameters) for bucket in buckets])
+
+
+yours = by_your_hooks if overlap_verdict.passed else None
+
+# %% [markdown]
+# Here is a step of two ranks as it happened, with buckets of 512 KiB: two layers fill one. Where `start_early` has
+# passed, the lower rows are yours.
+
+
+# %%
+def watched_step(me, wrap, bucket_bytes):
+    timeline = Timeline(rank=me.rank)
+    ddp, finish = wrap(paced_model(me, timeline=timeline), me, bucket_bytes)
+    dist.barrier()
+    ddp(torch.ones(4, 256, device=me.device)).sum().backward()
+    finish()
+    return timeline
+
+
 # %% tags=["nbval-ignore-output"]
 with two.shaped(links=Links(far)):
-    watched = metered(two, watched_step, **buckets_of(2 * 2**18))
-only = watched.communication.of(operation="all_reduce")
-gantt(Timeline.join([*watched, only.timeline()]), title="Two ranks: computing above, all-reduces below")
+    watched = mine.beside(lambda wrap: metered(two, watched_step, wrap, 2 * 2**18), the_courses, yours)
+only = {whose: run.communication.of(operation="all_reduce") for whose, run in watched.items()}
+gantt_beside(
+    {whose: Timeline.join([*run, only[whose].timeline()]) for whose, run in watched.items()},
+    title="Two ranks: computing above, all-reduces below",
+)
 
 # %% [markdown]
 # The cost model has the same picture in numbers. In it a bucket starts as soon as two things are true: it is complete,
@@ -467,8 +495,8 @@ gantt(Timeline.join([*watched, only.timeline()]), title="Two ranks: computing ab
 #
 # <!-- word: exposed | also: exposed communication -->
 # Communication that is still on its way when backward ends is **exposed**: nothing hides it, and everybody waits for
-# it. The last bucket always is. The next cell prints what share is hidden, by the model and by your run. Are the two
-# lines far apart? Then your ranks waited for something that the model does not know, such as a core.
+# it. The last bucket always is. The next cell prints what share is hidden, by the model and by the run. Are the lines
+# far apart? Then your ranks waited for something that the model does not know, such as a core.
 
 # %% tags=["nbval-ignore-output"]
 TENSOR_BYTES = [size_bytes for _ in range(8) for size_bytes in LAYER_BYTES]
@@ -480,9 +508,11 @@ def predicted_step(bucket_bytes, forward_s=0.032, backward_s=0.064):
 
 
 step = predicted_step(2 * 2**18)
-hidden_s, exposed_s = only.hidden_s(0), only.exposed_s(0)
 print(f"model:    {step.hidden_s / step.communication_s:4.0%} of {step.communication_s * 1e3:.0f} ms hidden")
-print(f"measured: {hidden_s / (hidden_s + exposed_s):4.0%} of {(hidden_s + exposed_s) * 1e3:.0f} ms hidden")
+for whose, calls in only.items():
+    name = "yours" if whose == "yours" else "measured"
+    hidden_s, sent_s = calls.hidden_s(0), calls.hidden_s(0) + calls.exposed_s(0)
+    print(f"{name + ':':<9} {hidden_s / sent_s:4.0%} of {sent_s * 1e3:.0f} ms hidden")
 
 # %% [markdown]
 # ## How large a bucket?
@@ -503,17 +533,23 @@ ask("04.buckets").commit("16 buckets")  # "the earlier they start, the better"
 
 
 # %%
-def step_s(me, after=None, time_s=0.004, repeats=3, **options):
-    """The fastest of some steps of the paced model: bare, with ``after(me, model)``, or as DDP with ``options``."""
-    model = paced_model(me, time_s)
-    wrapped = DistributedDataParallel(me, model, **options) if options else model
-    x, times_s = torch.ones(4, 256, device=me.device), []
+def bare(model, me, bucket_bytes):
+    return model, lambda: None
+
+
+def after_backward(model, me, bucket_bytes):
+    return model, lambda: average(me, model)
+
+
+def step_s(me, wrap, bucket_bytes=0, repeats=3):
+    """The fastest of some steps of the paced model, as ``wrap`` makes it."""
+    model = paced_model(me)
+    (ddp, finish), x, times_s = wrap(model, me, bucket_bytes), torch.ones(4, 256, device=me.device), []
     for _ in range(repeats):
         dist.barrier()
         start_s = time.perf_counter()
-        wrapped(x).sum().backward()
-        if after is not None:
-            after(me, model)
+        ddp(x).sum().backward()
+        finish()
         times_s.append(time.perf_counter() - start_s)
         model.zero_grad()
     return min(times_s)
@@ -522,26 +558,24 @@ def step_s(me, after=None, time_s=0.004, repeats=3, **options):
 # %% tags=["nbval-ignore-output"]
 in_a_step = [16, 8, 4, 2, 1]  # buckets, of these sizes
 sizes = [2**10, 2**18, 2 * 2**18, 4 * 2**18, 8 * 2**18 + 2**13]
-alone_s = max(two.run(step_s))  # what computing takes here, with all that comes on top of the pacing
-predicted_s = [predicted_step(size, alone_s / 3, alone_s * 2 / 3).time_s for size in sizes]
+alone_s = max(two.run(step_s, bare))  # what computing takes here, with all that comes on top of the pacing
+times_s = {"model": [predicted_step(size, alone_s / 3, alone_s * 2 / 3).time_s for size in sizes]}
 with two.shaped(links=Links(far)):
-    swept_s = [max(two.run(step_s, **buckets_of(size))) for size in sizes]
-    after_s = max(two.run(step_s, average))
-for number, model_s, time_s in zip(in_a_step, predicted_s, swept_s, strict=True):
-    print(f"{number:>2} in a step: model {model_s * 1e3:4.0f} ms, measured {time_s * 1e3:4.0f} ms")
-print(
-    f"a call for each gradient, after backward: {after_s * 1e3:.0f} ms; no communication: {alone_s * 1e3:.0f} ms"
-)
+    swept = mine.beside(lambda wrap: [max(two.run(step_s, wrap, size)) for size in sizes], the_courses, yours)
+    after_s = max(two.run(step_s, after_backward))
+times_s |= {"yours" if whose == "yours" else "measured": found_s for whose, found_s in swept.items()}
+for number, *found_s in zip(in_a_step, *times_s.values(), strict=True):
+    in_words = (f"{name} {time_s * 1e3:4.0f} ms" for name, time_s in zip(times_s, found_s, strict=True))
+    print(f"{number:>2} in a step: {', '.join(in_words)}")
+print(f"a call for each gradient, after backward: {after_s * 1e3:.0f} ms")
+print(f"no communication: {alone_s * 1e3:.0f} ms")
 
 # %% tags=["nbval-ignore-output"]
-reveal("04.buckets", swept_s, predicted_s)
+reveal("04.buckets", times_s["measured"], times_s["model"])
 
 # %% tags=["nbval-ignore-output"]
 lines(
-    {
-        "measured": (in_a_step, [1e3 * time_s for time_s in swept_s]),
-        "model": (in_a_step, [1e3 * time_s for time_s in predicted_s]),
-    },
+    {name: (in_a_step, [1e3 * time_s for time_s in found_s]) for name, found_s in times_s.items()},
     x_label="buckets in a step",
     y_label="step (ms)",
     title="A paced step of two ranks, 5 ms latency and 100 MB/s",
@@ -560,8 +594,8 @@ lines(
 # ![The explorer's picture: backward in one row, the buckets' all-reduces below it, and the step time over bucket sizes
 # with the chosen one marked](../assets/04_explorer.png)
 #
-# Another model, of 16 layers, and your choice of bucket and link. The button runs the choice on two ranks. Three
-# missions:
+# Another model, of 16 layers, and your choice of bucket and link. The button runs the choice on two ranks, and yours
+# after the course's: the `MyDDP` of your library, or `start_early` where that has passed. Three missions:
 #
 # 1. 5 ms and 50 MB/s: find the bucket size with the shortest step, and say what is wrong with the next smaller one.
 # 2. Take the latency away. Which size wins now, and why is it not the same?
@@ -570,7 +604,7 @@ lines(
 # %% tags=["computed-time"]
 from course_lib.widgets import BucketExplorer
 
-BucketExplorer(two)
+BucketExplorer(two, yours=mine.if_passed("MyDDP") or yours)
 
 # %% [markdown]
 # To compare, by the model: on the first link two buckets win, and the latencies of four alone last as long as the

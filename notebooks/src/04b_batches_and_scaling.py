@@ -19,10 +19,11 @@
 # - say what data parallelism does not save.
 #
 # From part 1 you need its rule: after `backward()` every gradient becomes its mean over all ranks, in buckets that
-# travel while backward goes on. The course's `DistributedDataParallel` does that.
+# travel while backward goes on. The course's `DistributedDataParallel` does that. (Once you have built one in part 4,
+# `mine.if_passed` finds it, and it runs beside the course's.)
 
 # %%
-from course_lib import Link, Links, ask, check, cost, hint, machine, reveal, shared_cluster, solution
+from course_lib import Link, Links, ask, check, cost, hint, machine, mine, reveal, shared_cluster, solution
 from course_lib.data import digits, loader
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import SmallCNN, accuracy
@@ -31,7 +32,6 @@ from course_lib.parallel.data import (
     DistributedSampler,
     PacedLayers,
     SyncBatchNorm,
-    all_reduce_gradients,
     global_mean,
 )
 from course_lib.plot import lines
@@ -76,8 +76,12 @@ ask("04.pieces").commit(round(gradient_bytes / 1024))  # "one step, one all-redu
 
 
 # %%
-def accumulate(me, num_pieces, quiet):
-    ddp = DistributedDataParallel(me, make_model().to(me.device))
+def the_courses(model, me):
+    return DistributedDataParallel(me, model)
+
+
+def accumulate(me, num_pieces, quiet, wrap):
+    ddp = wrap(make_model().to(me.device), me)
     x = torch.ones(2, 1, 8, 8, device=me.device)
     for index in range(num_pieces):
         if quiet and index < num_pieces - 1:
@@ -87,12 +91,13 @@ def accumulate(me, num_pieces, quiet):
             ddp(x).sum().backward()
 
 
-def sent_kib(*args):
-    return metered(two, accumulate, *args).communication.of(0, operation="all_reduce").sent_bytes(0) / 1024
+def all_reduces_of(num_pieces, quiet, wrap=the_courses):
+    return metered(two, accumulate, num_pieces, quiet, wrap).communication.of(operation="all_reduce")
 
 
 # %%
-reveal("04.pieces", sent_kib(4, False), gradient_bytes)
+loud = mine.beside(lambda wrap: all_reduces_of(4, False, wrap), the_courses, mine.if_passed("MyDDP"))
+reveal("04.pieces", loud["the course's"].sent_bytes(0) / 1024, gradient_bytes, beside=loud)
 
 # %% [markdown]
 # <!-- word: `no_sync` | sentences: 2 -->
@@ -100,7 +105,10 @@ reveal("04.pieces", sent_kib(4, False), gradient_bytes)
 # next backward pass outside carries the sum.
 
 # %%
-print(f"with no_sync for all but the last: {sent_kib(4, True):.0f} KiB")
+hushed = mine.beside(lambda wrap: all_reduces_of(4, True, wrap), the_courses, mine.if_passed("MyDDP"))
+for whose, calls in hushed.items():
+    kib = f"{calls.sent_bytes(0) / 1024:.0f} KiB"
+    print(f"with no_sync for all but the last{', by yours' if whose == 'yours' else ''}: {kib}")
 
 # %% [markdown]
 # Article C, *Multi-GPU training in PyTorch - Deep Dive*, says in our words that how often gradients are synchronised
@@ -335,6 +343,11 @@ reveal("04.rate", alone, same_rate)
 # batch? That can be tested: the same batch, once on one rank and once cut up, five steps, and then compare all weights.
 # In float64, so that rounding is no excuse; and by SGD, whose steps are as wrong as the gradients are. (AdamW divides
 # each gradient by its own size, so one that is three times too large goes unnoticed.)
+#
+# The mean of the gradients is the one that you have written in part 1, if it has passed.
+
+# %% tags=["nbval-ignore-output"]
+average_of_part_1 = mine.average_gradients
 
 
 # %%
@@ -348,7 +361,7 @@ def five_steps(me, num_images, prepare=lambda me, model: model, loss_of=None, **
         optimizer.zero_grad()
         loss = F.cross_entropy(model(x), y) if loss_of is None else loss_of(me, model(x), y)
         loss.backward()
-        all_reduce_gradients(me, model)
+        average_of_part_1(me, model)
         optimizer.step()
     return torch.cat([parameter.detach().flatten().cpu() for parameter in model.parameters()])
 
