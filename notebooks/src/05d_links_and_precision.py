@@ -92,15 +92,24 @@ print(f"{NUM_LAYERS} layers of {bytes_text(layer_bytes)}: {bytes_text(NUM_LAYERS
 # weights and gradients for ZeRO-3; their sizes are question marks](../assets/05_sent.png)
 #
 # First DDP, on four ranks. It is the one that you have built in [part 4 of lesson 04](04d_build_ddp.ipynb), or the
-# course's. Its all-reduce is gloo's, a ring.
+# course's. Its all-reduce is gloo's, a ring. Once `MyFullySharded` of part 7 has passed, it runs here beside the
+# course's `FullySharded`.
 
 # %% tags=["nbval-ignore-output"]
 ddp_of_04 = mine.MyDDP
+sharded_of_05 = mine.if_passed("MyFullySharded")
 
 
 # %%
 def ddp(me, model, bucket_bytes=2**20):
     return ddp_of_04(model, me, bucket_bytes=bucket_bytes)
+
+
+def yours_of_part_7(me, model, prefetch=1):
+    return sharded_of_05(model, list(model), me, prefetch=prefetch)
+
+
+yours = yours_of_part_7 if sharded_of_05 else None
 
 
 def step(me, wrap, width=WIDTH, **options):
@@ -131,11 +140,12 @@ ask("05.half").commit(6.75)  # "three collectives in place of one"
 ### END SOLUTION
 
 # %%
-sharded = traffic(four, step, FullySharded)
+by_whom = mine.beside(lambda wrap: traffic(four, step, wrap), FullySharded, yours)
+sharded = by_whom["the course's"]
 for name in sharded.by_operation():
     kind = sharded.of(0, operation=name)
     print(f"{name:<11} {len(kind.calls):>2} calls, {bytes_text(kind.sent_bytes(0))}")
-reveal("05.half", sharded.sent_bytes(0), ddp_bytes)
+reveal("05.half", sharded.sent_bytes(0), ddp_bytes, beside=by_whom)
 
 # %% [markdown]
 # Where does all-to-all come from? gloo has no reduce-scatter of its own. What PyTorch runs there in its place is an
@@ -238,10 +248,13 @@ def sharded_model_s(link, prefetch=1):
 
 
 # %% tags=["nbval-ignore-output"]
-sharded_s = on_link(dial, FullySharded)
+times_s = mine.beside(lambda wrap: on_link(dial, wrap), FullySharded, yours)
+sharded_s = times_s["the course's"]
 print(f"ZeRO-3: {sharded_s * 1e3:.0f} ms; by the model {sharded_model_s(dial) * 1e3:.0f} ms")
+if "yours" in times_s:
+    print(f"yours:  {times_s['yours'] * 1e3:.0f} ms")
 print(f"DDP:    {ddp_s * 1e3:.0f} ms; by the model {ddp_model_s(dial) * 1e3:.0f} ms")
-reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial))
+reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial), beside=by_whom)
 
 # %% [markdown]
 # So on which links does it lose? Call the time of computing forward F, and that of DDP's all-reduce C. By the algebra
@@ -356,14 +369,14 @@ reveal("05.prefetch", ahead_s, alone_s, {prefetch: sharded_model_s(dial, prefetc
 
 # %% [markdown]
 # One step of each kind, as rank 0 saw it. Computing is the upper bar of a row, messages the lower one: all-gathers
-# beside forward, and all-gathers and reduce-scatters beside backward. (You need not read the next cell: it takes the
-# shortest of some steps.)
+# beside forward, and all-gathers and reduce-scatters beside backward. Your own, if it has passed, is the last row. (You
+# need not read the next cell: it takes the shortest of some steps.)
 
 
 # %%
-def watched(me, prefetch):
+def watched(me, wrap, prefetch):
     timeline = Timeline(rank=me.rank)
-    model = FullySharded(me, layers(me, time_s=0.008, timeline=timeline), prefetch=prefetch)
+    model = wrap(me, layers(me, time_s=0.008, timeline=timeline), prefetch=prefetch)
     steps = []
     for _ in range(4):
         dist.barrier()
@@ -373,24 +386,31 @@ def watched(me, prefetch):
     return steps[1:], timeline.spans  # in the first step the order of the units is found out
 
 
-def row(prefetch):
+def row(wrap, prefetch, number):
     """The spans of rank 0 in its shortest step, from the beginning of that step on."""
-    run = metered(two, watched, prefetch)
+    run = metered(two, watched, wrap, prefetch)
     steps, computing = run[0]
     start_s, end_s = min(steps, key=lambda step: step[1] - step[0])
     names = {"all_to_all": "reduce_scatter"}
     for span in (*computing, *run.communication.of(0).timeline().spans):
         if start_s <= span.start_s < end_s:
             name, began_s = names.get(span.name, span.name), span.start_s - start_s
-            yield Span(prefetch, name, span.kind, began_s, span.end_s - start_s)
+            yield Span(number, name, span.kind, began_s, span.end_s - start_s)
 
 
 # %% tags=["nbval-ignore-output"]
+def rows_of(wrap):
+    """Three rows of the course's; one of yours."""
+    units_ahead = (0, 1, 2) if wrap is FullySharded else (1,)
+    first = 0 if wrap is FullySharded else 3
+    return [tuple(row(wrap, prefetch, first + place)) for place, prefetch in enumerate(units_ahead)]
+
+
 with two.shaped(links=Links(dial)):
-    rows = [tuple(row(prefetch)) for prefetch in (0, 1, 2)]
+    rows = mine.beside(rows_of, FullySharded, yours)
 gantt(
-    Timeline.join(rows),
-    names={prefetch: f"prefetch {prefetch}" for prefetch in (0, 1, 2)},
+    Timeline.join(one for of_one in rows.values() for one in of_one),
+    names={**{prefetch: f"prefetch {prefetch}" for prefetch in (0, 1, 2)}, 3: "yours, prefetch 1"},
     title="A step of rank 0 at 25 MB/s",
 )
 
@@ -402,9 +422,9 @@ gantt(
 
 
 # %%
-def peak_bytes(me, **options):
+def peak_bytes(me, wrap=FullySharded, **options):
     """The least of some steps: gloo's thread may hold a buffer a moment too long."""
-    model = FullySharded(me, nn.Sequential(*layers(me), *layers(me)), **options)
+    model = wrap(me, nn.Sequential(*layers(me), *layers(me)), **options)
     optimizer = torch.optim.AdamW(model.parameters())
     x, peaks = torch.ones(1, WIDTH, device=me.device), []
     for _ in range(3):
@@ -422,10 +442,19 @@ def model_bytes(**options):
     return max(moment.total for moment in moments)
 
 
+# %%
 found_bytes = {prefetch: min(four.run(peak_bytes, prefetch=prefetch)) for prefetch in (0, 1, 2)}
 for prefetch, peak in found_bytes.items():
     model_peak = model_bytes(prefetch=prefetch)
     print(f"prefetch {prefetch}: {bytes_text(peak)} at the peak, by the model {bytes_text(model_peak)}")
+
+
+def peak_of(wrap):
+    return found_bytes[1] if wrap is FullySharded else min(four.run(peak_bytes, wrap, prefetch=1))
+
+
+if "yours" in (peaks := mine.beside(peak_of, FullySharded, yours)):
+    print(f"yours, prefetch 1: {bytes_text(peaks['yours'])} at the peak")
 
 # %% [markdown]
 # So each unit ahead takes room for one more unit, and by the model the second one buys no time here. It does where
