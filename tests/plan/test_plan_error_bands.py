@@ -23,7 +23,7 @@ from course_lib.plan.inputs.error_bands import (
     tie_of_pairs,
 )
 from course_lib.plan.inputs.numbers import three_digits
-from course_lib.plan.output.certainty import certainty
+from course_lib.plan.output.certainty import certainty, how_sure
 from course_lib.plan.runs.kept_apart import KeptApart, bands_of, elsewhere, fitted_on_few, in_their_bands
 from course_lib.plan.runs.predict_run import Prepared, prepared
 
@@ -156,6 +156,20 @@ def test_certainty_names_the_band_the_ties_and_the_easiest_of_them() -> None:
     assert str(easiest.layout) in ties or "it is the first" in ties
     alone = list_layouts(job, cluster, Constants(), Software(), layouts=[listing.options[0].layout])
     assert len(certainty(alone, alone.options[0], bands)) == 1
+
+
+def test_how_sure_is_certainty_of_a_case_in_short_lines() -> None:
+    cluster, job = cluster_of("8xh100", nodes=2), Job(decoder("llama-3-8b"), 4096, 64)
+    listing = list_layouts(job, cluster, Constants(), Software())
+    second = listing.options[1]
+    for case in CASES:
+        said = how_sure(listing, second, case)
+        assert said.split() == " ".join(certainty(listing, second, error_bands(case))).split()
+        assert max(map(len, said.splitlines())) <= 104
+    assert how_sure(listing) == how_sure(listing, listing.options[0], "elsewhere")
+    nothing = list_layouts(job, cluster, Constants(), Software(), layouts=[Layout(dp=3)])
+    with pytest.raises(ValueError, match="No layout of this listing runs"):
+        how_sure(nothing)
 
 
 def test_the_bench_reports_bands_and_keeps_them_with_its_tables(tmp_path, capsys) -> None:

@@ -9,4 +9,5 @@ In the order to read:
 - ``dp_comm_time.py``: what the data axis sends in a step, and how much of it does not hide behind computing
 - ``stage_memory.py``: the bytes of a rank by hand
 - ``step_time.py``: how long a step takes, by part, from a job, a layout and a cluster's profile
+- ``data_sizes.py``: the sizes of which a data axis' term is made, for one who builds it by hand
 """

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from course_lib.plan.inputs.error_bands import ErrorBands
+import textwrap
+
+from course_lib.base.checked import checked
+from course_lib.plan.inputs.error_bands import ErrorBands, error_bands
 from course_lib.plan.inputs.numbers import three_digits
 from course_lib.plan.search.listing import Listing, Option
 
-__all__ = ["certainty", "step_band"]
+__all__ = ["certainty", "how_sure", "step_band"]
 
 _GB = 1e9
+_WIDTH = 104
+
+
+@checked
+def how_sure(listing: Listing, option: Option | None = None, case: str = "elsewhere") -> str:
+    """``certainty`` as lines for a page, of the fastest layout if none is named.
+
+    ``case``: one of ``error_bands.CASES``. ValueError for another, and for a listing in which nothing runs.
+    """
+    chosen = option or listing.best
+    if chosen is None:
+        raise ValueError("No layout of this listing runs; how sure the planner is can be said of one that does.")
+    return "\n".join(textwrap.fill(said, _WIDTH) for said in certainty(listing, chosen, error_bands(case)))
 
 
 def step_band(listing: Listing, option: Option, bands: ErrorBands) -> str:

@@ -2,6 +2,7 @@
 
 ``replayed.csv`` has the columns of ``published.py``. Of ``GROUPS``, "chosen" are tables of runs that their authors show
 with pride, and "tried" is every layout of one job, good or bad, that one author measured; the rest is to be compared.
+All runs whose weights are sharded over nodes are here, for which ``error_bands`` has a band.
 ``predicted_s`` uses constants fitted to runs of the same cluster, these among them, so its error flatters;
 ``elsewhere_s`` uses what a cluster gets that nobody has measured: constants typical of others with the same GPU.
 """
@@ -14,7 +15,10 @@ from pathlib import Path
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import known
+from course_lib.plan.estimate.data_sizes import DataSizes, data_sizes
+from course_lib.plan.estimate.step_time import StepParts
 from course_lib.plan.inputs.constants import Constants
+from course_lib.plan.inputs.error_bands import kind_of
 from course_lib.plan.inputs.profiles import load_profiles, profile_of
 from course_lib.plan.runs.predict_run import Prepared, prepared
 from course_lib.plan.runs.published import read_runs
@@ -36,6 +40,8 @@ SOURCES = {
     "bloom-prequel": "BigScience's chronicle of early 2022: the layout that was taken in the end",
     "vtrain-multi": "VIA-Research/vTrain's measured runs (MIT licence)",
     "ultra-scale": "the runs behind Hugging Face's Ultra-Scale Playbook (Apache-2.0)",
+    "foundry-h100": "llm-foundry's page of benchmarks: seconds from its MFU, and our sizes of its models",
+    "foundry-a100": "llm-foundry's page of benchmarks: seconds from its MFU, and our sizes of its models",
 }
 GROUPS = {
     "chosen": (
@@ -96,6 +102,26 @@ class Replayed:
     def elsewhere_s(self) -> float:
         """The planner's step, had nobody ever measured this cluster."""
         return self.of.step_s(self.elsewhere)
+
+    @property
+    def kind(self) -> str:
+        """The kind of its layout, as ``error_bands`` has a band for each."""
+        return kind_of(self.of.profile.machines(self.gpus, self.of.run.node_size), self.of.run.layout)
+
+    @cached_property
+    def elsewhere_parts(self) -> StepParts:
+        """That step by part."""
+        return self.of.parts(self.elsewhere)
+
+    @cached_property
+    def elsewhere_sizes(self) -> DataSizes:
+        """What its data axis has to send, with the same constants, if its source tells the micro-batch.
+
+        ValueError for a layout of another kind than ``data_sizes`` takes.
+        """
+        run, profile = self.of.run, self.of.profile
+        cluster = profile.machines(self.gpus, run.node_size)
+        return data_sizes(run.job, self.of.layouts[0], cluster, self.elsewhere, profile.software(run.dtype))
 
     @property
     def at_peak_s(self) -> float:
