@@ -137,15 +137,15 @@ healthy
 # %% [markdown]
 # `computes`, `talks only` (exposed communication), `reads` and `idle` are shares of the step. Bytes are what a rank
 # sends, in one step, to the rank beside it and to the other node: an all-reduce goes round a ring, so ranks 0 and 2
-# send to their neighbour, and 1 and 3 to the other node. Look at it for a minute: it is what you compare with. Also in
-# good health less is useful than is computed: a layer costs a little however few rows it has, there is the optimizer's
-# step, and a timed wait on a busy machine ends late.
+# send to their neighbour, and 1 and 3 to the other node. Look at it for a minute: it is what you compare with. In a
+# healthy run, too, `useful` is less than `computes`. Each layer has a fixed cost beside that of its rows, the optimizer
+# has its step, and a timed wait on a busy machine ends late.
 #
 # ## The runs
 #
 # Each has one thing wrong. They are not all cut like run 0: a sum after every layer belongs to tensor parallelism, and
-# `recv` (`←` where a box is narrow) waits for another stage of a pipeline. The eight suspects are the same every time;
-# two of them are at fault in no run. First bet from the evidence, then see, then mend: `sick.change("A")` shows six
+# `recv` (`←` where a box is narrow) waits for another stage of a pipeline. The eight suspects are the same every time,
+# and to find one clears no other. First bet from the evidence, then see, then mend: `sick.change("A")` shows six
 # settings with their values, and `sick.change("A", buckets=8)`, say, does the run again with that *one* change. The
 # score is what you gain of what the best single change gains. The last change counts.
 #
@@ -361,6 +361,6 @@ for run in (healthy, a, b, c, d, e, f):
 # planner have known, and was it right to take so many? [Part 4](11d_runs_of_others.ipynb) looks.
 #
 # **Further reading.** Jiang et al., [MegaScale](https://arxiv.org/abs/2402.15627) (2024), on finding what slows ten
-# thousand GPUs, with timelines of many ranks. Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)
-# (2024), section 3.3.4, on a job of 16,384 GPUs and what stopped it. PyTorch's
-# [Holistic Trace Analysis](https://hta.readthedocs.io).
+# thousand GPUs, with timelines of many ranks. Llama Team, [The Llama 3 Herd of
+# Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.4, on a job of 16,384 GPUs and what stopped it.
+# PyTorch's [Holistic Trace Analysis](https://hta.readthedocs.io).

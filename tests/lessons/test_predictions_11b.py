@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import pytest
 
 from course_lib.cost import MeshStepTime
 from course_lib.learn import ask, reveal
+from course_lib.learn.exercises.lesson_11.predictions.terms import TERMS
 from course_lib.learn.exercises.lesson_11.predictions.time import TIME
-from course_lib.plan import StepParts
+from course_lib.plan.runs.replayed import Replayed, replayed_runs
 
-ASKED = {asked.name: asked for asked in TIME}
-ZERO = dict.fromkeys(("output_s", "host_s", "context_s", "expert_s", "optimizer_s"), 0.0)
-TENSOR = StepParts(compute_s=30.0, tensor_s=4.0, bubble_s=1.0, pipeline_s=0.5, data_s=0.5, **ZERO)
-DATA = StepParts(compute_s=5.0, tensor_s=1.0, bubble_s=0.0, pipeline_s=0.0, data_s=9.0, **ZERO)
+ASKED = {asked.name: asked for asked in (*TERMS, *TIME)}
+ZERO, AXES = (replayed_runs(f"megatron-2021-t2-{name}") for name in ("zero3", "ptd"))
 STEPS_S = [10.0, 10.5, 11.0, 11.1, 40.0, 80.0]
 
 
@@ -32,11 +33,20 @@ EVEN = played({SHARDS: 0.184, HABIT: 0.26, CROSSED: 0.25, **dict(zip(REST, (0.26
 BET_S = {HABIT: 0.55, CROSSED: 0.33, "pp=4": 0.41}
 EVEN_S = {CROSSED: 0.31, SHARDS: 0.28}
 
+
+class Slow(Replayed):
+    """A run whose planner says three times what it says, and a second more."""
+
+    @cached_property
+    def predicted_s(self) -> float:
+        return 3 * self.of.step_s(self.of.profile.constants) + 1
+
+
 RUNS = [  # name, what ran, what is measured, what the model says
-    ("11.part", (TENSOR,), "sums of tensor parallelism", None),
-    ("11.part", (DATA,), "gradients and weights of data parallelism", None),
-    ("11.network", (40.0, 39.6, "tp4 pp4"), 1.0, None),
-    ("11.near", (STEPS_S,), 3, None),
+    ("11.slots", AXES, 8.5, 8.4),
+    ("11.fourfold", (*ZERO, AXES), 66.7, round(ZERO[1].predicted_s, 1)),
+    ("11.near", (STEPS_S, 1.1), 3, None),
+    ("11.near", (STEPS_S, 1.12), 4, None),
     ("11.hidden", (95.2, 200.0, 240.0, 4), 95, 90),
     ("11.hidden", (61.0, 400.0, 240.0, 4), 61, 60),
     ("11.bet", (BET_S, SLOW), CROSSED, CROSSED),
@@ -73,7 +83,9 @@ def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
     runs = USUAL[name]
     for wrong, sentence in ASKED[name].tell(*runs).misreadings.items():
         ask(name).reset()
-        ask(name).commit(60 if callable(wrong) else wrong)
+        if callable(wrong):
+            wrong = next(guess for guess in (0.5, 3, 20, 23, 30, 40, 60, 300) if wrong(guess))
+        ask(name).commit(wrong)
         shown = reveal(name, *runs)
         assert not shown.is_right
         assert shown.misreading == sentence
@@ -89,6 +101,8 @@ def test_every_wrong_choice_hears_why(name, runs):
 @pytest.mark.parametrize(
     ("name", "runs"),
     [
+        ("11.slots", (AXES[0], ZERO[1])),
+        ("11.fourfold", (ZERO[0], Slow(ZERO[1].of, ZERO[1].elsewhere), AXES)),
         ("11.hidden", (160.0, 200.0, 240.0, 4)),
         ("11.bet", (BET_S | {"pp=4": 0.3}, SLOW)),
         ("11.fast", ({CROSSED: 0.3, SHARDS: 0.4}, EVEN)),
@@ -101,11 +115,19 @@ def test_a_run_far_from_the_model_is_called_so(name, runs):
 
 
 def test_the_numbers_told_are_those_of_the_run():
-    assert "sums of tensor parallelism 11.1%, the pipeline's bubble 2.8%" in ASKED["11.part"].tell(TENSOR).because
-    assert "It computes for 83%" in ASKED["11.part"].tell(TENSOR).because
-    assert "From 40.00 s to 39.60 s, with tp4 pp4" in ASKED["11.network"].tell(40.0, 39.6, "tp4 pp4").because
-    assert "Of 6 layouts that fit" in ASKED["11.near"].tell(STEPS_S).because
-    assert "the slowest takes 8 times as long" in ASKED["11.near"].tell(STEPS_S).because
+    slots = ASKED["11.slots"].tell(*AXES).because
+    for said in (
+        "took 20.8 s",
+        "12 stages are 395 slots, and 96 are 107",
+        "it is 20.8 s",
+        "from 3% of the step to 10%",
+    ):
+        assert said in slots
+    fourfold = ASKED["11.fourfold"].tell(*ZERO, AXES).because
+    for said in ("for 1.2 times the speed", "1,536 sequences for 1,536 ranks are 1 for", "76.8 s on 384 and 20.8 s on"):
+        assert said in fourfold
+    assert "Of 6 layouts that fit" in ASKED["11.near"].tell(STEPS_S, 1.1).because
+    assert "the slowest takes 8 times as long" in ASKED["11.near"].tell(STEPS_S, 1.1).because
     assert "after 50 of 200 ms" in ASKED["11.hidden"].tell(90.0, 200.0, 240.0, 4).because
     assert (
         "computes 180 ms and waits 50 ms along pp and 50 ms along dp_replicate"
@@ -120,9 +142,15 @@ def test_steps_are_called_longer_than_played_only_where_all_were(name, times_s, 
     assert "Measured steps are longer" not in ASKED[name].tell(short, steps).because
 
 
-def test_what_computes_is_told_apart_from_what_is_not_asked_about():
-    step = StepParts(compute_s=6.0, tensor_s=1.0, bubble_s=0.0, pipeline_s=0.0, data_s=1.0, **ZERO | {"context_s": 2.0})
-    assert "It computes for 60%" in ASKED["11.part"].tell(step).because
+def test_who_guesses_that_more_gpus_are_slower_hears_its_numbers():
+    said = ASKED["11.fourfold"].tell(*ZERO, AXES).misreadings
+    heard = [text for holds, text in said.items() if callable(holds) and holds(300)]
+    assert [f"{ZERO[1].measured_s / ZERO[0].measured_s:.0%} of the time" in text for text in heard] == [True]
+
+
+def test_what_was_measured_does_not_follow_the_planner():
+    slow = [Slow(run.of, run.elsewhere) for run in ZERO]
+    assert ASKED["11.fourfold"].tell(*slow, AXES).measured == 66.7
 
 
 def test_a_bet_that_does_not_fit_is_told_so():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from answers.lesson_11.right import cheapest, exposed, fits, losses, steps
+from answers.lesson_11.right import cheapest, data, exposed, fits, losses, steps
 
 __all__ = ["RIGHT_ANSWERS", "SAME_FUNCTION"]
 
 RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
     "11.fits": fits.ANSWERS,
     "11.loss": losses.ANSWERS,
+    "11.data": data.ANSWERS,
     "11.step": steps.ALL,
     "11.exposed": exposed.ANSWERS,
     "11.cheapest": cheapest.ANSWERS,
@@ -19,6 +20,7 @@ RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
 SAME_FUNCTION: dict[str, dict[str, str]] = {
     "11.fits": fits.SAME,
     "11.loss": losses.SAME,
+    "11.data": data.SAME,
     "11.step": steps.SAME,
     "11.exposed": exposed.SAME,
     "11.cheapest": cheapest.SAME,

@@ -155,6 +155,7 @@ CHEAPEST = Exercise(
         "`min` of tuples `(cost, total_s, number)` settles what is equal. The habit: of the kept rows with the most "
         "GPUs the least cost; regret `habit_cost / cost - 1`.",
     ),
+    forbidden=("course_lib.learn.exercises.lesson_11.cheapest.cheapest_row",),
     passed="The row costs least of all that fit and end in time, and you know what it costs to take all GPUs because "
     "they are there.",
 )

@@ -30,30 +30,6 @@ def _domain(eight: Option, whole: Option, unstaged_eight: Option, unstaged_whole
     )
 
 
-def _float8(plain: Option, fast: Option, same: Option) -> Explanation:
-    """From the best layouts with the peak of bfloat16, and with twice that; ``same`` is the former with the latter."""
-    measured = plain.step_s / fast.step_s
-    computing_s = [option.step.compute_s + option.step.output_s for option in (plain, same)]
-    others_s = [option.step_s - seconds for option, seconds in zip((plain, same), computing_s, strict=True)]
-    moved = "" if fast.layout == plain.layout else f"The best is {fast.layout} now. "
-    return Explanation(
-        measured=round(measured, 1),
-        label="by the planner",
-        because=f"With the layout that was best, {plain.layout}, computing goes from {computing_s[0]:.1f} s to "
-        f"{computing_s[1]:.1f} s: products take half the time, norms and softmax wait for memory as before. All the "
-        f"rest goes from {others_s[0]:.1f} s to {others_s[1]:.1f} s. {moved}And the planner is kind: it gives float8 "
-        "to attention as well, which most programs leave in bfloat16, and forgets the time that scaling and casting "
-        "take.",
-        misreadings={
-            lambda times: (
-                1.2 * measured < times <= 2
-            ): "That is the data sheet, or nearly. A step is more than products.",
-            1: "Products are the larger part of a step, and they do take half the time.",
-            lambda times: times > 2: "More than the products gain, the step cannot gain.",
-        },
-    )
-
-
 CHANGES: tuple[Asked, ...] = (
     Asked(
         name="11.domain",
@@ -61,12 +37,5 @@ CHANGES: tuple[Asked, ...] = (
         unit="%",
         tell=_domain,
         high=100,
-    ),
-    Asked(
-        name="11.float8",
-        question="float8: how many times as fast is the best step?",
-        unit="times",
-        tell=_float8,
-        high=1000,
     ),
 )

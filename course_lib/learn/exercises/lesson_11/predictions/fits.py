@@ -9,28 +9,8 @@ from course_lib.plan import Decoder, StepParts
 
 __all__ = ["FITS"]
 
-_GB, _GIB = 1e9, 2**30
+_GB = 1e9
 _UNIT = "GB"
-
-_ROOMS = ("less than 80", "80", "more than 80")
-
-
-def _room(memory_bytes: int, reserve_bytes: float) -> Explanation:
-    """From what the driver says that an H100 has, and from what the planner reserves."""
-    less, as_said, more = _ROOMS
-    size_gb = memory_bytes / _GB
-    return Explanation(
-        measured=less if size_gb < 79.95 else as_said if size_gb < 80.05 else more,
-        label="by the driver",
-        because=f"`nvidia-smi` lists {memory_bytes / 2**20:,.0f} MiB, and a MiB is 1,048,576 bytes: {size_gb:.1f} "
-        f"times 10⁹, or {memory_bytes / _GIB:.1f} GiB, the unit in which PyTorch reports. Shops mean GiB and write "
-        "GB. Not all of it is yours: CUDA, NCCL and holes between tensors take some GB on every device. The planner "
-        f"leaves at least {reserve_bytes / _GB:.0f} to them, and so does this part.",
-        misreadings={
-            less: "You may have thought of what is left for tensors. The driver counts all of it, and in another unit.",
-            as_said: "It would be, if the shop's GB were 10⁹ bytes.",
-        },
-    )
 
 
 def _kept(kept_bytes: float, seq: int, model: Decoder) -> Explanation:
@@ -196,12 +176,6 @@ def _alone(one: StepParts, many_s: float, gpus: int, batch: int) -> Explanation:
 
 
 FITS: tuple[Asked, ...] = (
-    Asked(
-        name="11.room",
-        question="An H100 of 80 GB: how many times 10⁹ bytes does the driver list?",
-        choices=_ROOMS,
-        tell=_room,
-    ),
     Asked(
         name="11.kept",
         question="One sequence: how much do all layers keep?",

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from statistics import median
 
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_11.predictions.changes import CHANGES
-from course_lib.plan import StepParts
+from course_lib.learn.exercises.lesson_11.predictions.step_words import largest_parts, parts_of
 from course_lib.plan.runs.replayed import Replayed
 
 __all__ = ["OTHERS"]
-
-_IN_WORDS = {
-    "compute_s": "computing",
-    "output_s": "the output layer",
-    "host_s": "GPUs that wait for the host to issue work",
-    "tensor_s": "collectives of the tensor axis",
-    "context_s": "the ring of the context axis",
-    "expert_s": "the all-to-alls of experts",
-    "pipeline_s": "messages between stages",
-    "bubble_s": "the bubble",
-    "data_s": "what the data axis sends and cannot hide",
-    "optimizer_s": "the optimizer's step",
-}
-
-
-def _largest(parts: StepParts, count: int) -> str:
-    """The largest parts of a step in words: "61% computing, 21% the bubble"."""
-    sizes = sorted(asdict(parts).items(), key=lambda item: -item[1])[:count]
-    named = [f"{size / parts.total_s:.0%} {_IN_WORDS[name]}" for name, size in sizes if size > 0]
-    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
-
-
-def _parts(run: Replayed) -> StepParts:
-    return run.of.parts(run.of.profile.constants)
 
 
 def _off(runs: Sequence[Replayed], seconds: Callable[[Replayed], float]) -> float:
@@ -51,7 +26,7 @@ def _share(run: Replayed) -> Explanation:
         model=round(measured * run.measured_s / run.predicted_s),
         label="published",
         because=f"Each GPU gets {run.tokens_per_s_per_gpu:,.0f} tokens done a second. Of a step, the planner says, "
-        f"{_largest(_parts(run), 3)}; that is if stages have one chunk each, which the table does not tell. And "
+        f"{largest_parts(parts_of(run), 3)}; that is if stages have one chunk each, which the table does not tell. And "
         "computing is no pure multiplying: even large products stay below the data sheet's rate, and norms and softmax "
         "wait for memory. For so many GPUs this is a very good number.",
         misreadings={
@@ -104,8 +79,8 @@ def _spread(runs: Sequence[Replayed], share: float) -> Explanation:
         model=round(max(predicted) / min(predicted), 1),
         label="published",
         because=f"The fastest is {fastest.of.run.layout}, the slowest {slowest.of.run.layout}, whose tensor axis is "
-        f"wider than a node: {_largest(_parts(slowest), 2)}. All {len(runs)} fit and compute the same, so one share "
-        f"of the peak gives about the same seconds for each; at the median it is off by "
+        f"wider than a node: {largest_parts(parts_of(slowest), 2)}. All {len(runs)} fit and compute the same, so "
+        f"one share of the peak gives about the same seconds for each; at the median it is off by "
         f"{_off(runs, lambda run: run.at_peak_s / share):.0f} %, the planner by "
         f"{_off(runs, lambda run: run.predicted_s):.0f} %. The planner's pick is {picked.of.run.layout}, with a "
         f"regret of {regret:.1%}.",
@@ -129,10 +104,10 @@ def _inside(run: Replayed, best: Replayed) -> Explanation:
         measured=round(measured, 1),
         model=round(run.predicted_s, 1),
         label="published",
-        because=f"Only {flops_share:.0%} of the peak is left. By the planner, {_largest(_parts(run), 3)}. A layer of "
-        "this width, cut in eight, for one sequence, is a handful of very short kernels. The GPUs are done before the "
-        "host has issued the next ones, and each collective takes its latency, however fast the link. NVLink moves "
-        "bytes; it does not make small pieces of work large.",
+        because=f"Only {flops_share:.0%} of the peak is left. By the planner, {largest_parts(parts_of(run), 3)}. "
+        "A layer of this width, cut in eight, for one sequence, is a handful of very short kernels. The GPUs are done "
+        "before the host has issued the next ones, and each collective takes its latency, however fast the link. "
+        "NVLink moves bytes; it does not make small pieces of work large.",
         misreadings={
             lambda seconds: (
                 seconds < 1.6 * best.measured_s
@@ -142,39 +117,6 @@ def _inside(run: Replayed, best: Replayed) -> Explanation:
             ): "The direction is right. It is worse: what is cut is so small that nobody is busy, neither GPUs nor "
             "links.",
             lambda seconds: seconds > 1.5 * measured: "So bad it is not; but it is bad.",
-        },
-        apart="Was the planner changed? Print the parts of the run.",
-    )
-
-
-def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> Explanation:
-    """From two runs of ZeRO-3, the second on four times the GPUs, and two runs of the other layout on as many."""
-    times = after.gpus / before.gpus
-    ideal = before.measured_s / times
-    three = [f"{run.measured_s:.1f} s on {run.gpus:,}" for run in others]
-    dp, batch = after.of.run.layout.dp, after.of.run.job.batch
-    return Explanation(
-        measured=round(after.measured_s, 1),
-        model=round(after.predicted_s, 1),
-        label="published",
-        because=f"Four times the GPUs for {before.measured_s / after.measured_s:.1f} times the speed. {batch:,} "
-        f"sequences for {dp:,} ranks are {batch // dp} for each, and ZeRO-3 gathers all weights twice and sends all "
-        "gradients for each micro-batch, however small. Computing shrinks to a quarter, and this does not: by the "
-        f"planner {_largest(_parts(after), 2)}. The other layout, tensor and pipeline axes within each replica, takes "
-        f"{' and '.join(three)}.",
-        misreadings={
-            lambda seconds: (
-                seconds < 1.3 * ideal
-            ): "A quarter of the time is what computing alone would take. What does each rank send, and of what does "
-            "that depend?",
-            lambda seconds: (
-                1.3 * ideal <= seconds < 0.8 * after.measured_s
-            ): "You see that something does not shrink. It is more than you think: the weights of the whole model go "
-            "through every rank's link.",
-            lambda seconds: (
-                seconds > before.measured_s
-            ): f"Slower than on fewer it did not become: it took {after.measured_s / before.measured_s:.0%} of the "
-            "time on four times the GPUs.",
         },
         apart="Was the planner changed? Print the parts of the run.",
     )
@@ -234,13 +176,6 @@ OTHERS: tuple[Asked, ...] = (
         question="A tensor axis of 8 inside one node: how long is a step?",
         unit="s",
         tell=_inside,
-        high=10_000,
-    ),
-    Asked(
-        name="11.fourfold",
-        question="ZeRO-3 on 1,536 GPUs: how long is a step?",
-        unit="s",
-        tell=_fourfold,
         high=10_000,
     ),
     Asked(

@@ -94,7 +94,7 @@ def cleared(suspect: str, seen: RunEvidence) -> str:
         RECOMPUTED: "Then a backward would take three times a forward. Here it takes "
         f"{clues.backward_to_forward:.1f} times.",
         ACROSS: "Then every layer would send to the other node, forward and backward. Here no rank has more than "
-        f"{clues.crossing_calls} calls in a step that leave its node.",
+        f"{clues.crossing_calls} call{'' if clues.crossing_calls == 1 else 's'} in a step to the other node.",
         EXPOSED: "Then all ranks would communicate for long when the last backward is done. Here there is a rank that "
         f"spends {clues.tail:.0%} of the step so.",
         UNEVEN: _not_uneven(seen, clues),

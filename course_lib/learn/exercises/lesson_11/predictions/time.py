@@ -6,71 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.cost.mesh.mesh_time import MeshStepTime
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
-from course_lib.plan import StepParts
 
 __all__ = ["TIME"]
 
-_PARTS = {
-    "sums of tensor parallelism": "tensor_s",
-    "the pipeline's bubble": "bubble_s",
-    "messages between stages": "pipeline_s",
-    "gradients and weights of data parallelism": "data_s",
-}
 
-
-def _part(step: StepParts) -> Explanation:
-    """From the parts of a step in a layout as many take it: tp in a machine, pp between machines, dp for the rest."""
-    seconds = {name: getattr(step, field) for name, field in _PARTS.items()}
-    most = max(seconds, key=lambda name: seconds[name])
-    listed = ", ".join(f"{name} {time_s / step.total_s:.1%}" for name, time_s in seconds.items())
-    said = {
-        "sums of tensor parallelism": "Here they are fewer or faster than another part: look at the sizes of the axes.",
-        "the pipeline's bubble": "A batch of many micro-batches makes it small: p - 1 slots beside all the others.",
-        "messages between stages": "They are the activations of one cut, once there and once back for a micro-batch. "
-        "Within a layer as many are summed up, several times.",
-        "gradients and weights of data parallelism": "They travel once a step, for all of its micro-batches, and some "
-        "beside the backward pass.",
-    }
-    return Explanation(
-        measured=most,
-        label="computed",
-        because=f"Of the step: {listed}. It computes for {(step.compute_s + step.output_s) / step.total_s:.0%}. "
-        "A sum of `tp` is needed before the next matrix can begin, in every layer and every micro-batch.",
-        misreadings={name: text for name, text in said.items() if name != most},
-    )
-
-
-def _network(before_s: float, after_s: float, text: str) -> Explanation:
-    """From a layout's step on a network, and on one twice as fast; ``text``: the layout's name."""
-    shorter = 100 * (1 - after_s / before_s)
-    return Explanation(
-        measured=round(shorter, 1),
-        label="computed",
-        because=f"From {before_s:.2f} s to {after_s:.2f} s, with {text}. The planner has put on the network what is "
-        "small, or hides: only that part of a step becomes shorter. Its other parts compute, or talk over NVLink; and "
-        "a ring that leaves the machine passes NVLink as well, which is as fast as before. In a layout that was chosen "
-        "badly the network would be worth more.",
-        misreadings={
-            50: "That would be so if a step were nothing but messages between nodes.",
-            (lambda answer: answer > max(5.0, 4 * shorter)): "Look at the parts above: how much of the step goes over "
-            "the network at all? No more than that can be saved; a link twice as fast saves half of it at most.",
-        },
-    )
-
-
-def _near(times_s: Sequence[float]) -> Explanation:
-    """From the step of every layout that runs, the fastest first."""
-    near = sum(time_s <= 1.1 * times_s[0] for time_s in times_s)
+def _near(times_s: Sequence[float], tie: float) -> Explanation:
+    """From the step of every layout that runs, the fastest first; and up to which ratio two are a tie."""
+    near = sum(time_s <= tie * times_s[0] for time_s in times_s)
     return Explanation(
         measured=near,
         label="computed",
-        because=f"Of {len(times_s):,} layouts that fit. Many are twins: the same axes, with another micro-batch, other "
-        "virtual stages, or more computed again. A planner with errors like that cannot put these in order. It can "
-        f"tell them from the others: the slowest takes {times_s[-1] / times_s[0]:.0f} times as long as the best. So "
-        "choose among the near ones by what the planner does not know, such as what your software does well, and "
-        "measure a few.",
+        because=f"Of {len(times_s):,} layouts that fit, these were told less than {tie - 1:.0%} above the fastest. "
+        "Many are twins: the same axes with another micro-batch, other virtual stages, or more computed again. The "
+        "planner cannot put them in order. It can tell them from the others: the slowest takes "
+        f"{times_s[-1] / times_s[0]:.0f} times as long. So choose among the tied ones by what the planner does not "
+        "know, such as what your software does well, and measure a few that differ.",
         misreadings={
-            1: "The best is alone only in a table that is shorter than it should be.",
+            1: "It would be alone only if no other were told near it. Look at how far apart two have to be told.",
             len(times_s): "Those are all that run.",
             (lambda answer: answer > 4 * near): "Fewer: most of the layouts that run send much that waits, or cut "
             "matrices so thin that the GPU is idle.",
@@ -207,21 +159,8 @@ def _fast(times_s: Mapping[str, float], played: Played) -> Explanation:
 
 TIME: tuple[Asked, ...] = (
     Asked(
-        name="11.part",
-        question="In the layout by habit, which of these takes most of a step?",
-        choices=tuple(_PARTS),
-        tell=_part,
-    ),
-    Asked(
-        name="11.network",
-        question="The network twice as fast: by how much does the step become shorter?",
-        unit="%",
-        high=100,
-        tell=_network,
-    ),
-    Asked(
         name="11.near",
-        question="How many layouts are at most 10 % slower than the best?",
+        question="How many layouts are a tie with the fastest?",
         unit="layouts",
         high=1e5,
         tell=_near,

@@ -1,0 +1,98 @@
+"""Part b of lesson 11, its first half: terms of the formula, each by two published runs that differ in one thing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
+from course_lib.learn.exercises.lesson_11.predictions.step_words import largest_parts, parts_of
+from course_lib.plan.runs.replayed import Replayed
+
+__all__ = ["TERMS"]
+
+
+def _slots_of(run: Replayed) -> tuple[int, int]:
+    """Micro-batches of a pipeline, and its stages."""
+    layout = run.of.run.layout
+    return layout.num_micro_batches(run.of.run.job.batch), layout.pp
+
+
+def _slots(before: Replayed, after: Replayed) -> Explanation:
+    """From two runs of one job in three axes, the second on more GPUs along the data axis: beyond the ideal, in %."""
+    (many, stages), (few, _) = _slots_of(before), _slots_of(after)
+    bubble, ideal_s = stages - 1, before.measured_s * few / many
+    model = 100 * ((few + bubble) / few * many / (many + bubble) - 1)
+    return Explanation(
+        measured=round(100 * (after.measured_s / ideal_s - 1), 1),
+        model=round(model, 1),
+        label="published",
+        because=f"It took {after.measured_s:.1f} s. {many} micro-batches and {stages} stages are {many + bubble} "
+        f"slots, and {few} are {few + bubble}: by these alone it is {ideal_s * (1 + model / 100):.1f} s. The bubble "
+        f"has as many slots in both, {bubble}, and so it grew from {bubble / (many + bubble):.0%} of the step to "
+        f"{bubble / (few + bubble):.0%}. That leaves nearly nothing for the data axis beside each pipeline.",
+        misreadings={
+            0: "That is if a step were its micro-batches alone. The bubble does not shrink with them.",
+            round(100 * bubble / many, 1): "That is what the bubble adds to the first run. The second has a quarter of "
+            "the micro-batches beside as large a bubble.",
+            round(
+                100 * bubble / few, 1
+            ): "That is what the bubble adds to the second run. The first, of which you take "
+            "a quarter, had one as well.",
+            lambda percent: (
+                percent > 2 * model
+            ): "So much the data axis does not take: it sends gradients once a step, of a rank's own part of the "
+            "model alone.",
+        },
+        apart="Was another pair of runs taken?",
+    )
+
+
+def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> Explanation:
+    """From two runs of ZeRO-3, the second on four times the GPUs, and two runs of the other layout on as many."""
+    times = after.gpus / before.gpus
+    ideal = before.measured_s / times
+    three = [f"{run.measured_s:.1f} s on {run.gpus:,}" for run in others]
+    dp, batch = after.of.run.layout.dp, after.of.run.job.batch
+    return Explanation(
+        measured=round(after.measured_s, 1),
+        model=round(after.predicted_s, 1),
+        label="published",
+        because=f"Four times the GPUs for {before.measured_s / after.measured_s:.1f} times the speed. {batch:,} "
+        f"sequences for {dp:,} ranks are {batch // dp} for each. For each micro-batch, however small, ZeRO-3 gathers "
+        "all weights, again for backward, and sends all gradients. Computing shrinks to a quarter, and this does not: "
+        f"by the planner {largest_parts(parts_of(after), 2)}. The other layout, tensor and pipeline axes within each "
+        f"replica, takes {' and '.join(three)}.",
+        misreadings={
+            lambda seconds: (
+                seconds < 1.3 * ideal
+            ): "A quarter of the time is what computing alone would take. What does each rank send, and of what does "
+            "that depend?",
+            lambda seconds: (
+                1.3 * ideal <= seconds < 0.8 * after.measured_s
+            ): "You see that something does not shrink. It is more than you think: the weights of the whole model go "
+            "through every rank's link.",
+            lambda seconds: (
+                seconds > before.measured_s
+            ): f"Slower than on fewer it did not become: it took {after.measured_s / before.measured_s:.0%} of the "
+            "time on four times the GPUs.",
+        },
+        apart="Was the planner changed? Print the parts of the run.",
+    )
+
+
+TERMS: tuple[Asked, ...] = (
+    Asked(
+        name="11.slots",
+        question="Three axes on 1,536 GPUs: how much longer than a quarter of the step on 384?",
+        unit="%",
+        tell=_slots,
+        high=1000,
+    ),
+    Asked(
+        name="11.fourfold",
+        question="ZeRO-3 on 1,536 GPUs: how long is a step?",
+        unit="s",
+        tell=_fourfold,
+        high=10_000,
+    ),
+)
