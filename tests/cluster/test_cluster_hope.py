@@ -215,6 +215,14 @@ def sends_past_the_end_in_a_batch(me):
             work.wait()
 
 
+def sends_to_itself(me):
+    if me.rank == 1:
+        theirs = torch.ones(2)
+        ends = [dist.P2POp(dist.irecv, theirs, 1), dist.P2POp(dist.isend, torch.ones(2), 1)]
+        for work in dist.batch_isend_irecv(ends):
+            work.wait()
+
+
 def sends_past_the_end_of_a_group(me):
     group = dist.new_group([0, 2])
     if me.rank == 2:
@@ -227,6 +235,7 @@ def sends_past_the_end_of_a_group(me):
         (sends_past_the_end, "rank 1 sends to rank 3, which does not exist: there are ranks 0 to 2"),
         (receives_from_nowhere, "rank 0 receives from rank -1, which does not exist: there are ranks 0 to 2"),
         (sends_past_the_end_in_a_batch, "rank 0 sends to rank 9, which does not exist"),
+        (sends_to_itself, "rank 1 receives from itself, and gloo carries no such message; copy the tensor instead"),
         (
             sends_past_the_end_of_a_group,
             "rank 2 sends to place 2 of a group, which does not exist: there are places 0 to 1",

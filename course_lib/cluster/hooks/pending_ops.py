@@ -125,14 +125,19 @@ class CallAccount:
 def need_peer(method: str, group: Any, args: tuple[Any, ...]) -> None:
     """Refuse a message to or from a rank that is not there: gloo would wait for it for ever.
 
-    ``args`` are those of ``ProcessGroup.send`` or ``recv``: the tensors, the place in the group, the tag. Raises
-    ``ValueError``.
+    Nor does gloo carry one from a rank to itself; its own error names no rank. ``args`` are those of
+    ``ProcessGroup.send`` or ``recv``: the tensors, the place in the group, the tag. Raises ``ValueError``.
     """
-    if method not in ("send", "recv") or not isinstance(args[1], int) or 0 <= args[1] < group.size():
+    if method not in ("send", "recv") or not isinstance(args[1], int):
+        return
+    is_own = args[1] == group.rank() and group.name() == "gloo"
+    if 0 <= args[1] < group.size() and not is_own:
         return
     verb, last = "sends to" if method == "send" else "receives from", group.size() - 1
     ranks = ranks_of(group)
     me = ranks[group.rank()]
+    if is_own:
+        raise ValueError(f"rank {me} {verb} itself, and gloo carries no such message; copy the tensor instead")
     if ranks == tuple(range(len(ranks))):
         raise ValueError(f"rank {me} {verb} rank {args[1]}, which does not exist: there are ranks 0 to {last}")
     raise ValueError(f"rank {me} {verb} place {args[1]} of a group, which does not exist: there are places 0 to {last}")
