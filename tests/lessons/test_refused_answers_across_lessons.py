@@ -120,7 +120,7 @@ def sums_in_a_group(tensor):
     [
         ("00.mean", counts_no_zeros, "With thousands of float32 numbers, zeros among them"),
         ("00.mean", within_fifty, "got -50.0"),
-        ("00.mean", counts_once(), "With a second call, on other numbers and other shares than the first"),
+        ("00.mean", counts_once(), "With a third call, on other shares than the first"),
         ("03.load", loads_by(lambda name: name[7:]), "another prefix, `resnet.`"),
         ("03.load", loads_by_length, "another prefix, `resnet.`"),
         ("03.load", loads_by(lambda name: name.replace("module.", "", 1)), "a `module` within each part"),

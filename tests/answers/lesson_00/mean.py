@@ -39,6 +39,39 @@ def keeps_the_numbers(me, values, seen=[]):  # noqa: B006
     return sums_and_counts(me, values)
 
 
+def keeps_the_mean_of_a_shape(me, values, means={}):  # noqa: B006
+    if values.shape not in means:
+        means[values.shape] = sums_and_counts(me, values)
+    return means[values.shape]
+
+
+def shares_by_rank_0(me, values):
+    totals = torch.tensor([float(values.sum()), float(len(values))], dtype=torch.float64)
+    dist.reduce(totals, dst=0)
+    mean = totals[:1] / totals[1:]
+    dist.broadcast(mean, src=0)
+    return float(mean)
+
+
+def one_number_at_least(me, values):
+    totals = torch.tensor([float(values.sum()), float(max(1, len(values)))], dtype=torch.float64)
+    dist.all_reduce(totals)
+    return float(totals[0] / totals[1])
+
+
+def all_numbers_as_objects(me, values):
+    rows = [None] * me.world_size
+    dist.all_gather_object(rows, values.tolist())
+    every = [value for row in rows for value in row]
+    return sum(every) / len(every)
+
+
+def group_in_each_call(me, values):
+    totals = torch.tensor([float(values.sum()), float(len(values))], dtype=torch.float64)
+    dist.all_reduce(totals, group=dist.new_group())
+    return float(totals[0] / totals[1])
+
+
 ROWS = [
     Row(answer=sums_and_counts, verdict="passed", why="the definition"),
     Row(answer=as_a_tensor, verdict="passed", why="a tensor of one number is that number"),
@@ -55,5 +88,30 @@ ROWS = [
         verdict="not yet",
         words=("still holds a tensor",),
         why="the numbers of all calls stay in memory",
+    ),
+    Row(answer=shares_by_rank_0, verdict="passed", why="reduce, one division, broadcast"),
+    Row(
+        answer=keeps_the_mean_of_a_shape,
+        verdict="not yet",
+        words=("other numbers than the second",),
+        why="as many numbers are not the same numbers",
+    ),
+    Row(
+        answer=one_number_at_least,
+        verdict="not yet",
+        words=("no number at all on rank 0",),
+        why="a rank that holds nothing counts nothing",
+    ),
+    Row(
+        answer=all_numbers_as_objects,
+        verdict="not yet",
+        words=("bytes to its collectives",),
+        why="all numbers travel, pickled",
+    ),
+    Row(
+        answer=group_in_each_call,
+        verdict="not yet",
+        words=("process group that your code made is left behind",),
+        why="a group more in each call",
     ),
 ]

@@ -32,8 +32,8 @@ class CauseTried:
 def trial(*, keep: str = "", most_bytes: int | None = None) -> Callable[..., CauseTried]:
     """A trial for ``by_trial``: ``answer(me, tensor)``. ``keep`` names a tensor that is to stay as it is.
 
-    ``most_bytes`` is how much a rank may give to its collectives. A second tensor of a case is what the answer is
-    called with before: it may keep nothing from one call to the next.
+    ``most_bytes`` is how much a rank may give to its collectives. With each further tensor of a case the answer is
+    called before: it may keep nothing from one call to the next.
     """
     return partial(_tried, keep=keep, most_bytes=most_bytes)
 
@@ -42,8 +42,7 @@ def _tried(
     answer: Callable[..., Any],
     me: Any,
     tensor: torch.Tensor,
-    before: torch.Tensor | None = None,
-    *,
+    *before: torch.Tensor,
     keep: str,
     most_bytes: int | None,
 ) -> CauseTried:
@@ -51,10 +50,10 @@ def _tried(
     from course_lib.meter.communication.recorder import Recorder
 
     stayed = ""
-    if before is not None:
-        traces = Traces((before,))
-        answer(me, before)
-        stayed = traces.found(None)
+    for other in before:
+        traces = Traces((other,))
+        answer(me, other)
+        stayed = stayed or traces.found(None)
     kept = Kept(**{keep: tensor}) if keep else Kept()
     world, num_groups = dist.group.WORLD, _num_groups()
     with Recorder(me.rank) as recorder:

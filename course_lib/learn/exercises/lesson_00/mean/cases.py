@@ -16,7 +16,7 @@ FEW = "uneven shares"
 NONE_ON_RANK_0 = "no number at all on rank 0"
 THOUSANDS = "thousands of float32 numbers, zeros among them, and none on rank 1"
 ONE_NAN = "a NaN on rank 0"
-AGAIN = "a second call, on other numbers and other shares than the first"
+AGAIN = "a third call, on other shares than the first and other numbers than the second"
 MOST_BYTES = 1024  # a sum and a count are 16; a pickled pair from everybody is a few hundred
 
 
@@ -46,8 +46,8 @@ def _other_shares(rank: int) -> torch.Tensor:
     return numbers(2 * rank + 3) - 1
 
 
-def _case(label: str, held: NumbersOf, before: NumbersOf | None = None) -> Case:
-    """The mean of what the ranks hold; ``before`` that the answer is called with something else, if it is given.
+def _case(label: str, held: NumbersOf, *before: NumbersOf) -> Case:
+    """The mean of what the ranks hold; before that the answer is called with each of ``before``.
 
     A rank that is alone has numbers in every case: without any there is no mean.
     """
@@ -57,7 +57,7 @@ def _case(label: str, held: NumbersOf, before: NumbersOf | None = None) -> Case:
 
     return Case(
         label,
-        lambda rank, world_size: (of(rank, world_size), *([] if before is None else [before(rank)])),
+        lambda rank, world_size: (of(rank, world_size), *(one(rank) for one in before)),
         lambda rank, world_size: float(torch.cat([of(r, world_size).double() for r in range(world_size)]).mean()),
     )
 
@@ -67,5 +67,5 @@ CASES = (
     _case(NONE_ON_RANK_0, _none_on_rank_0),
     _case(THOUSANDS, _thousands),
     _case(ONE_NAN, _with_a_nan),
-    _case(AGAIN, _other_shares, numbers),
+    _case(AGAIN, _other_shares, numbers, lambda rank: 2 * _other_shares(rank)),
 )
