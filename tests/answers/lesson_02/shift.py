@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+import torch.distributed as dist
 from answer_table import Row
 
 from course_lib.cluster import exchange, recv, send
@@ -38,6 +39,35 @@ def in_single_precision(me, mine):
     return both_halves_together(me, mine.float()).to(mine.dtype)
 
 
+def meets_first(me, mine):
+    dist.barrier()
+    return both_halves_together(me, mine)
+
+
+def counts_the_ranks(me, mine):
+    dist.all_reduce(torch.ones(1))
+    return both_halves_together(me, mine)
+
+
+def gathers_objects(me, mine):
+    everybodys = [None] * me.world_size
+    dist.all_gather_object(everybodys, mine)
+    return everybodys[me.rank - 1]
+
+
+def waits_for_no_send(me, mine):
+    theirs, n = torch.empty_like(mine), me.world_size
+    waits_for_no_send.sent = dist.isend(mine, (me.rank + 1) % n)
+    dist.recv(theirs, (me.rank - 1) % n)
+    return theirs
+
+
+def two_further(me, mine):
+    theirs, n = torch.empty_like(mine), me.world_size
+    exchange([send(mine, (me.rank + 2) % n), recv(theirs, (me.rank - 2) % n)])
+    return theirs
+
+
 ROWS = [
     Row(answer=both_halves_together, verdict="passed", why="the definition"),
     Row(
@@ -59,4 +89,37 @@ ROWS = [
         why="the result of the call before is overwritten",
     ),
     Row(answer=in_single_precision, verdict="not yet", words=("sent float32",), why="float64 is rounded on the way"),
+    Row(
+        answer=meets_first,
+        verdict="not yet",
+        words=("called, besides its message, barrier",),
+        unsaid=("in 2 messages",),
+        why="a collective that nobody needs",
+    ),
+    Row(
+        answer=counts_the_ranks,
+        verdict="not yet",
+        words=("called, besides its message, all_reduce",),
+        unsaid=("travelled as another type", "times its tensor"),
+        why="the tensor itself goes as it is",
+    ),
+    Row(
+        answer=gathers_objects,
+        verdict="not yet",
+        mistake="asks-everybody",
+        unsaid=("as another type",),
+        why="all tensors go to all, pickled",
+    ),
+    Row(
+        answer=waits_for_no_send,
+        verdict="not yet",
+        words=("never waited for it",),
+        why="the caller may overwrite what is still to leave",
+    ),
+    Row(
+        answer=two_further,
+        verdict="raised",
+        words=("itself, and gloo carries no such message",),
+        why="on two ranks that is the rank itself",
+    ),
 ]

@@ -24,6 +24,7 @@ __all__ = [
     "THIRD_CALL",
     "TYPES",
     "CostJudge",
+    "beside_messages",
     "by_messages_alone",
     "calls_of",
     "cost_label",
@@ -155,8 +156,12 @@ class CostJudge:
     def _cost(self, label: str, communication: Communication, handed: Any) -> AnswerOutcome:
         expected, got, wrong = self.weigh[label](communication)
         own = str(getattr(handed, "dtype", "")).removeprefix("torch.")
-        sent_types = {call.dtype: call.rank for call in communication.calls if call.sent_bytes and call.dtype}
-        others = {dtype: rank for dtype, rank in sent_types.items() if own and dtype not in (own, *_BYTES)}
+        messages = [call for call in communication.calls if call.sent_bytes and not is_for_all(call)]
+        carried = messages or communication.calls  # a collective beside messages carries no part of the tensor
+        sent_types = {call.dtype: call.rank for call in carried if call.sent_bytes and call.dtype}
+        if {*_BYTES} & {*sent_types} - {own}:
+            sent_types = {}  # sizes may travel with the bytes
+        others = {dtype: rank for dtype, rank in sent_types.items() if own and dtype != own}
         got = {**got, TYPES: sorted(others)}
         for dtype, rank in others.items():
             said = f"rank {rank} sent {dtype}, and the numbers of its tensor are {own}"
@@ -181,6 +186,18 @@ def by_messages_alone(communication: Communication) -> str:
             barriers = f"{count} barrier{'s' * (count > 1)}"
             return f"rank {call.rank} called, besides the messages, {barriers}{where}; a message needs none"
         return f"rank {call.rank} called {call.operation}{where}, in which all ranks take part; use single messages"
+    return ""
+
+
+def beside_messages(communication: Communication, size_bytes: int) -> str:
+    """Which collective was called beside messages that carry the whole tensor on each rank; empty: none."""
+    for rank in range(communication.world_size):
+        alone = [call for call in calls_of(communication, rank) if not is_for_all(call)]
+        if sum(sum(call.sent_bytes.values()) for call in alone) != size_bytes:
+            return ""
+    for call in filter(is_for_all, communication.calls):
+        where = f" (line {call.line.line_number})" if call.line else ""
+        return f"rank {call.rank} called, besides its message, {call.operation}{where}; a message needs none"
     return ""
 
 
