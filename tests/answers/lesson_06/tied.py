@@ -52,6 +52,43 @@ def sends_and_adds_nothing(me, weight, other):
     theirs = theirs + weight.grad
 
 
+def sums_there_and_sends_back(me, weight, other):
+    if me.rank > other:
+        exchange([send(weight.grad, other)])
+        exchange([recv(weight.grad, other)])
+    else:
+        theirs = torch.empty_like(weight.grad)
+        exchange([recv(theirs, other)])
+        weight.grad += theirs
+        exchange([send(weight.grad, other)])
+
+
+def off_by_a_last_bit(me, weight, other):
+    right(me, weight, other)
+    if me.rank > other and weight.dtype == torch.float32:
+        weight.grad = torch.nextafter(weight.grad, weight.grad + 1)
+
+
+def sums_gradients_and_averages_weights(me, weight, other):
+    right(me, weight, other)
+    theirs = torch.empty_like(weight)
+    exchange([send(weight.detach(), other), recv(theirs, other)])
+    with torch.no_grad():
+        weight.add_(theirs).div_(2)
+
+
+def frozen_from_now_on(me, weight, other):
+    weight.requires_grad_(False)
+    right(me, weight, other)
+
+
+def waits_for_no_send(me, weight, other):
+    theirs = torch.empty_like(weight.grad)
+    waits_for_no_send.sent = dist.isend(weight.grad, other)
+    dist.recv(theirs, other)
+    weight.grad += theirs
+
+
 ROWS = [
     Row(
         answer=right,
@@ -90,4 +127,19 @@ ROWS = [
         words=("nothing was added",),
         unsaid=("Mend the cause",),
     ),
+    Row(answer=sums_there_and_sends_back, verdict="passed", why="one message each way, and one sum"),
+    Row(
+        answer=off_by_a_last_bit,
+        verdict="not yet",
+        words=("a matrix of float32", "the gradient in step 1"),
+        why="the copies part, and nothing brings them together again",
+    ),
+    Row(
+        answer=sums_gradients_and_averages_weights,
+        verdict="not yet",
+        mistake="sends-more",
+        why="equal weights need no mean",
+    ),
+    Row(answer=frozen_from_now_on, verdict="not yet", words=("requires_grad=False",), why="no step trains it again"),
+    Row(answer=waits_for_no_send, verdict="not yet", mistake="touched-in-flight", why="it changes what is to leave"),
 ]
