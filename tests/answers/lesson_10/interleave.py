@@ -146,6 +146,39 @@ def waits_after_each_layer(layers, a, b):
     return a, b
 
 
+def turns_about_who_begins(layers, a, b):
+    flights = [Ready(a), Ready(b)]
+    for number, layer in enumerate(layers):
+        order = (0, 1) if number % 2 == 0 else (1, 0)
+        to = {}
+        for who in order:
+            to[who] = layer.dispatch(layer.dense(flights[who].wait()))
+        for who in order:
+            flights[who] = layer.combine(layer.experts(to[who].wait()))
+    return flights[0].wait(), flights[1].wait()
+
+
+def experts_of_b_first(layers, a, b):
+    flights = [Ready(a), Ready(b)]
+    for layer in layers:
+        to = [layer.dispatch(layer.dense(flight.wait())) for flight in flights]
+        for who in (1, 0):
+            flights[who] = layer.combine(layer.experts(to[who].wait()))
+    return flights[0].wait(), flights[1].wait()
+
+
+def both_as_one(layers, a, b):
+    x = torch.cat([a, b])
+    for layer in layers:
+        x = layer.combine(layer.experts(layer.dispatch(layer.dense(x)).wait())).wait()
+    return x[: len(a)], x[len(a) :]
+
+
+def in_float64(layers, a, b):
+    a, b = with_none(layers, a.double(), b.double())
+    return a, b
+
+
 def forgets_the_last_waits(layers, a, b):
     back_a, back_b = Ready(a), Ready(b)
     for layer in layers:
@@ -245,6 +278,16 @@ ROWS = [
     Row(answer=both_dense_first, verdict="not yet", mistake="computes-first", why="the first exchange leaves late"),
     Row(answer=waits_after_each_layer, verdict="not yet", mistake="between-layers", why="one exposed in each layer"),
     Row(answer=waits_for_b_early, verdict="not yet", mistake="between-layers", why="the same, written at the top"),
+    Row(
+        answer=turns_about_who_begins,
+        verdict="not yet",
+        mistake="waits-too-early",
+        unsaid=("At its end you wait for both",),
+        why="who ends a layer begins the next, and its way back has nothing beside it",
+    ),
+    Row(answer=experts_of_b_first, verdict="not yet", mistake="waits-too-early", why="b came last, over one link"),
+    Row(answer=both_as_one, verdict="not yet", words=("steps were computed",), why="one batch hides nothing"),
+    Row(answer=in_float64, verdict="not yet", words=("numbers in float32", "float64"), why="(N, D) of another type"),
     Row(answer=forgets_the_last_waits, verdict="not yet", mistake="leaves-in-flight", why="no tensors come back"),
     Row(answer=forgets_a_wait, verdict="not yet", mistake="in-flight", why="experts are given a handle"),
     Row(answer=swapped, verdict="not yet", mistake="swapped", why="b in the place of a"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_10.interleave import mistakes
 from course_lib.learn.exercises.lesson_10.interleave.trial import right, trial
@@ -19,6 +21,7 @@ _CASES = {
     "a micro-batch without tokens": (2, 3, 0),
     "no tokens at all": (2, 0, 0),
     "other values of the same sizes": (2, 3, 3, 1),
+    "numbers in float32": (2, 3, 3, 2, torch.float32),
 }
 
 INTERLEAVE = Exercise(

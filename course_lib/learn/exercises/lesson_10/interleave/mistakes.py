@@ -51,6 +51,12 @@ def _two_in_a_row(report: OrderReport) -> bool:
     return any(one == other == "compute" for one, other in pairwise(kinds))
 
 
+def _waits_for_both_at_once(report: OrderReport) -> bool:
+    """Whether the two waits for what comes back stand side by side wherever there are two."""
+    back = [place for place, (kind, name) in enumerate(report.calls) if kind == "wait" and "back in" in name]
+    return all(second == first + 1 for first, second in zip(back[::2], back[1::2], strict=False))
+
+
 def _when_steps(hold: Callable[[int, int], bool]) -> Recogniser:
     """Where nothing but the number of steps is wrong: whether this holds of what it is to be, and of what it is."""
 
@@ -83,6 +89,7 @@ between_layers = _when_needless(
         all(_behind_computing(report, "to the"))
         and all(_behind_computing(report, "the first exchange back"))
         and not any(_behind_computing(report, "the second exchange back"))
+        and _waits_for_both_at_once(report)
     )
 )
 
