@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -261,6 +262,43 @@ def scales_of_the_first_step(me, shard, block):
     return usual(me, shard, block, scale=lambda blocks: scales)
 
 
+def by_numpy(me, shard, block):
+    numbers = shard.float().numpy()
+    largest = np.maximum.reduceat(np.abs(numbers), np.arange(0, len(numbers), block)) if len(numbers) else numbers
+    scales = (largest / np.float32(127)).astype(np.float32)
+    each = np.repeat(scales, block)[: len(numbers)]
+    codes = np.rint(np.divide(numbers, each, out=np.zeros_like(numbers), where=each > 0)).astype(np.int8)
+    return sent(me, torch.from_numpy(codes), torch.from_numpy(scales), block, shard.dtype)
+
+
+def one_scale_for_all_ranks(me, shard, block):
+    def scale(blocks):
+        scales = scales_of(blocks)
+        dist.all_reduce(scales, op=dist.ReduceOp.MAX)
+        return scales
+
+    codes, scales = in_codes(shard, block, scale=scale)
+    return torch.cat([back(part, scales, block, shard.dtype) for part in gathered(codes, me.world_size)])
+
+
+def rounds_by_chance(me, shard, block):
+    return usual(me, shard, block, of=lambda numbers: (numbers + torch.rand_like(numbers) - 0.5).round())
+
+
+def blocks_are_strided(me, shard, block):
+    count = -(-len(shard) // block)
+    blocks = F.pad(shard.float(), (0, count * block - len(shard))).view(block, count).T
+    scales = scales_of(blocks)
+    codes = (blocks / scales.clamp_min(1e-38)[:, None]).round().to(torch.int8).T.flatten()[: len(shard)]
+    pairs = zip(gathered(codes.contiguous(), me.world_size), gathered(scales, me.world_size), strict=True)
+    return torch.cat([(part * of.repeat(block)[: len(part)]).to(shard.dtype) for part, of in pairs])
+
+
+def meets_first(me, shard, block):
+    dist.barrier()
+    return usual(me, shard, block)
+
+
 ROWS = [
     Row(answer=by_padding, verdict="passed", why="zeros fill the last block, and do not travel"),
     Row(answer=block_by_block, verdict="passed", why="a loop over blocks, scales in a list"),
@@ -297,4 +335,14 @@ ROWS = [
     Row(answer=into_one_buffer, verdict="not yet", mistake="one-buffer", why="two calls give one tensor"),
     Row(answer=float_eight, verdict="not yet", mistake="", words=("half a step",), why="coarser than int8"),
     Row(answer=scales_of_the_first_step, verdict="not yet", mistake=None, why="scales of an earlier step"),
+    Row(answer=by_numpy, verdict="passed", why="NumPy for scales and codes"),
+    Row(
+        answer=one_scale_for_all_ranks,
+        verdict="not yet",
+        words=("half a step",),
+        why="others have coarser steps",
+    ),
+    Row(answer=rounds_by_chance, verdict="not yet", words=("half a step",), why="up to a whole step off"),
+    Row(answer=blocks_are_strided, verdict="not yet", words=("half a step",), why="a block is neighbours"),
+    Row(answer=meets_first, verdict="not yet", words=("3 calls, a barrier among them",), why="two calls at most"),
 ]

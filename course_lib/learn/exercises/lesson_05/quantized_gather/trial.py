@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,11 +138,16 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         full=(kind, out),
         kept=kept.changes() or NOTHING,
         alike=_alike(me, out),
-        calls=TWO if len(recorder.calls) <= 2 else f"{len(recorder.calls)} calls",
+        calls=_calls([call.operation for call in recorder.calls]),
         sent=ENOUGH if each <= _BESIDE_BYTES else f"{round(more)} bytes more",
         more_bytes=each,
         stays=_after_another(answer, me, kind, given, out) if kind == K.ANEW else NOTHING,
     )
+
+
+def _calls(operations: Sequence[str]) -> str:
+    among = ", a barrier among them" if "barrier" in operations else ""
+    return TWO if len(operations) <= 2 else f"{len(operations)} calls{among}"
 
 
 def _after_another(answer: Callable[..., Any], me: Rank, kind: str, given: Any, was: Any) -> str:
