@@ -95,7 +95,7 @@ def masks_by_hand(me, ddp, micro_batches):
     with ddp.no_sync():
         for pair, mask in first:
             part += one(pair, mask)
-    return part + one(*last)
+    return torch.tensor(part + one(*last))
 
 
 def weighs_means(me, ddp, micro_batches):
@@ -124,7 +124,7 @@ def by_hand_in_one_message(me, ddp, micro_batches):
     count = max(1.0, flat[-1].item())
     for grad, new in zip(grads, flat[:-1].split([g.numel() for g in grads]), strict=True):
         grad.copy_(new.view_as(grad) / count)
-    return total / count
+    return torch.as_tensor(total / count)
 
 
 # -- wrong --------------------------------------------------------------------------------------------------------
@@ -253,11 +253,36 @@ def over_ranks(me, count, _):
     return me.world_size / count
 
 
+def keeps_the_count_of_a_size(me, ddp, micro_batches, counts={}):  # noqa: B006
+    sizes = me.world_size, *(x.shape for x, _ in micro_batches)
+    if sizes not in counts:
+        counts[sizes] = count_of(micro_batches).clamp(min=1)
+    return step(over_ranks, divisor=lambda _: counts[sizes])(me, ddp, micro_batches)
+
+
+def returns_early(me, ddp, micro_batches):
+    count = count_of(micro_batches)
+    if count == 0:
+        return torch.zeros(())
+    return step(over_ranks, divisor=lambda _: count)(me, ddp, micro_batches)
+
+
+def in_eval_mode(me, ddp, micro_batches):
+    ddp.eval()
+    return right_step(me, ddp, micro_batches)
+
+
+def hooks_that_stay(me, ddp, micro_batches):
+    for parameter in ddp.parameters():
+        parameter.register_hook(lambda grad: grad * me.world_size)
+    return step(lambda me, count, _: 1 / count)(me, ddp, micro_batches)
+
+
 ROWS = [
     Row(answer=right_step, verdict="passed", why="a count first, then sums"),
     Row(answer=scales_the_gradients_afterwards, verdict="passed", why="as Megatron does it: the count comes last"),
     Row(answer=waits_late, verdict="passed", why="asynchronous, waited for, the flag set by hand and put back"),
-    Row(answer=masks_by_hand, verdict="passed", why="all_gather, log_softmax, a mask, a number returned"),
+    Row(answer=masks_by_hand, verdict="passed", why="all_gather, log_softmax, a mask"),
     Row(answer=weighs_means, verdict="passed", why="means times their counts are sums"),
     Row(answer=by_hand_in_one_message, verdict="passed", why="past DDP, gradients and count in one message"),
     Row(
@@ -354,4 +379,26 @@ ROWS = [
     Row(answer=changes_targets, verdict="not yet", words=("micro_batches",), why="the targets are the caller's"),
     Row(answer=step(over_ranks, divisor=counts_in_bytes), verdict="not yet", why="256 is 0 in a byte"),
     Row(answer=leaves_the_flag, verdict="not yet", words=("without synchronisation",), why="the next step is DDP's"),
+    Row(
+        answer=step(over_ranks, part=lambda s, n: float(s / n)),
+        verdict="not yet",
+        mistake="part-as-a-number",
+        words=("tensors alone",),
+        why="the page hands it to dist.all_reduce, which raises",
+    ),
+    Row(
+        answer=keeps_the_count_of_a_size,
+        verdict="not yet",
+        mistake="keeps-the-first-count",
+        why="equal sizes may have other masks",
+    ),
+    Row(
+        answer=returns_early,
+        verdict="not yet",
+        mistake="no-gradients-then",
+        unsaid=("0 is divided by 0",),
+        why="gradients are to be 0, and there are none",
+    ),
+    Row(answer=in_eval_mode, verdict="not yet", words=("left in eval mode",), why="dropout is off from now on"),
+    Row(answer=hooks_that_stay, verdict="not yet", words=("more hooks",), why="the next step scales twice"),
 ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.valid_tokens import mistakes
-from course_lib.learn.exercises.lesson_04.valid_tokens.cases import KINDS, LAST, NONE, SILENT
+from course_lib.learn.exercises.lesson_04.valid_tokens.cases import KINDS, LAST, SILENT
 from course_lib.learn.exercises.lesson_04.valid_tokens.trial import right, trial
 from course_lib.learn.judging.errors import hangs_in
 from course_lib.learn.judging.judge import by_trial
-from course_lib.learn.judging.report import compare, is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import compare, is_not_waited_for, only_wrong
 
 __all__ = ["VALID_TOKENS"]
 
@@ -122,7 +122,13 @@ VALID_TOKENS = Exercise(
             "nothing-valid",
             "Right, but where no token is valid on any rank. There 0 is divided by 0. The loss and its gradients are "
             "to be 0 then.",
-            recognise=only_in(NONE),
+            recognise=mistakes.divides_by_nothing,
+        ),
+        Mistake(
+            "no-gradients-then",
+            "Right, but where no token is valid on any rank: there `.grad` is None. Gradients are to be 0 then, as "
+            "those of one process are. Go forward and backward all the same; the sums are 0.",
+            recognise=mistakes.leaves_no_gradients,
         ),
         Mistake(
             "rounds-the-count",
@@ -137,6 +143,12 @@ VALID_TOKENS = Exercise(
             "needs a count of its own.",
             recognise=mistakes.keeps_the_first_count,
             shows=mistakes.shows_gradients,
+        ),
+        Mistake(
+            "part-as-a-number",
+            "All numbers are right, and your part of the loss is a number of Python. A tensor of one number is asked "
+            "for: the log adds up the parts of all ranks by `dist.all_reduce`, which takes tensors alone.",
+            recognise=mistakes.part_is_no_tensor,
         ),
         Mistake(
             "no-part",

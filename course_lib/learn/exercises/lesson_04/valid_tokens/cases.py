@@ -49,12 +49,15 @@ def make_model() -> nn.Sequential:
 @lru_cache(maxsize=512)
 def pairs_of(kind: str, rank: int, num_ranks: int, step: int) -> tuple[tuple[Tensor, Tensor], ...]:
     """Tokens and targets of each micro-batch of a rank."""
-    draw = torch.Generator().manual_seed(1000 * KINDS.index(kind) + 10 * rank + step)
+    seed = 1000 * KINDS.index(kind) + 10 * rank
+    draw, draw_sizes = (torch.Generator().manual_seed(seed + more) for more in (step, 0))
+    if kind != UNEVEN:
+        draw_sizes = draw  # in UNEVEN a step has the sizes of the one before, and other masks
     count = 1 + (rank + 1) % 3 if kind == RAGGED else 3
     found = []
     for index in range(count):
         is_long = kind == UNEVEN and index == 1
-        rows, length = (2, 300) if is_long else torch.randint(2, 7, (2,), generator=draw).tolist()
+        rows, length = (2, 300) if is_long else torch.randint(2, 7, (2,), generator=draw_sizes).tolist()
         tokens, targets = torch.randint(0, _VOCAB, (2, rows, length), generator=draw).unbind()
         valid = torch.rand(rows, length, generator=draw) < (0.2, 0.5, 0.9)[(rank + index + step) % 3]
         valid[0, 0] = True

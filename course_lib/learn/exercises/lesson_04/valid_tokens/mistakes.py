@@ -10,10 +10,10 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.valid_tokens.cases import NONE, RAGGED, TokenCounts, Weigh, gradient, over
-from course_lib.learn.exercises.lesson_04.valid_tokens.trial import NO_NUMBER, TokenReport
+from course_lib.learn.exercises.lesson_04.valid_tokens.trial import NO_NUMBER, PlainNumber, TokenReport
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.errors import hangs_in
-from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
+from course_lib.learn.judging.report import Recogniser, differing, only_in, only_wrong, reports
 
 __all__ = [
     "above_zero",
@@ -21,9 +21,11 @@ __all__ = [
     "by_micro_batches_too",
     "count_of_each",
     "divided_twice",
+    "divides_by_nothing",
     "for_four_ranks",
     "for_two_ranks",
     "keeps_the_first_count",
+    "leaves_no_gradients",
     "makes_more_calls",
     "mean_of_means",
     "multiplied_twice",
@@ -31,6 +33,7 @@ __all__ = [
     "never_divided",
     "no_part",
     "own_count",
+    "part_is_no_tensor",
     "rounds_the_count",
     "sends_each_time",
     "shows_gradients",
@@ -181,3 +184,33 @@ def _parts_are(value: Callable[[AnswerOutcome], object]) -> Recogniser:
 
 no_part = _parts_are(lambda _: NO_NUMBER)
 too_large = _parts_are(lambda one: one.expected.parts[0] * one.num_ranks)
+
+
+def part_is_no_tensor(evidence: Evidence) -> bool:
+    """Whether nothing is wrong but that right parts of the loss came as numbers of Python."""
+    return only_wrong("parts")(evidence) and all(
+        isinstance(have, PlainNumber) and not _close(want, float(have))
+        for one in evidence.wrong
+        for want, have in zip(one.expected.parts, one.got.parts, strict=False)
+    )
+
+
+# -- where no token is valid on any rank ------------------------------------------------------------------------------
+
+
+def _with_nothing_valid(holds: Callable[[TokenReport], bool]) -> Recogniser:
+    """Whether only that case is wrong, and this holds of a step there."""
+    return lambda evidence: (
+        evidence.error is None and only_in(NONE)(evidence) and any(holds(one.got) for one in evidence.wrong)
+    )
+
+
+def _has_a_nan(report: TokenReport) -> bool:
+    tensors = [one for by_name in report.gradients for one in by_name.values() if isinstance(one, Tensor)]
+    return any(bool(one.isnan().any()) for one in tensors) or any(part != part for part in report.parts)
+
+
+divides_by_nothing = _with_nothing_valid(_has_a_nan)
+leaves_no_gradients = _with_nothing_valid(
+    lambda report: any(not isinstance(one, Tensor) for by_name in report.gradients for one in by_name.values())
+)

@@ -18,7 +18,7 @@ from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.report import NOTHING, RankReport, fact, first_unwaited
 from course_lib.meter import Call
 
-__all__ = ["NO_NUMBER", "TokenReport", "right", "trial"]
+__all__ = ["NO_NUMBER", "PlainNumber", "TokenReport", "right", "trial"]
 
 NO_NUMBER, _FEW = "nothing", "no more than DDP's own and a small one"
 _MOST_CALLS, _TINY_BYTES = 2, 64  # in a step
@@ -32,8 +32,15 @@ def _by_step(expected: Sequence[dict[str, Tensor]], got: Sequence[dict[str, Any]
     return ""
 
 
+class PlainNumber(float):
+    """A part of the loss that came as a number of Python, and as no tensor."""
+
+
 def _by_part(expected: Sequence[float], got: Sequence[Any]) -> str:
-    return next((found for want, have in zip(expected, got, strict=False) if (found := _CLOSE(want, have))), "")
+    wrong = next((found for want, have in zip(expected, got, strict=False) if (found := _CLOSE(want, have))), "")
+    if not wrong and any(isinstance(have, PlainNumber) for have in got):
+        return "it is a number of Python, and no tensor"
+    return wrong
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +122,7 @@ def _number(part: Any) -> Any:
     if isinstance(part, Tensor) and part.numel() == 1:
         return float(part.detach())
     is_number = isinstance(part, int | float) and not isinstance(part, bool)
-    return float(part) if is_number else NO_NUMBER if part is None else short(part)
+    return PlainNumber(part) if is_number else NO_NUMBER if part is None else short(part)
 
 
 def right(kind: str) -> Callable[[int, int], TokenReport]:
