@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise
 from course_lib.learn.exercises.lesson_08.judging import by_steps
-from course_lib.learn.exercises.lesson_08.loss.cases import KINDS, right, trial
+from course_lib.learn.exercises.lesson_08.loss.cases import BARRIERS, KINDS, right, trial
 from course_lib.learn.exercises.lesson_08.loss.mistakes import MISTAKES
 
 __all__ = ["LOSS"]
@@ -12,7 +12,11 @@ __all__ = ["LOSS"]
 LOSS = Exercise(
     name="08.loss",
     title="A loss whose logits never meet",
-    judge=by_steps([Case(kind, (kind,), right(kind)) for kind in KINDS], trial),
+    judge=by_steps(
+        [Case(kind, (kind,), right(kind)) for kind in KINDS],
+        trial,
+        words={BARRIERS: "the loss and its gradient are right, and your code called "},
+    ),
     mistakes=MISTAKES,
     hints=(
         "The loss of a position is log(sum of exponentials) - target's logit. Which of the two does a rank know, of "

@@ -19,6 +19,7 @@ from course_lib.learn.exercises.lesson_08.tries import CALLED, HANDED_IN, SENT_B
 from course_lib.meter import Call
 
 __all__ = [
+    "BARRIERS",
     "FAR_BELOW",
     "GRADIENT",
     "KINDS",
@@ -36,6 +37,7 @@ __all__ = [
 
 PLAIN, LARGE, FAR_BELOW = "logits near 0", "logits in the thousands", "logits thousands below 0"
 KINDS = (PLAIN, LARGE, FAR_BELOW)
+BARRIERS = "barriers"
 LOSS_ITSELF, GRADIENT = "the loss", "the gradient of this rank's logits"
 _A_FEW, _NOTHING = "a few numbers a position", "nothing"
 _MOST = 4  # numbers a position that a rank may hand in, fewer than its logits
@@ -77,6 +79,7 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
         GRADIENT: seen.gradients["logits"],
         HANDED_IN: _handed_in(seen.forward, kind, me.world_size),
         SENT_BACK: _sent_back(seen.backward, kind, me.world_size),
+        BARRIERS: _barriers((*seen.forward, *seen.backward)),
         **manners_of(seen),
     }
 
@@ -112,6 +115,11 @@ def _sent_back(calls: Sequence[Call], kind: str, world_size: int) -> str:
     return f"{sent:.3g} numbers a position; none need travel" if sent else _NOTHING
 
 
+def _barriers(calls: Sequence[Call]) -> str:
+    number = sum(call.operation == "barrier" for call in calls)
+    return f"{number} barrier{'s' * (number > 1)}, which carry nothing" if number else _NOTHING
+
+
 def _row_bytes(kind: str, world_size: int) -> int:
     """One number of float64 for each position."""
     return 8 * len(targets_of(kind, world_size))
@@ -137,6 +145,7 @@ def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
             GRADIENT: own,
             HANDED_IN: _A_FEW,
             SENT_BACK: _NOTHING,
+            BARRIERS: _NOTHING,
             **manners(),
         }
 
