@@ -80,7 +80,7 @@ def trial(draw: random.Random, cluster: Cluster, fault: str) -> str:
             do = (lambda: signal.raise_signal(signal.SIGINT)) if fault == "interrupt" else (lambda: kill(target))
             threading.Timer(later_s, do).start()
             cluster.call(long_ring, show=False)
-    except (RankError, RankInterrupted) as error:
+    except (RankError, RankInterrupted, NodeLost) as error:
         came = in_a_line(error)
     except KeyboardInterrupt:  # it came while the nodes were looked at, before any rank was called
         came = "interrupted before the call"
