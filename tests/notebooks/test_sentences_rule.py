@@ -111,7 +111,7 @@ def test_every_exception_has_its_sentence_a_reason_and_a_page():
             assert any(text.startswith(start) for text in texts), f"{page}: {start!r} stands nowhere: take it out"
             assert len(reason.split()) > 3
     assert set(NOT_YET) <= set(pages)
-    assert set().union(*NOT_YET.values()) == set(KINDS)
+    assert set().union(*NOT_YET.values()) <= set(KINDS)
 
 
 def test_no_reason_lets_a_long_sentence_stand_in_a_lesson():
