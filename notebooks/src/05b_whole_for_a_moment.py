@@ -22,7 +22,7 @@
 # everybody. From [lesson 01](01a_one_device.ipynb), the ledger, and what autograd saves.
 
 # %%
-from course_lib import ask, check, cost, hint, reveal, shared_cluster
+from course_lib import ask, check, cost, hint, mine, reveal, shared_cluster
 from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import DistributedDataParallel
@@ -85,7 +85,8 @@ ask("05.peak").commit(LAYERS * layer_bytes / 1024)  # "a quarter of everything"
 
 # %% [markdown]
 # The ledger watches some steps, and the least of each moment counts: gloo may hold a buffer a little longer than its
-# message takes. (`prefetch=0`: nothing is fetched ahead of its time. Part 4 changes that.)
+# message takes. (`prefetch=0`: nothing is fetched ahead of its time. Part 4 changes that.) Once `MyFullySharded` of
+# part 7 has passed, it takes the same steps.
 
 
 # %%
@@ -114,13 +115,21 @@ def least_of_ranks(by_rank):
 
 
 # %% tags=["nbval-ignore-output"]
-in_quarters = four.run(watched_step, partial(FullySharded, prefetch=0))
-held_bytes = least_of_ranks(in_quarters)
-for when, size_bytes in held_bytes.items():
-    print(f"{when:<16}{size_bytes / 1024:5.0f} KiB")
+def yours_of_part_7(me, model):
+    return sharded_of_05(model, list(model), me, prefetch=0)
+
+
+sharded_of_05 = mine.if_passed("MyFullySharded")
+yours = yours_of_part_7 if sharded_of_05 else None
+watched = mine.beside(lambda wrap: four.run(watched_step, wrap), partial(FullySharded, prefetch=0), yours)
+held_by = {whose: least_of_ranks(by_rank) for whose, by_rank in watched.items()}
+held_bytes = held_by["the course's"]
+for when, *sizes in zip(held_bytes, *(sizes.values() for sizes in held_by.values()), strict=True):
+    print(f"{when:<16}" + ",  yours ".join(f"{size_bytes / 1024:5.0f} KiB" for size_bytes in sizes))
 
 # %% tags=["nbval-ignore-output"]
-reveal("05.peak", held_bytes["fullest"], LAYERS, WIDTH)
+fullest_by = {whose: sizes["fullest"] for whose, sizes in held_by.items()}
+reveal("05.peak", held_bytes["fullest"], LAYERS, WIDTH, beside=fullest_by)
 
 # %% [markdown]
 # ## Borrowed
@@ -353,8 +362,11 @@ reveal("05.batch", bytes_by_rows)
 # messages.
 
 # %% tags=["nbval-ignore-output"]
-_, history = min(in_quarters, key=lambda found: sum(found[0].values()))
-memory_curve(history, title="One rank of four: forward and backward of eight layers")
+histories = {whose: min(found, key=lambda one: sum(one[0].values()))[1] for whose, found in watched.items()}
+memory_curve(histories["the course's"], title="One rank of four: forward and backward of eight layers")
+
+# %% tags=["nbval-ignore-output"]
+memory_curve(histories["yours"], title="The same by yours") if "yours" in histories else None
 
 # %% [markdown]
 # Does forward climb, layer by layer? No: each layer is a tooth that goes before the next one comes, and where forward
