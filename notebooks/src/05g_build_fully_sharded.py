@@ -55,7 +55,7 @@ two, three = shared_cluster(2), shared_cluster(3)
 
 # %% [markdown]
 # ![One of two ranks over a step of three units: it always keeps its half of each unit; six boxes, F0 to F2 and B2 to
-# B0, are what it computes; what is whole, and what travels, are question marks](../assets/05_wrapper.png)
+# B0, are what it computes; what is whole and what is being sent are question marks](../assets/05_wrapper.png)
 #
 # ## One cell
 #
