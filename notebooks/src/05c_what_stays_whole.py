@@ -23,7 +23,7 @@
 # computes; then it is let go, and made whole again for its backward. Its gradients leave by a reduce-scatter.
 
 # %%
-from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib import ask, check, hint, mine, reveal, shared_cluster
 from course_lib.meter import MemoryLedger, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.sharded import ShardedOptimizer, assign_owners
@@ -48,7 +48,8 @@ four = shared_cluster(4)
 # to 2). *Prefetch* is how many units are fetched ahead of their time, and *weights after forward* go, or stay whole
 # until backward has used them; part 4 has more of both. The bars are the cost model's. The button runs steps of this
 # very setting on the ranks, and a line across the bars shows what the ledger saw. Other numbers of ranks are the
-# model's alone. Three missions:
+# model's alone. Once `MyFullySharded` of part 7 has passed, the button runs it too, in stage 3, and a green line is
+# yours. Three missions:
 #
 # 1. Four ranks: at most half of what DDP holds at its peak, with no more messages in a step than DDP with a bucket for
 #    each layer.
@@ -59,7 +60,7 @@ four = shared_cluster(4)
 # %% tags=["computed-time"]
 from course_lib.widgets import ShardedExplorer
 
-explorer = ShardedExplorer(four)
+explorer = ShardedExplorer(four, yours=mine.if_passed("MyFullySharded"))
 explorer
 
 # %%
