@@ -5,19 +5,23 @@ Each is an adapter of a few lines around what the course's library has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 
+if TYPE_CHECKING:
+    from course_lib.schedules.table import Schedule
+
 __all__ = [
     "MyDDP",
     "MyDataParallel",
     "MyFullySharded",
+    "MyPipeline",
     "MyShardedOptimizer",
     "all_reduce",
     "average_gradients",
@@ -168,6 +172,27 @@ class MyFullySharded(nn.Module):
         from course_lib.parallel.sharded.clipping import clip_shards
 
         return clip_shards(self.parameters(), max_norm, self.sharded.members)
+
+
+class MyPipeline:
+    """Executes any schedule of the course: this rank's row of the table, with the messages that the table implies."""
+
+    def __init__(
+        self,
+        me: Rank,
+        stages: Mapping[int, nn.Module],
+        schedule: Schedule,
+        loss_of: Callable[[Tensor, Tensor], Tensor],
+        room: Callable[[int, int], Tensor],
+        ties: Sequence[Sequence[tuple[int, str]]] = (),
+    ) -> None:
+        from course_lib.parallel.pipeline.given_stages import GivenStages
+
+        self.pipeline = GivenStages(me, stages, schedule, loss_of, room, ties)
+
+    def step(self, inputs: Sequence[Tensor] | None = None, targets: Sequence[Tensor] | None = None) -> Tensor | None:
+        """One batch, forward and backward. Its mean loss, (), on the rank of the last stage; None on the others."""
+        return self.pipeline.step(inputs, targets)
 
 
 def indices_of(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:

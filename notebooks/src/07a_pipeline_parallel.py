@@ -7,8 +7,8 @@
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 1 of 3 · [2: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its
-# faults and production](07c_runtime_and_faults.ipynb)
+# Part 1 of 4 · [2: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults
+# and production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
 #
 # At the end you can
 #

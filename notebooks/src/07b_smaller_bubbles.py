@@ -6,8 +6,8 @@
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 2 of 3 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
-# production](07c_runtime_and_faults.ipynb)
+# Part 2 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
+# production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
 #
 # At the end you can
 #

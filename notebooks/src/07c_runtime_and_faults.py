@@ -6,8 +6,8 @@
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 3 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule of
-# your own](07b_smaller_bubbles.ipynb)
+# Part 3 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
+# of your own](07b_smaller_bubbles.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
 #
 # At the end you can
 #
@@ -191,7 +191,7 @@ print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 #
 # The course's own loop (`course_lib/parallel/pipeline/batch_run.py`) is yours, and more: a rank may hold several
 # stages, and messages travel while it computes. Which of them cross it derives from the table (`messages.py`), and
-# `validate` refuses tables for which that cannot be done.
+# `validate` refuses tables for which that cannot be done. In [part 4](07d_build_pipeline.ipynb) you build all of it.
 #
 # ## It trains
 #

@@ -18,7 +18,13 @@ QUESTIONS = [(lesson, q) for lesson in exercises.lesson_numbers() for q in exerc
 # An attempt at a job of the capstone takes seconds on four or eight ranks. The pages, which run each time, check each
 # solution by one, and `tests/lessons/test_lesson_14_judge.py` tells every mistake from results that nobody has run.
 BY_ATTEMPTS = ("14.one", "14.two", "14.three")
-DEAR = ("04.ddp_awkward", "05.fsdp_awkward", "05.fsdp_prefetch")  # many models and ranks: up to half a minute a trial
+DEAR = (
+    "04.ddp_awkward",
+    "05.fsdp_awkward",
+    "05.fsdp_prefetch",
+    "07.pipe_split",
+    "07.pipe_awkward",
+)  # many models and ranks: up to half a minute a trial
 
 
 def waits(one, *, also=False):

@@ -49,6 +49,20 @@ BUILDS: tuple[Build, ...] = (
         entry="MyFullySharded",
         usable_from="05.fsdp_memory",
     ),
+    Build(
+        name="07.pipe",
+        title="A pipeline runtime of your own",
+        steps=(
+            "07.pipe_values",
+            "07.pipe_messages",
+            "07.pipe_memory",
+            "07.pipe_chunks",
+            "07.pipe_split",
+            "07.pipe_awkward",
+        ),
+        entry="MyPipeline",
+        usable_from="07.pipe_split",
+    ),
 )
 
 

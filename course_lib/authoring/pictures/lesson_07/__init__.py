@@ -2,10 +2,10 @@
 
 Boxes of schedules stand where the simulator puts them; the picture of the studio is of a run on four ranks.
 ``parts.py`` draws what is cut, ``actions.py`` what a schedule decides, ``timetables.py`` schedules in time, and
-``clinic.py`` the bugs.
+``clinic.py`` the bugs; ``building.py`` has the picture of part d.
 """
 
-from course_lib.authoring.pictures.lesson_07 import actions, clinic, parts, timetables
+from course_lib.authoring.pictures.lesson_07 import actions, building, clinic, parts, timetables
 from course_lib.authoring.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -27,4 +27,5 @@ PICTURES: Drawings = {
     "clinic_loss": clinic.clinic_loss,
     "clinic_send": clinic.clinic_send,
     "production": actions.production,
+    "arrival": building.arrival,
 }

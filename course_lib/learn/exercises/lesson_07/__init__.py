@@ -1,10 +1,13 @@
-"""Lesson 07, pipelines: three tables, a backward in two halves, the loop over a row, and two faults to mend."""
+"""Lesson 07, pipelines: three tables, a backward in two halves, the loop over a row, and two faults to mend. Part d: a
+runtime, built whole.
+"""
 
 from course_lib.learn.exercises.lesson_07.design import DESIGN
 from course_lib.learn.exercises.lesson_07.gpipe import GPIPE
 from course_lib.learn.exercises.lesson_07.halves import HALVES
 from course_lib.learn.exercises.lesson_07.loss import LOSS
 from course_lib.learn.exercises.lesson_07.one_f_one_b import ONE_F_ONE_B
+from course_lib.learn.exercises.lesson_07.pipe import PIPE_STEPS
 from course_lib.learn.exercises.lesson_07.predictions.clinic import PREDICTIONS
 from course_lib.learn.exercises.lesson_07.quiz import QUIZ
 from course_lib.learn.exercises.lesson_07.run import RUN
@@ -12,4 +15,4 @@ from course_lib.learn.exercises.lesson_07.sync import SYNC
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (GPIPE, ONE_F_ONE_B, HALVES, DESIGN, RUN, SYNC, LOSS)
+EXERCISES = (GPIPE, ONE_F_ONE_B, HALVES, DESIGN, RUN, SYNC, LOSS, *PIPE_STEPS)

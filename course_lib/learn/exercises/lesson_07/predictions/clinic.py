@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from course_lib.claims import VERDICTS
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_07.predictions import SCHEDULES
+from course_lib.learn.exercises.lesson_07.predictions.arrival import ARRIVAL
 
 if TYPE_CHECKING:
     from course_lib.claims.court.evidence import Evidence
@@ -108,4 +109,5 @@ PREDICTIONS = (
     Asked(name="07.sync", question="Why is the link full?", choices=_FULL, tell=_sync),
     Asked(name="07.twice", question="Why does it learn more slowly?", choices=_CAREFUL, tell=_twice),
     Asked(name="07.send", question="Why does it hang under 1F1B?", choices=_STUCK, tell=_send),
+    *ARRIVAL,
 )
