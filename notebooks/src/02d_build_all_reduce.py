@@ -40,8 +40,9 @@ ranks = shared_cluster(4)
 #
 # ## One message each, as a start
 #
-# This is all that you need of PyTorch. `P2POp` describes one half of a message, `batch_isend_irecv` begins all halves
-# of a list together, and `wait` ends each. Here ranks 0 and 1 swap their numbers, and so do ranks 2 and 3.
+# The two names below are all that you need of PyTorch. `P2POp` describes one half of a message, `batch_isend_irecv`
+# begins all halves of a list together, and `wait` ends each. Here ranks 0 and 1 swap their numbers, and so do ranks 2
+# and 3.
 
 
 # %%
@@ -172,8 +173,8 @@ check("02.sum_values", all_reduce)
 # %% [markdown]
 # ## Step 2: the bytes
 #
-# With four ranks, how often does your tensor leave your rank? Of a large tensor, over 1 KiB, each rank may now send
-# 2 (n - 1) parts, where a part is the tensor divided by n. That is the least that messages can do.
+# With four ranks, how often does your tensor leave your rank? Each rank may now send 2 (n - 1) parts of a large tensor,
+# over 1 KiB, where a part is the tensor divided by n. That is the least that messages can do.
 
 # %%
 compare(3000)
@@ -201,7 +202,7 @@ check("02.sum_memory", all_reduce)
 # ## Step 4: small tensors
 #
 # A message of four bytes costs as much time as one of four hundred. How many messages wait for one another in a ring of
-# 1000 ranks? For tensors of up to 1 KiB, bytes no longer count: each rank may send log2 n messages, rounded up, and at
+# 1000 ranks? For tensors of up to 1 KiB, bytes no longer count. Each rank may send log2 n messages, rounded up, and at
 # most twice as many may follow one another. Large tensors keep the limits of step 3.
 
 # %%
@@ -267,6 +268,6 @@ build_progress("02.all_reduce")
 #
 # ## What you can do now
 #
-# You have written a collective that a job could use: right for any tensor, with the fewest bytes for large ones and few
-# rounds for small ones, on any group. [Lesson 03](03a_data_parallel.ipynb) shares a batch, and lesson 04 adds up its
-# gradients with an all-reduce.
+# You have written a collective that a job could use. It is right for any tensor, on any group, with the fewest bytes
+# for large tensors and few rounds for small ones. [Lesson 03](03a_data_parallel.ipynb) shares a batch, and lesson 04
+# adds up its gradients with an all-reduce.

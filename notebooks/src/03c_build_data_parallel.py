@@ -37,11 +37,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 #
 # ## The interface
 #
-# It is that of `nn.DataParallel`. The module is on `devices[0]`. Its parameters and buffers stay the ones that it
-# has: an optimizer holds them. A device may be named several times, and here all are the CPU.
+# The interface is that of `nn.DataParallel`. The module is on `devices[0]`. Its parameters and buffers stay the ones
+# that it has: an optimizer holds them. A device may be named several times, and here all are the CPU.
 #
-# **This is the one cell that you edit.** Run it, run the check of your step, and come back. Write as many methods as
-# you like. A first version of three lines is enough for step 1.
+# **You edit one cell, the next.** Run it, run the check of your step, and come back. Write as many methods as you like.
+# A first version of three lines is enough for step 1.
 
 
 # %%
@@ -384,8 +384,8 @@ check("03.dp_flat", MyFlatDataParallel)
 # %% [markdown]
 # ## What you can do now
 #
-# You have written what one line of PyTorch does, and you know where such a line can go wrong: with a copy that no
-# gradient leaves, a replica that somebody still holds, a thread that forgets a mode, an error that nobody hears.
+# You have written what one line of PyTorch does, and you know where such a line can go wrong. A copy may have left no
+# gradient behind, or somebody still holds a replica. A thread may forget a mode, or nobody hears of an error.
 #
 # **The limit.** Your class copies the whole model in each forward pass, as PyTorch's does, and one interpreter starts
 # all threads. [Lesson 04](04a_distributed_data_parallel.ipynb) gives each device a process of its own, in which the

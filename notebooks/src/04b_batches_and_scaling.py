@@ -323,8 +323,8 @@ reveal("04.rate", alone, same_rate)
 # %% [markdown]
 # <!-- word: linear scaling rule -->
 # The usual first guess is the **linear scaling rule** ([Goyal et al., 2017](https://arxiv.org/abs/1706.02677)): n times
-# the batch, n times the learning rate. The third line above follows it. How much of what the second line lost does it
-# win back? The fourth line takes four times as much again. Is there an end to the rule?
+# the batch, n times the learning rate. The third line above follows it. How much of the second line's loss does it win
+# back? The fourth line takes four times as much again. Is there an end to the rule?
 #
 # <!-- word: learning-rate warm-up | sentences: 2 -->
 # <!-- word: critical batch size -->
@@ -438,9 +438,9 @@ reveal("04.norm", plain, all_equal)
 print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True))
 
 # %% [markdown]
-# It is worth its messages when a rank sees few images; where it sees many, most programs do without. Without it, the
-# running averages that a BatchNorm keeps for evaluation differ between ranks as well. DDP hands out rank 0's before
-# each forward pass.
+# `SyncBatchNorm` is worth its messages when a rank sees few images; where it sees many, most programs do without.
+# Without it, the running averages that a BatchNorm keeps for evaluation differ between ranks as well. DDP hands out
+# rank 0's before each forward pass.
 #
 # ## How much faster?
 #

@@ -511,8 +511,8 @@ print(inspect.getsource(train.train_step))
 print(inspect.getsource(train.train_epoch))
 
 # %% [markdown]
-# By an all-reduce: the largest number wins, so one rank that was told tells all. They finish that step, save and leave,
-# and nobody waits for a rank that has gone.
+# By an all-reduce: the largest number wins, so all ranks learn of a signal that one of them got. They finish that step,
+# save and leave, and nobody waits for a rank that has gone.
 #
 # **Now somebody deletes a line of this function. A job that is stopped half-way through an epoch and resumed then reads
 # the first half of its images twice, and the second half never. Which line is missing?**
@@ -540,9 +540,9 @@ reveal("04.script", whole, rest)
 print(inspect.getsource(train.resume))
 
 # %% [markdown]
-# Rank 0 (look into `RunFolder.load`): on several machines the others may not see its disk. Whoever resumes asks first
-# whether the file belongs to this run. And what was saved is the bare model (`model.module`), so that the names in the
-# file carry no prefix and load into any model.
+# Rank 0 (look into `RunFolder.load`): on several machines the others may not see its disk. A program that resumes asks
+# first whether the file belongs to this run. And what was saved is the bare model (`model.module`), so that the names
+# in the file carry no prefix and load into any model.
 #
 # The sampler tells each image's epoch along with its number. How an image is cut and mirrored is drawn from the seed
 # and these two. So the image looks the same on any rank, in any of the loader's workers, and after any resume.
@@ -590,7 +590,7 @@ print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{outp
 #
 # ## What the articles say
 #
-# Most of what the five articles say about this lesson you have decided by your own runs. A few sentences are left, in
+# Most sentences of the five articles about this lesson you have decided by your own runs. A few sentences are left, in
 # our words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A
 # trial in `course_lib/claims` decides by its numbers; `print(trial("C10").run())` shows them, and what would turn it.
 # It says *cannot tell here* where this machine is too busy for its clock to be believed.

@@ -286,7 +286,7 @@ check("04.ddp_memory", MyDDP)
 # ### A worked example, whole
 #
 # Autograd can call a function of yours at the end of the backward pass that is running. A hook asks it to. Here is a
-# model of three layers, and a list of what happened.
+# model of three layers, with a list of events.
 
 
 # %%
@@ -323,7 +323,7 @@ print(*said, sep="\n")
 # ### The same, with gaps
 #
 # Now two groups of parameters. Say "group 0" when the last gradient of a group has come, and "the end" once when
-# backward is over; the second backward is to say the same. The shape is that of the example. What has to be counted,
+# backward is over. The second backward is to say the same. The shape is that of the example. What has to be counted,
 # and what set back?
 
 
@@ -372,8 +372,9 @@ check("04.ddp_overlap", MyDDP)
 # hint("04.ddp_overlap")
 
 # %% [markdown]
-# What is it worth? A paced model of eight layers on a slow link, one bucket a layer: a step by each of the three, and
-# what is under way below it. A busy machine stretches a row, so look at what lies below what, and not at the lengths.
+# What is it worth? The picture shows a paced model of eight layers on a slow link, one bucket a layer. It has a step by
+# each of the three, and what is under way below it. A busy machine stretches a row, so look at what lies below what,
+# and not at the lengths.
 
 
 # %%

@@ -311,11 +311,11 @@ for step in steps:
     print(f"{step.name[8:]}: ms   ", *(f"{call.duration_us / 1e3:>7.1f}" for call in inside(step, sums)))
 
 # %% [markdown]
-# It does not: the first has a quarter of the bytes of the second, and takes about as long. And one size takes other
-# times in other steps. NCCL's kernel begins on this rank when this rank has its bucket. It ends when *both* ranks have
-# exchanged theirs. The rank that comes first waits inside the kernel, and the table counts its waiting as
-# communication. So these times are no measure of the link, and a trace of one rank cannot tell waiting from sending.
-# With the traces of both ranks `trace_report` can.
+# The time does not grow with the bytes: the first has a quarter of the bytes of the second, and takes about as long.
+# And one size takes other times in other steps. NCCL's kernel begins on this rank when this rank has its bucket. It
+# ends when *both* ranks have exchanged theirs. The rank that comes first waits inside the kernel, and the table counts
+# its waiting as communication. So these times are no measure of the link, and a trace of one rank cannot tell waiting
+# from sending. With the traces of both ranks `trace_report` can.
 #
 # ## Why a step takes so long
 #
@@ -369,7 +369,7 @@ print(report)
 # The profiler works on the host too, at every call. This table does not say how much of the gaps the profiler makes. To
 # find out, time a few steps without it.
 #
-# What would help, told as what would change in the table:
+# This table says what would help, and what would change in the table above:
 #
 # | change | in the table |
 # |---|---|

@@ -93,8 +93,8 @@ for number, tokens, targets in zip((0, 8), *micro_batch((0, 8)), strict=True):
     print("targets", *("-" if target == IGNORED else WORDS[target] for target in targets[:9]), "...")
 
 # %% [markdown]
-# Four ranks take two micro-batches each, of two conversations. Who deals them out can choose. *By length* puts
-# conversations of one length together, so that nothing is padded here. Many data loaders do that to save time.
+# Four ranks take two micro-batches each, of two conversations. The program that deals them out can choose. *By length*
+# puts conversations of one length together, so that nothing is padded here. Many data loaders do that to save time.
 
 # %%
 BY_LENGTH = [(0, 1), (2, 3), (4, 5), (8, 9), (6, 7), (10, 11), (12, 13), (14, 15)]
@@ -118,7 +118,7 @@ for name, dealt in (("by length", BY_LENGTH), ("one of each", ONE_OF_EACH)):
 # %% [markdown]
 # ## What a token weighs
 #
-# This is the step that most scripts have, without the optimizer. `cross_entropy` gives the mean over the valid tokens
+# Here is the step that most scripts have, without the optimizer. `cross_entropy` gives the mean over the valid tokens
 # of a micro-batch. Dividing by the number of micro-batches makes a mean over these. DDP makes the mean over ranks.
 #
 # <!-- word: mean of means -->
@@ -412,7 +412,7 @@ for name, step in (("usual", usual), ("per token", per_token)):
 reveal("04.token_share", shares["usual"], shares["per token"], 100 * 16 / 17)
 
 # %% [markdown]
-# **Would the log have told you?** Here are both logs: each run's own loss, as it reports it.
+# **Would the log have shown it?** Here are both logs: each run's own loss, as it reports it.
 
 # %%
 lines(

@@ -226,9 +226,9 @@ print("AdamW on two halves of a weight, and on the whole weight: the same:", tor
 
 # %% [markdown]
 # <!-- word: optimizer state sharding | also: ZeRO-1, ZeRO stage 1 | sentences: 2 -->
-# That is all it takes. In **optimizer state sharding** each of n ranks keeps the optimizer states of its own n-th part
-# of the weights. It takes the optimizer's step for that part alone. It never has to send those states. What does have
-# to travel, and is it more than before?
+# Nothing more is needed. In **optimizer state sharding** each of n ranks keeps the optimizer states of its own n-th
+# part of the weights. It takes the optimizer's step for that part alone. It never has to send those states. What does
+# have to travel, and is it more than before?
 #
 # ![A step of two ranks: both have the whole weights and whole gradients of their own samples; each gets something for
 # its half, takes AdamW's step on it, and both have the whole weights again; the two messages are question

@@ -44,15 +44,15 @@ four = shared_cluster(4)
 # ![The explorer's picture, DDP on four ranks: a bar of memory for each part of a step, for each rank a bar at its peak,
 # and a dashed line at DDP's peak](../assets/05_explorer.png)
 #
-# Twelve layers, each a matrix of 129 rows, and your choice of stage, ranks and layers to a unit (a bucket, in stages 0
-# to 2). *Prefetch* is how many units are fetched ahead of their time, and *weights after forward* go, or stay whole
-# until backward has used them; part 4 has more of both. The bars are the cost model's. The button runs steps of this
-# very setting on the ranks, and a line across the bars shows what the ledger saw. Other numbers of ranks are the
+# The model has twelve layers, each a matrix of 129 rows. You choose stage, ranks and layers to a unit (a bucket, in
+# stages 0 to 2). *Prefetch* is how many units are fetched ahead of their time. *Weights after forward* go, or stay
+# whole until backward has used them; part 4 has more of both. The bars are the cost model's. The button runs steps of
+# this very setting on the ranks, and a line across the bars shows what the ledger saw. Other numbers of ranks are the
 # model's alone. Once `MyFullySharded` of part 7 has passed, the button runs it too, in stage 3, and a green line is
 # yours. Three missions:
 #
-# 1. Four ranks: at most half of what DDP holds at its peak, with no more messages in a step than DDP with a bucket for
-#    each layer.
+# 1. Take four ranks. Hold at most half of DDP's peak, with no more messages in a step than DDP with a bucket for each
+#    layer.
 # 2. Sharding for nothing: find a stage above 0 that holds as much as DDP, or more, and let the ranks confirm it.
 # 3. As many ranks as you like, up to 64: reach the lowest peak there is. The more ranks, the fewer rows for each. Is
 #    that all?
@@ -77,8 +77,8 @@ print(explorer.missions)
 # When you have tried, compare. In the first, small units hold least, but each takes three messages; three layers to a
 # unit are just few enough messages. Prefetch has to go: it keeps a second unit's buffer.
 #
-# In the second, what is kept is shared, and what travels is not. With one bucket for everything, the gradients are
-# there whole, once more packed, and once more as what comes from the others. Who shares states must also cut the
+# In the second, the states are shared out, and the messages are not. With one bucket for everything, the gradients are
+# there whole, once more packed, and once more as what comes from the others. A job that shares states must also cut the
 # messages small.
 #
 # The third can be asked of every number of ranks:

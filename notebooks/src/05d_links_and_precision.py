@@ -271,9 +271,9 @@ reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial), 
 # times that, however early its messages begin. What is left on fast links are the ends: the first all-gather of each
 # pass, and the last reduce-scatter.
 #
-# This is so where weights and gradients travel in one format, as they do here. With weights in bfloat16 and gradients
-# in float32 (further down) ZeRO-3 sends C/4 beside forward, and C/4 + C/2 beside backward. It then hides for C up to
-# 8/3 F, while DDP, all in float32, still needs C up to 2 F.
+# The condition holds where weights and gradients travel in one format, as they do here. With weights in bfloat16 and
+# gradients in float32 (further down) ZeRO-3 sends C/4 beside forward, and C/4 + C/2 beside backward. It then hides for
+# C up to 8/3 F, while DDP, all in float32, still needs C up to 2 F.
 
 # %% tags=["nbval-ignore-output"]
 speeds = [1e6 * speed for speed in (4, 6, 8, 11, 16, 23, 32, 45, 64)]  # bytes per second

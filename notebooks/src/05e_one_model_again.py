@@ -415,10 +415,11 @@ print_losses(right_load)
 #
 # <!-- word: distributed checkpoint | also: DCP, `torch.distributed.checkpoint` | sentences: 2 -->
 # A **distributed checkpoint** is a folder into which every rank writes the parts that it has. A small file of metadata
-# beside them says which rows of which tensor lie where. PyTorch's is `torch.distributed.checkpoint`, DCP for short.
-# Whoever loads asks for the rows that it wants.
+# beside them says which rows of which tensor lie where. PyTorch's is `torch.distributed.checkpoint`, DCP for short. A
+# rank that loads asks for the rows that it wants.
 #
-# `save_sharded` and `load_sharded` are DCP, told of every shard which rows it is. Four ranks take three steps and save.
+# `save_sharded` and `load_sharded` are DCP, and say of every shard which rows it is. Four ranks take three steps and
+# save.
 
 # %%
 folder = folder_for_ranks(four)  # goes when the notebook ends
@@ -693,8 +694,8 @@ alike = agree(results["the course"], results["fully_shard"], within=1e-5)
 print("the course and fully_shard, losses equal to within 1e-5:", alike)
 
 # %% [markdown]
-# The course gathers each of its five units twice. PyTorch makes one all-gather less: unless told otherwise it keeps the
-# outermost unit whole after forward, since backward needs it again at once.
+# The course gathers each of its five units twice. PyTorch makes one all-gather less. By default it keeps the outermost
+# unit whole after forward, since backward needs it again at once.
 #
 # The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would
 # write `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
@@ -767,8 +768,8 @@ print("the loss with which the course went on, to within 1e-5:", agree(loaded, w
 # torchrun --standalone --nproc-per-node 2 -m train_fsdp --out runs/2     # two
 # ```
 #
-# (Both run on GPUs where there are some, else on the CPU. Use the Python of the course, whose environment is
-# `.venv`, or any other with torch 2.11 or newer.)
+# (The two commands run on GPUs where there are some, else on the CPU. Use the Python of the course, whose environment
+# is `.venv`, or any other with torch 2.11 or newer.)
 #
 # Stop the second one by Ctrl-C: it says `Saved`, and then torchrun prints a traceback of its own. Start it again with
 # `--nproc-per-node 1`: it goes on where it was. You have met every idea in it. Read one function with a question.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05g · Sharded data parallelism: build the wrapper
 #
-# One empty class, and six steps that ask more of it each time. At the end it shares out a whole model, gathers each
-# unit ahead of its time, and saves a file that any number of ranks can load.
+# One empty class, and six steps that ask more of it each time. At the end it shares out a whole model, and gathers each
+# unit ahead of its time. It saves a file that any number of ranks can load.
 #
 # **75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -477,8 +477,8 @@ check("05.fsdp_prefetch", MyFullySharded)
 # hint("05.fsdp_prefetch")
 
 # %% [markdown]
-# What is it worth? A paced model of six layers on a slow link. Of each: when its layers compute, and below it what is
-# under way. A busy machine stretches a row, so look at what lies below what.
+# What is it worth? A paced model of six layers on a slow link. The picture shows when the layers of each compute, and
+# below it what is under way. A busy machine stretches a row, so look at what lies below what.
 
 
 # %%
@@ -529,8 +529,8 @@ gantt(Timeline.join(rows), names=names, title="The second step of rank 0, by eac
 # ## Step 5: a clip and a checkpoint
 #
 # A norm is one number of the whole model, and each rank has a part of the squares. A file holds whole tensors, so that
-# any number of ranks can read it. Some buffers are in no file. Who loads may have an optimizer already, and may need
-# the state once more. After reading and loading a rank holds what it held before.
+# any number of ranks can read it. Some buffers are in no file. A program that loads may have an optimizer already, and
+# may need the state once more. After reading and loading a rank holds what it held before.
 
 # %%
 check("05.fsdp_tools", MyFullySharded)
@@ -558,7 +558,7 @@ check("05.fsdp_awkward", MyFullySharded)
 # ## Then it is run
 #
 # A transformer that you have not touched, with your class: three ranks train and save; two ranks load, and go on. In
-# the last column one process does all of it. (Of the library of your own `mine.MyFullySharded` is the version that has
+# the last column one process does all of it. (`mine.MyFullySharded` of the library of your own is the version that has
 # passed; the course's stands in until then.)
 
 # %% tags=["nbval-ignore-output"]
@@ -651,9 +651,10 @@ build_progress("05.fsdp")
 # %% [markdown]
 # ## What you can do now
 #
-# You have written ZeRO's third stage. PyTorch's `fully_shard` has your parts under other names: it cuts each parameter
-# by rows in place of the row of a unit, [as its page tells](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html),
-# and its all-gathers and reduce-scatters run on streams of their own.
+# You have written ZeRO's third stage. PyTorch's `fully_shard` has your parts under other names. It cuts each parameter
+# by rows in place of the row of a unit, [as its page
+# tells](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). Its all-gathers and reduce-scatters
+# run on streams of their own.
 #
 # Each rank still computes every layer. What if a single layer is too large, or too slow? [Lesson
 # 06](06a_model_parallel.ipynb) gives layers to ranks, and [lesson 08](08a_tensor_parallel.ipynb) cuts the layers

@@ -311,8 +311,8 @@ for block in (256, 32):
 reveal("05.wire_eight", {name: off_percent(normal, 256, dtype).item() for name, dtype in EIGHT.items()})
 
 # %% [markdown]
-# That is without outliers. Now every block of 256 has one weight that is 1, fifty times the others. Look at all weights
-# but these:
+# These weights have no outliers. Now every block of 256 has one weight that is 1, fifty times the others. Look at all
+# weights but these:
 
 # %%
 outliers, others = normal.clone(), torch.arange(65_536) % 256 != 0
@@ -443,8 +443,8 @@ reveal("05.wire_stored", losses[1], losses[60], stored_losses[60])
 # So most steps end nearer to the old code than to the next one. Rounding takes them back, and the next step begins
 # where this one began. In float32 the shard keeps each small step, until some of them together reach the next code.
 #
-# That is what *master weights* are for. A message may be rounded, if nobody stores it. (Is there no memory for master
-# weights? Then people round at random, up or down, with the chance that makes the mean right: stochastic rounding.)
+# *Master weights* are for this. A message may be rounded, if nobody stores it. (Is there no memory for master weights?
+# Then people round at random, up or down, with the chance that makes the mean right: stochastic rounding.)
 #
 # And the gradients? They are the exact gradients of a model whose weights are a little off. How far off are they?
 # (Here with a simpler loss, before the first step.)

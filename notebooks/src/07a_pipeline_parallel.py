@@ -115,8 +115,8 @@ print(trial("E7").run())
 # ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
 # minus 1 moments of waiting](../assets/07_formula.png)
 #
-# <!-- word: idle share | also: bubble fraction, bubble ratio | sentences: 2 -->
-# The **idle share** of a pipeline is the part of all ranks' time in which they do not compute; the field calls it the
+# <!-- word: idle share | also: bubble fraction, bubble ratio | sentences: 3 -->
+# The **idle share** of a pipeline is the part of all ranks' time in which they do not compute. The field calls it the
 # *bubble fraction*. Some papers divide the waiting by the time of the work instead, which gives a larger number.
 #
 # With p stages of equal time and m micro-batches, count in moments of one micro-batch, forward and backward together:
@@ -155,11 +155,11 @@ lines(
 )
 
 # %% [markdown]
-# Where a measured point lies above the curve, messages are in it, which take time as well, and ranks of a busy machine
-# that woke up late. Of three steps the quickest is drawn.
+# Where a measured point lies above the curve, it has messages in it, which take time as well. It also has ranks of a
+# busy machine that woke up late. The quickest of three steps is drawn.
 #
-# Another sentence on trial: *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
-# the first stage is free; utilisation improves drastically."* Your bet?
+# Another sentence is on trial: *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
+# the first stage is free. Utilisation improves drastically."* Your bet?
 
 # %%
 ### BEGIN SOLUTION
@@ -323,11 +323,11 @@ reveal("07.in_flight", gpipe_peaks[0][0])
 #
 # ![On the last stage, arrows from F0 to F1, which is GPipe, and to B0, which is 1F1B](../assets/07_choice.png)
 #
-# <!-- word: 1F1B | also: one forward one backward, PipeDream-Flush -->
+# <!-- word: 1F1B | also: one forward one backward, PipeDream-Flush | sentences: 2 -->
 # <!-- word: flush | also: pipeline flush -->
 # Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. **1F1B** (one
-# forward, one backward) is the schedule in which a stage runs a backward as soon as it can, and from then on a forward
-# and a backward in turn. At a **flush** the pipeline runs empty: no micro-batch is on its way any more when the
+# forward, one backward) is the schedule in which a stage runs a backward as soon as it can. From then on it runs a
+# forward and a backward in turn. At a **flush** the pipeline runs empty: no micro-batch is on its way any more when the
 # optimizer steps.
 #
 # The first 1F1B, [PipeDream](https://arxiv.org/abs/1806.03377) (2019), had no flush. It let old and new weights live
@@ -336,7 +336,7 @@ reveal("07.in_flight", gpipe_peaks[0][0])
 # [DAPPLE](https://arxiv.org/abs/2007.01045) (Fan et al., 2020); most texts say 1F1B and mean it.
 #
 # **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?** In the picture after your guess, *run*
-# is measured, and *plan* is what `simulate` works out from the table alone, with messages that take no time.
+# is measured. *Plan* is what `simulate` works out from the table alone, with messages that take no time.
 
 # %%
 ### BEGIN SOLUTION
@@ -355,7 +355,7 @@ pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_
 reveal("07.1f1b", times)
 
 # %% [markdown]
-# Then why does everybody use it? Because of what it keeps:
+# Then why does everybody use it? Because it keeps less:
 
 # %%
 f1b1_peaks = four.run(peaks_of_a_step, schedules.one_f_one_b(4, 16))

@@ -15,8 +15,8 @@
 # - say what interleaving and a split backward buy, and what they pay with;
 # - design a schedule for a memory limit, and have it executed.
 #
-# From part 1 you need the idle share of GPipe and 1F1B, (p - 1)/(m + p - 1) for p equal stages and m micro-batches, and
-# that a micro-batch is *in flight* on a stage from its forward to its backward.
+# From part 1 you need the idle share of GPipe and 1F1B, (p - 1)/(m + p - 1) for p equal stages and m micro-batches. A
+# micro-batch is *in flight* on a stage from its forward to its backward.
 
 # %%
 from course_lib import Link, ask, check, hint, reveal, schedules, shared_cluster
@@ -36,7 +36,7 @@ import torch
 two, four = shared_cluster(2), shared_cluster(4)
 
 # %% [markdown]
-# *Computing is paced* on this page, as in part 1: a rank waits as long as a device would compute, 10 ms for a forward
+# *Computing is paced* on this page, as in part 1. A rank waits as long as a device would compute, 10 ms for a forward
 # and 20 ms for a backward. Ranks, messages, their order and the clock are real. Where the arithmetic is real, too, the
 # text says so.
 
@@ -61,8 +61,9 @@ times = StageTimes.of(0.010)
 # ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
 # minus 1 moments of waiting](../assets/07_formula.png)
 #
-# (p - 1)/(m + p - 1) was derived from this picture, with equal boxes. Change the picture: let a backward take three
-# times the forward, not twice; let stage 1 take half as long again as the others; let a message take half a forward.
+# (p - 1)/(m + p - 1) was derived from this picture, with equal boxes. Change the picture in three ways. Let a backward
+# take three times the forward, not twice. Let stage 1 take half as long again as the others. Let a message take half a
+# forward.
 #
 # **Which of these changes leaves the idle share as it is?** Four stages, eight micro-batches, 1F1B.
 
@@ -135,7 +136,7 @@ print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, m
 pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
 
 # %% [markdown]
-# (What is measured may lie further from the plan than before: there are twice as many actions of half the length, and
+# (What is measured may lie further from the plan than before. There are twice as many actions of half the length, and
 # your machine adds its bit to each.)
 #
 # Nothing is free. **How many times as many bytes travel between *two* ranks, with two virtual stages a rank instead of
@@ -204,12 +205,12 @@ lines(
 # which the stage before is waiting, and one to the gradient of the weights, for which nobody
 # waits](../assets/07_halves.png)
 #
-# <!-- word: split backward | also: dgrad and wgrad, I and W, B and W -->
+# <!-- word: split backward | also: dgrad and wgrad, I and W, B and W | sentences: 3 -->
 # What does the stage before wait for? For the gradient of *its output*, which is your input. The gradient of your
 # weights is needed by nobody until the optimizer steps. Autograd computes both in one go. A **split backward** has two
-# halves: **I**, the gradients of the inputs, for which others wait, and **W**, the gradients of the weights, which can
-# fill a hole. (I and W are PyTorch's letters. Other texts say *dgrad* and *wgrad*; in the papers on zero bubbles B is
-# the half for the inputs, not the whole.)
+# halves. **I** are the gradients of the inputs, for which others wait. **W** are the gradients of the weights, which
+# can fill a hole. (I and W are PyTorch's letters. Other texts say *dgrad* and *wgrad*; in the papers on zero bubbles B
+# is the half for the inputs, not the whole.)
 #
 # ### Build: two halves of one layer
 #
@@ -234,10 +235,10 @@ halves_verdict = check("07.halves", backward_in_halves)
 
 # %% [markdown]
 # <!-- word: zero bubble | also: zero bubble schedule, ZB-H1, ZB-V -->
-# For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`): walk it for
+# For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`). Walk it for
 # the inputs' gradients, and note down what the weights still need. A **zero bubble** schedule splits each backward and
-# puts the half for the weights where a rank would wait. **ZB-H1** ([Qi et al.,
-# 2023](https://arxiv.org/abs/2401.10241)) does this to 1F1B. The plan and the run:
+# puts the half for the weights where a rank would wait. **ZB-H1** ([Qi et al., 2023](https://arxiv.org/abs/2401.10241))
+# does this to 1F1B. The plan and the run:
 
 # %% tags=["nbval-ignore-output"]
 zero_bubble = schedules.zero_bubble_h1(4, 8)
@@ -311,10 +312,10 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
 #
 # 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
 #    What happens to the idle share, what to the micro-batches in flight?
-# 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which
-#    with 5 ms? The list has some that this page did not speak of, among them *looped BFS* ([Lamy-Poirier,
-#    2022](https://arxiv.org/abs/2211.05953)), which is GPipe with virtual stages, and *ZB-V* (Qi et al., section 6), a
-#    zero bubble with two virtual stages a rank that lie in a V, so that the last piece is on rank 0 again.
+# 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which with
+#    5 ms? The list has some that this page did not speak of. *Looped BFS* ([Lamy-Poirier,
+#    2022](https://arxiv.org/abs/2211.05953)) is GPipe with virtual stages. *ZB-V* (Qi et al., section 6) is a zero
+#    bubble with two virtual stages a rank. They lie in a V, so that the last piece is on rank 0 again.
 # 3. **The mission.** Four ranks, six micro-batches, *at most three of them in flight* on any rank, and less idle time
 #    than GPipe. 1F1B needs four, ZB-H1 too.
 
@@ -329,7 +330,7 @@ studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batche
 studio
 
 # %% [markdown]
-# The second task, in numbers. Micro-batches in flight are counted for a whole rank: where a rank holds two virtual
+# The second task, in numbers. Micro-batches in flight are counted for a whole rank. Where a rank holds two virtual
 # stages, one that is in flight on one of them counts half. (The studio counts single stages.)
 
 # %% tags=["computed-time"]
@@ -383,9 +384,9 @@ pipeline_gantt(plan, run, title=f"{whose}: planned and run")
 #
 # ## What you can do now
 #
-# You know when the usual formula lies, and the three prices of a smaller bubble: memory (more micro-batches under
-# GPipe), messages (interleaving), put-off work (zero bubble). You can write a schedule that no library ships, and have
-# it executed. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that did so.
+# You know when the usual formula lies, and the three prices of a smaller bubble. They are memory (more micro-batches
+# under GPipe), messages (interleaving), and put-off work (zero bubble). You can write a schedule that no library ships,
+# and have it executed. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that did so.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 2.2: interleaving, and its bill. Qi et al., [Zero

@@ -16,8 +16,8 @@
 # - tell three usual faults of pipelines by their evidence;
 # - run a schedule on this course's runtime and on PyTorch's.
 #
-# From part 1 you need tables of forwards and backwards, GPipe's and 1F1B's; from part 2, that a rank may hold several
-# stages, and that a backward may be split in I and W.
+# From part 1 you need tables of forwards and backwards, GPipe's and 1F1B's. From part 2 you need that a rank may hold
+# several stages, and that a backward may be split in I and W.
 
 # %%
 from course_lib import Cluster, ask, check, hint, problems, quiz, reveal, schedules, shared_cluster
@@ -177,8 +177,8 @@ print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 
 # %% [markdown]
 # There is another way out: `dist.isend` returns at once, and one waits for all sends at the end. It works on gloo, and
-# may hang on NCCL. (Hand it in: the check lets it pass, and warns.) There a message is a kernel in a queue of the GPU,
-# and a `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's [guide to
+# may hang on NCCL. (Hand it in: the check lets it pass, and warns.) There a message is a kernel in a queue of the GPU.
+# A `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's [guide to
 # NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html) says that calls which have to progress
 # at the same time are merged into one group. In PyTorch that is `dist.batch_isend_irecv`, in this course `exchange`.
 # (This is what the documents say; the page was not run on NCCL.)
@@ -197,9 +197,9 @@ print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 #
 # ![A transformer's row of pieces cut in one, two and four stages, with one loss for all](../assets/07_train.png)
 #
-# Schedules are about time and memory. Do they change what is learned? The transformer with the course's runtime: uncut,
-# in two stages, in four, in four that two ranks share; 32 texts in eight micro-batches, and once in five, which do not
-# divide 32.
+# Schedules are about time and memory. Do they change what is learned? Take the transformer with the course's runtime:
+# uncut, in two stages, in four, and in four that two ranks share. It trains on 32 texts in eight micro-batches, and
+# once in five, which do not divide 32.
 
 
 # %%
@@ -236,7 +236,8 @@ for schedule in six:
 # The same losses and the same weights. A schedule changes when things are computed, not what: every micro-batch passes
 # the same weights, and the optimizer steps after the last one.
 #
-# That holds where each sample is computed for itself and no chance is in it. BatchNorm sees micro-batches, as in lesson
+# The equality holds where each sample is computed for itself and no chance is in it. BatchNorm sees micro-batches, as
+# in lesson
 # 01. So does a loss that compares samples, as contrastive ones do, or one that balances experts over a batch. And
 # dropout draws its numbers per micro-batch, in another order than for the uncut batch.
 #
@@ -278,9 +279,9 @@ print("operations:", run.communication.by_operation())
 
 # %% [markdown]
 # Two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline, gradients of
-# weights by all-reduce *across* pipelines. (Count the sends: four activations and four gradients in each of two
-# pipelines, and once in each the shape of what will come. How `joint_step` averages is not shown: you will write it in
-# clinic 2.)
+# weights by all-reduce *across* pipelines. (Count the sends. Each of two pipelines has four activations and four
+# gradients, and once in each the shape of the coming message. How `joint_step` averages is not shown: you will write it
+# in clinic 2.)
 #
 # Pipeline parallelism is often considered a combination of data and model parallelism, says article B. Is it one? Bet:
 
@@ -342,10 +343,9 @@ reveal("07.sync")
 # %% [markdown]
 # ### Mend it
 #
-# Write it anew: other lines before and after `step()` than that team's, so that the bytes stay what they are with one
-# micro-batch: each rank hands its gradients in once for a batch, be it to an all-reduce or an all-gather. On its own
-# rank a gradient adds up over micro-batches without a message. (`group` has as many ranks as there are pipelines, which
-# need not be two.)
+# Write the lines before and after `step()` anew, so that the bytes stay what they are with one micro-batch. Each rank
+# hands its gradients in once for a batch, be it to an all-reduce or an all-gather. On its own rank a gradient adds up
+# over micro-batches without a message. (`group` has as many ranks as there are pipelines, which need not be two.)
 
 
 # %%

@@ -326,8 +326,8 @@ values = check("07.pipe_values", MyPipeline)
 # ## Step 2: messages
 #
 # Each activation goes to the next stage once, each gradient to the one before once. What does that make for a rank in
-# the middle, with m micro-batches? What an action has made sets out before the next action begins. And no neighbour may
-# be made to wait for one that waits for it: the check has 1F1B, a rank that is late, and a table with idle cells.
+# the middle, with m micro-batches? What an action has made sets out before the next action begins. And no two neighbours
+# may wait for each other. The check has 1F1B, a rank that is late, and a table with idle cells.
 
 # %%
 beside(three, schedules.one_f_one_b(3, 6))
@@ -349,8 +349,8 @@ for table in (schedules.gpipe(3, 6), schedules.one_f_one_b(3, 6)):
     print(f"{table.name}: in flight at most, by rank: {schedules.peak_in_flight(table)}")
 
 # %% [markdown]
-# The check looks when each forward begins: at what forwards have kept, at inputs and outputs of micro-batches that are
-# over, and at tensors of `room` that wait for a message. A gradient that was sent may stay until the step ends. An
+# The check looks when each forward begins. It counts what forwards have kept, inputs and outputs of micro-batches that
+# are over, and tensors of `room` that wait for a message. A gradient that was sent may stay until the step ends. An
 # output that was sent may not: when does its rank know that it has arrived? After the step nothing is left.
 
 # %%
@@ -462,8 +462,8 @@ check("07.pipe_awkward", MyPipeline)
 # %% [markdown]
 # ## Then it is run
 #
-# Choose a schedule for four ranks: one of the course's, or a table of your own, such as the one of `07.design`. (Of the
-# library of your own `mine.MyPipeline` is the version that has passed; the course's stands in until then.)
+# Choose a schedule for four ranks: one of the course's, or a table of your own, such as the one of `07.design`.
+# (`mine.MyPipeline` is the version of yours that has passed; the course's stands in until then.)
 
 # %% tags=["nbval-ignore-output"]
 own_pipeline = mine.MyPipeline

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 11a · Choosing: does it fit?
 #
-# You know many ways to cut a model. Which of them does a job need? Memory decides first. You size a job by hand, write
-# down what each cut takes from each part, hold it against runs of your own and of others, and find the fewest GPUs.
+# You know many ways to cut a model. Which of them does a job need? Memory decides first. You size a job by hand, and
+# write down what each cut takes from each part. You hold it against runs of your own and of others, and find the fewest
+# GPUs.
 #
 # **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -69,10 +70,10 @@ print(f"{model.heads} heads of queries, {model.kv_heads} of keys and values")
 print(f"gated MLPs, {model.ffn} wide inside; {model.vocab:,} tokens in the vocabulary")
 
 # %% [markdown]
-# <!-- word: gated MLP | also: SwiGLU, gated linear unit -->
-# Two things in it you have not built here. A **gated MLP** has two matrices to its inner width, a third one back, and
-# multiplies the results of the two, one of them after an activation function. And positions are *rotary*: not added to
-# the tokens, but told by turning queries and keys in each layer.
+# <!-- word: gated MLP | also: SwiGLU, gated linear unit | sentences: 2 -->
+# Two things in it you have not built here. A **gated MLP** has two matrices to its inner width and a third one back. It
+# multiplies the results of the two, one of them after an activation function. And positions are *rotary*: they are not
+# added to the tokens, but queries and keys are turned by them in each layer.
 #
 # 80 GB, says the shop. What does the driver say, in units of 10⁹ bytes?
 
@@ -96,7 +97,7 @@ print(
 #
 # ### The first: states
 #
-# In mixed precision as lesson 05 counted: a weight and a gradient in 2 bytes each, and 12 for AdamW, that is a float32
+# Count in mixed precision as in lesson 05. A weight and a gradient take 2 bytes each, and AdamW takes 12, for a float32
 # copy of the weight and two moments. Work it out before you run the cell.
 
 # %%
@@ -164,9 +165,9 @@ print(f"{total_bytes / 1e9:.0f} GB: {total_bytes / room_bytes:.1f} devices, if a
 # ![A table: rows are states, activations and logits; columns are the cuts; every cell is a question
 # mark](../assets/11_cuts.png)
 #
-# It cannot all be cut evenly: a cut takes from some of it, and leaves the rest. Guess first, on paper: in which cells
-# of the table is a rank's number smaller than that of a device alone? Two of the columns you try on real ranks, with a
-# small model in float32.
+# No cut divides all three evenly: it takes from some of them, and leaves the rest. Guess first, on paper: in which
+# cells of the table is a rank's number smaller than that of a device alone? Two of the columns you try on real ranks,
+# with a small model in float32.
 
 
 # %%
@@ -214,7 +215,7 @@ reveal("11.zero", alone, shared)
 
 # %% [markdown]
 # Now a pipeline: four stages with two of the eight layers each, 1F1B, 16 micro-batches of one sequence. **How much does
-# the first stage keep at most, in per cent of what a device with all eight layers keeps of one sequence?**
+# the first stage keep at most? Answer in per cent of one sequence on a device with all eight layers.**
 
 # %%
 ### BEGIN SOLUTION
@@ -253,15 +254,15 @@ print(f"undivided: states {bytes_text(undivided[0]):>7}   activations {bytes_tex
 reveal("11.stages", undivided[1], [kept for _, kept in of_stages])
 
 # %% [markdown]
-# The other cells you have met. A **data axis** alone cuts nothing. A **tensor axis** cuts every matrix, with sequence
-# parallelism all that a layer keeps, and with a vocabulary that is shared out the logits, too; but it stays within a
-# machine. **Recomputation** of all layers keeps their inputs, and the inside of one.
+# The other cells you have met. A **data axis** alone cuts nothing. A **tensor axis** cuts every matrix. With sequence
+# parallelism it cuts all that a layer keeps, and with a vocabulary that is shared out the logits, too. But it stays
+# within a machine. **Recomputation** of all layers keeps their inputs, and the inside of one.
 #
 # ### Build: the bytes of a rank
 #
-# Write it down once, for any layout. `each` says what one of each takes: bytes of a parameter (`each.weight`,
-# `each.gradient`, `each.optimizer`), of a token in a layer (`each.layer`, or `each.input`, its input alone), and of a
-# logit (`each.logit`). Layers divide evenly among stages. What is small is left out: the last norm, a layer that
+# Write it down once, for any layout. `each` says how many bytes one of each takes. `each.weight`, `each.gradient` and
+# `each.optimizer` are of a parameter. `each.layer` is of a token in a layer (or `each.input`, its input alone), and
+# `each.logit` of a logit. Layers divide evenly among stages. What is small is left out: the last norm, a layer that
 # sharding 3 gathers for a moment, what a stage hands on.
 
 
@@ -392,19 +393,18 @@ for recompute, layout in found.items():
 reveal("11.fewest", *(layout.gpus for layout in found.values()))
 
 # %% [markdown]
-# <!-- word: parallel layout | also: parallelism strategy, parallel configuration -->
-# A **parallel layout** of a job says how many ranks lie along each axis, and how a step runs: what is sharded, how
-# large a micro-batch is, what is computed again. Here it is a `Layout`. Many of them fit on as many devices; which of
-# them is fast is the question of [part 2](11b_how_long.ipynb).
+# <!-- word: parallel layout | also: parallelism strategy, parallel configuration | sentences: 2 -->
+# A **parallel layout** of a job says how many ranks lie along each axis, and how a step runs. That is what is sharded,
+# how large a micro-batch is, and what is computed again. Here it is a `Layout`. Many of them fit on as many devices;
+# which of them is fast is the question of [part 2](11b_how_long.ipynb).
 #
 # ## Runs of others
 #
 # Your function knows some sizes of a model, and nothing of CUDA, of buffers, of a program's habits. How far does that
-# go? The runs behind Hugging Face's [Ultra-Scale
-# Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) are published with the memory that they took:
-# here are all 16 of one model (8.9 billion parameters, 4,096 tokens, 256 sequences a step). That program keeps
-# a gradient in 2 bytes and adds it up in 4 more, so a parameter takes 20 bytes. (In a layout's short name `mb` is
-# sequences a micro-batch, `zero` the stage of sharding, `sp` sequence parallelism.)
+# go? The runs behind Hugging Face's [Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook)
+# are published with the memory that they took. Here are all 16 of one model (8.9 billion parameters, 4,096 tokens, 256
+# sequences a step). That program keeps a gradient in 2 bytes and adds it up in 4 more, so a parameter takes 20 bytes.
+# (In a layout's short name `mb` is sequences a micro-batch, `zero` the stage of sharding, `sp` sequence parallelism.)
 
 
 # %%
@@ -465,8 +465,8 @@ def colleagues_loss(model, tokens):
 
 
 # %% [markdown]
-# *Evidence.* What the ledger finds in a first step on a device without a limit: as it was, with half the layers, and
-# with half the tokens.
+# *Evidence.* The ledger looks at a first step on a device without a limit. It looks at the step as it was, with half
+# the layers, and with half the tokens.
 
 # %%
 ROOM = 48 * 2**20
@@ -498,7 +498,7 @@ reveal("11.died")
 # ### Mend it
 #
 # A token's loss needs its own scores and nobody else's. So let no more than `length` positions have theirs at a time,
-# and keep none of them for backward: `checkpoint(f, *inputs, use_reentrant=False)` keeps inputs, and computes `f` again
+# and keep none of them for backward. `checkpoint(f, *inputs, use_reentrant=False)` keeps inputs, and computes `f` again
 # in the backward pass. (`split` cuts a tensor in pieces of this length.)
 
 
@@ -546,11 +546,11 @@ print(f"{model.embedding_parameters / products:.0%} of the products of a forward
 # %% [markdown]
 # ## What you can do now
 #
-# You size a job by three numbers, know which cut takes from which, and find the fewest devices, by a function that you
-# have held against runs of your own and of others. And you count the logits, which stand in no list of layers.
+# You size a job by three numbers, know which cut takes from which, and find the fewest devices. You do it by a function
+# that you have held against runs of your own and of others. And you count the logits, which stand in no list of layers.
 #
-# **The limit.** Of the layouts that fit, some are many times faster than others, and memory does not say which.
-# [Part 2](11b_how_long.ipynb) counts seconds.
+# **The limit.** Some of the layouts that fit are many times faster than others, and memory does not say which. [Part
+# 2](11b_how_long.ipynb) counts seconds.
 #
 # **Further reading.** Korthikanti et al., [Reducing Activation Recomputation in Large Transformer
 # Models](https://arxiv.org/abs/2205.05198) (2022), section 4: the formula, term by term, and the first stage of a
@@ -559,7 +559,7 @@ print(f"{model.embedding_parameters / products:.0%} of the products of a forward
 #
 # ## Another day: when fewer are the better answer
 #
-# This takes some ten minutes more, and nothing later asks for it.
+# This section takes some ten minutes more, and nothing later asks for it.
 #
 # By your function the job does not fit on one device. There is one more way, lesson 01's *offload*: AdamW's 12 bytes
 # lie in the memory of the host, which also makes the update. Once a step gradients go there and weights come back, over
@@ -573,7 +573,7 @@ print(f"{model.embedding_parameters / products:.0%} of the products of a forward
 # device to 93 %. `cp` is context parallelism. `full` computes whole layers again, `selective` attention and every
 # second product. *8 in 10* is where such runs lay that the planner had not seen; part 2 looks into it.)
 #
-# **One device with offloading: how many tokens a second does it make, in per cent of what each of 8 makes?**
+# **How many tokens a second does one device with offloading make, in per cent of one of the 8 devices?**
 
 # %%
 ### BEGIN SOLUTION

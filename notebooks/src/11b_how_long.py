@@ -11,15 +11,15 @@
 #
 # At the end you can
 #
-# - say of what a step's time is made, and what of it waits for a link;
+# - say what a step's time is made of, and which part of it waits for a link;
 # - try one term of a formula by two runs that differ in one thing;
 # - say how far off a planner was for layouts of a kind, and which of its layouts are a tie;
 # - say how much a wrong layout costs, and tell when a habit of choosing is out of date.
 #
-# From earlier lessons you need: a ring all-reduce ([02](02a_collectives.ipynb)), buckets of gradients that travel
-# beside the backward pass ([04](04a_distributed_data_parallel.ipynb)), states that are shared out
-# ([05](05a_sharded_data_parallel.ipynb)), the bubble of a pipeline ([07](07a_pipeline_parallel.ipynb)), the sums in
-# every split layer ([08](08b_split_transformer.ipynb)), and axes with their order ([09](09a_meshes.ipynb)).
+# From earlier lessons you need a ring all-reduce ([02](02a_collectives.ipynb)), and buckets of gradients that travel
+# beside the backward pass ([04](04a_distributed_data_parallel.ipynb)). You need the bubble of a pipeline
+# ([07](07a_pipeline_parallel.ipynb)), the sums in every split layer ([08](08b_split_transformer.ipynb)), and axes with
+# their order ([09](09a_meshes.ipynb)).
 
 # %%
 from course_lib import Link, ask, check, hint, plan, reveal, shared_cluster
@@ -121,8 +121,8 @@ for run in (zero_384, zero_1536):
 # your cluster.)
 #
 # (Since 2021 ZeRO-3 has learnt to gather in fewer and larger calls, and ahead; lesson 05. By default it sends as many
-# bytes as then. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it on: weights in int8,
-# gradients in int4, and a second copy of the weights in each node.)
+# bytes as then. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it on. It sends weights in
+# int8 and gradients in int4, and keeps a second copy of the weights in each node.)
 #
 # ### Two terms more
 #
@@ -149,7 +149,7 @@ told_apart(of_layout["pp2 dp32 mb4 full"], of_layout["pp2 dp32 mb2 full"])
 told_apart(of_layout["tp4 dp16 mb8 full"], of_layout["tp8 dp8 mb8 full"])
 
 # %% [markdown]
-# Where measured and told differ, a term is wrong, or one is missing. Which of the three pairs is told best?
+# Where the two differ, a term is wrong, or one is missing. For which of the three pairs is the planner nearest?
 #
 # ## What hides
 #
@@ -259,9 +259,9 @@ for run in (zero_384, zero_1536):
 #
 # ### Tried on its family
 #
-# 18 published runs have weights that are sharded over several machines. Put your term in the place of the planner's:
-# with the share that hides as it is told, with nothing that hides, and with all. The last column has no data axis at
-# all.
+# 18 published runs have weights that are sharded over several machines. Put your term in the place of the planner's.
+# The first column has the share that hides by the planner, the next ones nothing that hides, and all. The last column
+# has no data axis.
 
 # %%
 family = [run for run in plan.replayed_runs() if run.kind == "weights sharded over nodes"]
@@ -313,9 +313,9 @@ print(
 # (`cp` would cut sequences, as in lesson 10; `v` are virtual stages of a rank, `sp` is sequence parallelism. `zero1`
 # shares out optimizer states, `zero3` gradients and weights as well. `selective` computes every second product again.)
 #
-# That is its band: of published runs of the same kind, which the planner had not seen, 8 in 10 lay so. Two layouts of
-# one job whose steps are told near each other are a *tie*: their order tells nothing. How near that is was measured,
-# too.
+# The last numbers are its **band**: in it lay 8 in 10 published runs of the same kind, which the planner had not seen.
+# Two layouts of one job whose predicted steps are near each other are a *tie*: their order says nothing. How near that
+# is was measured, too.
 
 # %%
 print(f"told less than {bands.tie - 1:.0%} apart, one pair in ten came the other way round")
@@ -383,16 +383,17 @@ for changed in turned:
 # You have met every part of a step. Now put them together, for copies of a model (sharding 0). Three dataclasses are
 # given:
 #
-# - `work`: `layers`; `forward_s`, of one layer for the whole batch on one device; `activation_bytes`, what a layer
-#   gives the next for the whole batch; `gradient_bytes`, of all layers. Backward computes twice as long as forward.
+# - `work` has `layers`, and `forward_s`, which is of one layer for the whole batch on one device. Its
+#   `activation_bytes` are what a layer gives the next for the whole batch, and `gradient_bytes` are of all layers.
+#   Backward computes twice as long as forward.
 # - `cut`: `pp`, `dp`, `tp`, sizes of axes; `micro_batches` of each pipeline; `buckets`.
 # - `nodes`: `nodes.link(size, stride)` is the link of an axis of `size` ranks whose numbers are `stride` apart. It is
 #   the link within a node if all of them are on one node, else the one between nodes. `link.time_s(size_bytes)` is the
 #   time of one message.
 #
 # Ranks are numbered along `tp` first, then along `dp`, then along `pp`. With `tp=2` and `dp=2` ranks 0 and 1 share a
-# layer, and ranks 0 and 2 are copies. A rank has its share of everything: of the batch by `dp` and by the
-# micro-batches, of each layer by `tp`, of the layers by `pp`. All divide evenly.
+# layer, and ranks 0 and 2 are copies. A rank has its share of everything. The batch is divided by `dp` and by the
+# micro-batches, each layer by `tp`, and the layers by `pp`. All divide evenly.
 #
 # One case by hand: two stages of two layers on one node, three micro-batches. A layer's forward takes 0.3 s for the
 # whole batch, and hands on 12 MB. So a micro-batch takes 0.1 s forward in a layer, and hands on 4 MB.
@@ -483,8 +484,8 @@ bet.commit("dp_replicate=2 tp=2")  # "tensor parallelism within a node, data par
 ### END SOLUTION
 
 # %% [markdown]
-# The table that a planner would show: by your formula, and *played*, the cost model of lesson 09, which lets each
-# message of each rank wait for its turn.
+# Here is the table that a planner would show. It has times by your formula, and times that are *played* by the cost
+# model of lesson 09. That model lets each message of each rank wait for its turn.
 
 # %% tags=["computed-time"]
 fitting = {name: mesh for name, mesh in plans.items() if scaled.fits(mesh)}
@@ -499,9 +500,9 @@ for name in by_table:
 # And it counts `dp_shard` as if it were copies. For the order of the plans, is that too rough? Look which of them
 # change places.
 #
-# <!-- word: regret -->
+# <!-- word: regret | sentences: 2 -->
 # Three plans run: your bet, and the fastest of the table beside it. The **regret** of a choice is by how much it is
-# worse than the best one that was there: a step of 300 ms beside one of 200 ms is a regret of 50 %.
+# worse than the best one that was there. A step of 300 ms beside one of 200 ms is a regret of 50 %.
 
 
 # %%
@@ -563,7 +564,7 @@ gantt(runs[min(times_s, key=times_s.get)].timeline)
 #
 # ## Another day: the same job, other links
 #
-# This takes some ten minutes more, and nothing later asks for it.
+# This section takes some ten minutes more, and nothing later asks for it.
 #
 # A year later the link between nodes is as fast as that within, 20 MB/s. Nothing else has changed. **Which plan is the
 # best one now?**

@@ -38,8 +38,8 @@ for name, link in (("within a node", inside), ("between nodes", across)):
 #
 # All runs of this part are of one model, eight equal layers, and 16 rows in a step. Four ranks stand on two nodes: 0
 # and 1, 2 and 3. The ranks of a node share its one link to the other node, which is slower than the links inside. Ranks
-# and messages are real, and so are the tensors that are kept; links are *shaped*, and computing and reading are
-# *paced*: timed waits, for a few cores cannot do the work of four devices. A MiB stands for a GiB.
+# and messages are real, and so are the tensors that are kept. Links are *shaped*, and computing and reading are
+# *paced*. They are timed waits, for a few cores cannot do the work of four devices. A MiB stands for a GiB.
 #
 # ![How to read a timeline. Two ranks, each with a bar of computing above a bar of communication, on one time axis;
 # marks say which part of the communication is hidden or exposed, when a rank is idle, and when bytes
@@ -62,9 +62,9 @@ healthy = sick.evidence("0")
 gantt(healthy.timeline(), title="Run 0: computing above, communication below")
 
 # %% [markdown]
-# That is the quickest step of a few. `R` is an all-reduce (the key calls it `collective`), `S` is the optimizer's step.
-# How much of it is exposed? Two bars that overlap for a while can be measured by eye; for a job with a thousand of them
-# a tool does it. Its heart is yours to write.
+# The picture shows the quickest step of a few. `R` is an all-reduce (the key calls it `collective`), `S` is the
+# optimizer's step. How much of it is exposed? Two bars that overlap for a while can be measured by eye; for a job with
+# a thousand of them a tool does it. Its heart is yours to write.
 #
 # ### Build: exposed time
 #
@@ -136,18 +136,18 @@ healthy
 
 # %% [markdown]
 # `computes`, `talks only` (exposed communication), `reads` and `idle` are shares of the step. Bytes are what a rank
-# sends, in one step, to the rank beside it and to the other node: an all-reduce goes round a ring, so ranks 0 and 2
+# sends, in one step, to the rank beside it and to the other node. An all-reduce goes round a ring, so ranks 0 and 2
 # send to their neighbour, and 1 and 3 to the other node. Look at it for a minute: it is what you compare with. In a
-# healthy run, too, `useful` is less than `computes`. Each layer has a fixed cost beside that of its rows, the optimizer
-# has its step, and a timed wait on a busy machine ends late.
+# healthy run, too, `useful` is less than `computes`. Each layer has a fixed cost beside that of its rows, and the
+# optimizer has its step. A timed wait on a busy machine ends late.
 #
 # ## The runs
 #
-# Each has one thing wrong. They are not all cut like run 0: a sum after every layer belongs to tensor parallelism, and
+# Each has one thing wrong. They are not all cut like run 0. A sum after every layer belongs to tensor parallelism, and
 # `recv` (`←` where a box is narrow) waits for another stage of a pipeline. The eight suspects are the same every time,
-# and to find one clears no other. First bet from the evidence, then see, then mend: `sick.change("A")` shows six
-# settings with their values, and `sick.change("A", buckets=8)`, say, does the run again with that *one* change. The
-# score is what you gain of what the best single change gains. The last change counts.
+# and to find one clears no other. First bet from the evidence, then see, then mend. `sick.change("A")` shows six
+# settings with their values. `sick.change("A", buckets=8)`, say, does the run again with that *one* change. The score
+# is your gain, in per cent of the gain of the best single change. The last change counts.
 #
 # ### Run A
 
@@ -312,8 +312,8 @@ print(sick.scores())
 # %% [markdown]
 # ## One number is not enough
 #
-# The six runs in one table: what the rank that computes most does, what the rank that talks most does, and what the
-# step was good for.
+# Here are the six runs in one table. It has what the rank that computes most does, what the rank that talks most does,
+# and what the step was good for.
 
 # %% tags=["nbval-ignore-output"]
 print("run      step   computes, at most   talks only, at most   useful")
@@ -324,7 +324,7 @@ for run in (healthy, a, b, c, d, e, f):
     print(time + f"{most[0]:>20.0%}{most[1]:>22.0%}{run.useful_share:>9.0%}")
 
 # %% [markdown]
-# Look down a column. Ranks that compute nearly all of the time may do work that nobody needs, or do it slowly; the same
+# Look down a column. Ranks that compute nearly all of the time may do work that nobody needs, or do it slowly. The same
 # share of exposed communication comes from a link, from a schedule, from another rank. Only useful arithmetic says that
 # something is wrong, and only the other three looks say what.
 #
@@ -335,9 +335,9 @@ for run in (healthy, a, b, c, d, e, f):
 #
 # ## In production
 #
-# <!-- word: trace -->
-# A **trace** is a record of what a program did, span by span with begin and end, which tools such as Perfetto draw as a
-# timeline. Where the same evidence comes from:
+# <!-- word: trace | sentences: 2 -->
+# A **trace** records a program span by span, with begin and end. Tools such as Perfetto draw it as a timeline. Where
+# the same evidence comes from:
 #
 # | look | from |
 # | --- | --- |
@@ -353,9 +353,9 @@ for run in (healthy, a, b, c, d, e, f):
 #
 # ## What you can do now
 #
-# You have written what tells hidden from exposed communication, named six faults from evidence, or learned from a
-# wrong bet, and seen what one setting gains. You know that waiting looks like communication, and that busy
-# ranks may be busy with the wrong thing.
+# You have written what tells hidden from exposed communication. You have named six faults from evidence, or learned
+# from a wrong bet, and seen what one setting gains. You know that waiting looks like communication, and that busy ranks
+# may be busy with the wrong thing.
 #
 # **The limit.** These runs were ours, and each had one fault. What do others reach on thousands of GPUs, would the
 # planner have known, and was it right to take so many? [Part 4](11d_runs_of_others.ipynb) looks.

@@ -16,11 +16,12 @@
 # - say when more GPUs make a training dearer and hardly quicker;
 # - choose the cheapest way that fits and is in time.
 #
-# From parts 1 and 2 you need what the planner does: it adds up the memory of a layout, part by part, and the seconds of
-# its step, part by part. A layout is written as `tp8 pp16 dp64 mb1`: eight ranks share each layer, sixteen stages share
+# From parts 1 and 2 you need what the planner does. It adds up the memory of a layout, part by part, and the seconds of
+# its step, part by part. A layout is written as `tp8 pp16 dp64 mb1`. Eight ranks share each layer, sixteen stages share
 # the layers, 64 replicas share the batch, and one sequence goes through at a time. Then come `v4` (four chunks of the
-# pipeline on each rank), `zero1` to `zero3` (what is sharded), and `sp` (sequence parallelism). `full` computes whole
-# layers again in the backward pass; `selective` the scores of attention, and in some programs every second product.
+# pipeline on each rank), and `zero1` to `zero3` (what is sharded). Last are `sp` (sequence parallelism), and
+# `selective` or `full` (what is recomputed). `full` computes whole layers again in the backward pass; `selective` the
+# scores of attention, and in some programs every second product.
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, problems, quiz, reveal, shared_cluster
@@ -88,9 +89,9 @@ reveal("11.share", llama)
 # %% [markdown]
 # Such tables are in tokens, seconds, TFLOP/s or per cent, as each author likes it. Mind what was counted:
 #
-# <!-- word: HFU | also: hardware FLOPs utilization, hardware FLOPs utilisation -->
-# **HFU** (hardware FLOPs utilization) is the share of the peak that a run reaches if all FLOPs count that are executed,
-# those of recomputation too, where MFU counts only what the model needs.
+# <!-- word: HFU | also: hardware FLOPs utilization, hardware FLOPs utilisation | sentences: 2 -->
+# **HFU** (hardware FLOPs utilization) is the share of the peak that a run reaches if all FLOPs count that are executed.
+# Those of recomputation count too, where MFU counts only what the model needs.
 #
 # | number | what it is good for | what it hides |
 # |---|---|---|
@@ -119,15 +120,15 @@ print(f"MFU {llama.mfu:.0%}, HFU {llama.hfu:.0%}: nothing is recomputed; this HF
 # ![A published run's model, GPUs and layout go two ways, to the planner and to one share of the peak; the seconds that
 # come out are compared with those that were measured](../assets/11_replay.png)
 #
-# Can you trust the planner? Put it beside runs that others measured: it is told sizes and layout, and has to say the
+# Can you trust the planner? Put it beside runs that others measured: it gets sizes and layout, and has to say the
 # seconds of a step. Its eight constants for each cluster were fitted to such runs, these among them, so its errors here
 # flatter it. *Elsewhere* is the same planner with constants of other clusters, as in part 2: that is what you get for
 # yours.
 #
 # <!-- word: null model | also: baseline model -->
-# A prediction is worth what it does better than the most foolish one: a **null model** knows one number, fitted to the
-# same data, and nothing else. Ours says that every run reaches the same share of the peak (in HFU), and so a step takes
-# its FLOPs, divided by that share of what all GPUs could do. No links, no layout, no pipeline.
+# A prediction is worth what it does better than the most foolish one. A **null model** knows one number, fitted to the
+# same data, and nothing else. Ours says that every run reaches the same share of the peak (in HFU). So a step takes its
+# FLOPs, divided by that share of the FLOPs that all GPUs could do. No links, no layout, no pipeline.
 #
 # 25 runs from papers and pages, of 1.7 to 530 billion parameters on 8 to 8,192 GPUs of three kinds. For its one number
 # the null model gets the median of their shares. **How far off is the null model, at the median?** (Half of its
@@ -153,8 +154,8 @@ for run in chosen:
     print(f"{run.measured_s:7.2f} s " + "".join(f"{error:+10.0%}" for error in errors), f"  {run.name}")
 
 # %% [markdown]
-# <!-- word: survivorship bias | also: survivor bias -->
-# **Survivorship bias** is to judge by what is left after a choice, and to forget the choice: papers show the layout
+# <!-- word: survivorship bias | also: survivor bias | sentences: 2 -->
+# **Survivorship bias** is to judge by what is left after a choice, and to forget the choice. Papers show the layout
 # that won, and the ones that lost are not in the table.
 #
 # ### By kind
@@ -175,9 +176,9 @@ print(f"told less than {bands.tie - 1:.0%} apart, two layouts of one job are a t
 #
 # ## What was tried
 #
-# The authors of vTrain, a simulator, published what they measured while they tested it, good or bad: 26 layouts of one
-# model of 3.6 billion parameters, all on the same 64 A100, all with the same batch. All of them run, and all compute
-# the same. Some of the 26:
+# The authors of vTrain, a simulator, published what they measured while they tested it, good or bad. They have 26
+# layouts of one model of 3.6 billion parameters, all on the same 64 A100, all with the same batch. All of them run, and
+# all compute the same. Some of the 26:
 
 # %%
 tried = replayed_runs("tried")
@@ -226,7 +227,8 @@ for run in by_time:
 # ## Inside the node
 #
 # "Tensor parallelism belongs inside a node." Here is a job on a single machine with 8 H100 and NVLink, from the runs
-# behind the Ultra-Scale Playbook: 3.6 billion parameters, 256 sequences of 4,096 tokens. Three of its four layouts:
+# behind the Ultra-Scale Playbook. It has 3.6 billion parameters, and 256 sequences of 4,096 tokens. Three of its four
+# layouts:
 
 # %% tags=["computed-time"]
 *better, inside = sorted(replayed_runs("ultra-scale"), key=lambda run: run.measured_s)
@@ -253,9 +255,9 @@ reveal("11.inside", inside, better[0])
 # ![A step as a rectangle, time to the right and GPUs upwards: one GPU, four if nothing is lost, and four as they run,
 # with a question mark](../assets/11_bill.png)
 #
-# You pay for GPU hours: the area. A small model now, on one rank, on two and on four, all in different machines, joined
-# by a link of 1 ms and 60 MB/s. The batch stays the same, and so does the work: 60 ms of computing in all, which the
-# ranks share, and 1 MiB of gradients, in two buckets.
+# You pay for GPU hours: the area. Take a small model now, on one rank, on two and on four. All are in different
+# machines, joined by a link of 1 ms and 60 MB/s. The batch stays the same, and so does the work. It is 60 ms of
+# computing in all, which the ranks share, and 1 MiB of gradients, in two buckets.
 #
 # Messages and the link are real; computing is *paced*. **What does a token cost on four ranks, in prices on one?**
 
@@ -308,9 +310,9 @@ for ranks, seconds in step_of.items():
 reveal("11.price", step_of, model_price)
 
 # %% [markdown]
-# On real GPUs the link is faster, and so are the GPUs. GPT-2 (124 million parameters) with half a million tokens a
-# step, on 1 to 128 H100, and the planner's first layout of the data axis for each. The price is of 10 billion tokens,
-# told and as 8 in 10 runs of the kind would have it.
+# On real GPUs the link is faster, and so are the GPUs. Take GPT-2 (124 million parameters) with half a million tokens a
+# step, on 1 to 128 H100. The planner gives its best layout of the data axis for each. The price is of 10 billion
+# tokens: first as predicted, then the range of 8 in 10 runs of the kind.
 
 # %%
 h100 = typical_constants([one for one in load_profiles().values() if one.gpu.name.startswith("H100")])
@@ -327,7 +329,7 @@ for gpus in (1, 2, 4, 8, 16, 32, 64, 128):
 # %% [markdown]
 # Up to some number, more GPUs are a present: less time for the same money. Then time stops falling, and the bill goes
 # on. A larger batch would keep them busy: twice the sequences on twice the GPUs cost the same by the token. That works
-# up to the critical batch size of lesson 04; beyond it a larger batch hardly saves steps, and the tokens that you add
+# up to the critical batch size of lesson 04. Beyond it a larger batch hardly saves steps, and the tokens that you add
 # buy little.
 #
 # So take several GPUs for one model if it does not fit on fewer, or if somebody waits for it. Otherwise eight small
@@ -338,8 +340,8 @@ for gpus in (1, 2, 4, 8, 16, 32, 64, 128):
 # Rows of a plan come as tuples `(gpus, step_s, bytes)`: how many GPUs, seconds of a step, bytes of the fullest GPU.
 # Write the function that takes the one to pay for.
 #
-# It also tells what a habit costs, "take all GPUs that there are". Its *regret* is what the habit pays too much, as a
-# share of the least cost (part 2 had a regret of time).
+# The function also shows what a habit costs, "take all GPUs that there are". Its *regret* is what the habit pays too
+# much, as a share of the least cost (part 2 had a regret of time).
 
 
 # %%
@@ -379,9 +381,9 @@ cheapest_verdict = check("11.cheapest", cheapest)
 # hint("11.cheapest")
 
 # %% [markdown]
-# Use it. (Until yours has passed, the judge's own stands in.) Llama 3 8B, 200 billion tokens, a batch of a million
-# tokens, on 1 to 512 H100: every tensor axis within a node, the rest data, sharded by ZeRO-1 or ZeRO-3, recomputed or
-# not.
+# Use it. (Until yours has passed, the judge's own stands in.) The job is Llama 3 8B, 200 billion tokens, a batch of a
+# million tokens, on 1 to 512 H100. Every tensor axis is within a node, the rest is data, sharded by ZeRO-1 or ZeRO-3,
+# recomputed or not.
 
 # %%
 job = Job(decoder("llama-3-8b"), seq=8192, batch=128)
@@ -481,7 +483,7 @@ for machine in ("8xh100", "8xh200", "8xb200"):
     )
 
 # %% [markdown]
-# (The constants here are those of H100 clusters. Of newer GPUs we found too few published runs to fit others.)
+# (The constants here are those of H100 clusters. We found too few published runs of newer GPUs to fit others.)
 #
 # ## In production
 #
@@ -509,8 +511,8 @@ status = course(line.split())
 #
 # ## Claims on trial
 #
-# Three sentences from widely read articles (in our words): more GPUs give no proportional speed-up (C3), very small
-# models train faster on one device (C12), and it is a myth that model parallelism is always better than data
+# Here are three sentences from widely read articles (in our words). More GPUs give no proportional speed-up (C3). Very
+# small models train faster on one device (C12). It is a myth that model parallelism is always better than data
 # parallelism (C8). Bet on each, then let them run. (*Blocked*: the machine was too busy to decide.)
 
 # %% tags=["nbval-ignore-output"]
@@ -525,9 +527,9 @@ quiz("11")
 # %% [markdown]
 # ## What you can do now
 #
-# You can size a job, first by memory and then by time; bet on a layout, run three and know your regret; find by
-# evidence why a run is slow; replay what others measured, with a null model beside it; and say with a bill how many
-# GPUs to take.
+# You can size a job, first by memory and then by time. You can bet on a layout, run three and know your regret, and
+# find by evidence why a run is slow. You can replay what others measured, with a null model beside it, and say with a
+# bill how many GPUs to take.
 #
 # **The limit.** All plans of this lesson had machines that work. With thousands of GPUs some of them fail every day,
 # and a step that waits for all waits for the broken one too. Lesson 12 leaves the one machine, kills some ranks, and
@@ -541,7 +543,7 @@ quiz("11")
 #
 # ## Another day: the explorer
 #
-# This takes some ten minutes more, and nothing later asks for it.
+# The explorer takes some ten minutes more, and nothing later asks for it.
 #
 # ![The explorer's picture: a row for each of four layouts and one of your own below, bars for the seconds of a step by
 # part, and bars for the memory of the fullest GPU by part with a dashed line where it may be
@@ -558,9 +560,9 @@ quiz("11")
 #
 # 1. `llama-3-70b` on 8x H100, 64 sequences of 8,192 tokens a step: a layout of your own without recomputation, on as
 #    few machines as hold one. Then read what it loses.
-# 2. `llama-3-8b` on 16 GPUs of 8x H100, 128 sequences of 8,192 tokens: a layout of your own with at most 70 % of the
-#    memory of the planner's best, that loses at most 15 % of time.
-# 3. A job that runs on one GPU, and on 8 GPUs or more costs at least twice as much for the same step: what is paid is
+# 2. `llama-3-8b` on 16 GPUs of 8x H100, 128 sequences of 8,192 tokens. Find a layout of your own with at most 70 % of
+#    the memory of the planner's best, that loses at most 15 % of time.
+# 3. A job that runs on one GPU, and on 8 GPUs or more costs at least twice as much for the same step. What is paid is
 #    GPUs times seconds.
 
 # %% tags=["computed-time"]

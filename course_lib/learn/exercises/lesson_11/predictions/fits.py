@@ -83,7 +83,7 @@ def _zero(alone: tuple[int, int], shared: tuple[int, int]) -> Explanation:
 
 
 def _stages(undivided: int, of_stages: Sequence[int]) -> Explanation:
-    """From the activations of a sequence on a device with all layers, and the most on each stage of a pipeline."""
+    """From what one device keeps of a sequence, and the most that each stage of a pipeline keeps."""
     shares = [kept / undivided for kept in of_stages]
     stages = len(shares)
     return Explanation(
