@@ -326,8 +326,8 @@ values = check("07.pipe_values", MyPipeline)
 # ## Step 2: messages
 #
 # Each activation goes to the next stage once, each gradient to the one before once. What does that make for a rank in
-# the middle, with m micro-batches? What an action has made sets out before the next action begins. And no two neighbours
-# may wait for each other. The check has 1F1B, a rank that is late, and a table with idle cells.
+# the middle, with m micro-batches? What an action has made sets out before the next action begins. And no two
+# neighbours may wait for each other. The check has 1F1B, a rank that is late, and a table with idle cells.
 
 # %%
 beside(three, schedules.one_f_one_b(3, 6))

@@ -121,8 +121,8 @@ for run in (zero_384, zero_1536):
 # your cluster.)
 #
 # (Since 2021 ZeRO-3 has learnt to gather in fewer and larger calls, and ahead; lesson 05. By default it sends as many
-# bytes as then. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it on. It sends weights in
-# int8 and gradients in int4, and keeps a second copy of the weights in each node.)
+# bytes as then. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it on. It sends weights
+# in int8 and gradients in int4, and keeps a second copy of the weights in each node.)
 #
 # ### Two terms more
 #
