@@ -105,4 +105,14 @@ def by_numpy(sizes: DataSizes, hidden: float) -> Any:
 
 
 ANSWERS = (stage_by_stage, by_a_list_of_calls, what_shows_and_what_hides, with_functions_inside, by_numpy)
-SAME: dict[str, str] = {}
+_ORDER = "Neither line reads what the other makes."
+_SCATTERED = "gradients_s = times * group.all_gather_s(gradient_bytes / sizes.calls)"
+_GATHERED = "weights_s = times * sizes.gathers * group.all_gather_s(2 * sizes.numbers / sizes.calls)"
+_ONCE = "weights_s = group.all_gather_s(2 * sizes.numbers) if sizes.sharding == 1 else 0.0"
+SAME: dict[str, str] = {
+    f"4: `{_SCATTERED}` after `{_GATHERED}`": _ORDER,
+    f"5: `{_GATHERED}` after `window_s = sizes.micro_batches * sizes.computing_s`": _ORDER,
+    f"9: `gradients_s = sizes.buckets * call_s(gradient_bytes / sizes.buckets)` after `{_ONCE}`": _ORDER,
+    f"10: `{_ONCE}` after `window_s = 2 / 3 * sizes.computing_s`": _ORDER,
+    "13: `min(can_hide_s, window_s)` -> `min(window_s, can_hide_s)`": "The smaller of two numbers, in any order.",
+}
