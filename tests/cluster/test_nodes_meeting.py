@@ -96,6 +96,23 @@ def test_who_asks_for_what_is_not_there_waits_for_it_and_holds_nobody_up(stores)
     assert got == [b"now", None]
 
 
+def test_what_many_threads_say_at_once_stays_apart(stores):
+    """A relay sends long questions in pieces: those of two threads must not mix."""
+    store = stores()
+
+    def say(number: int) -> None:
+        for turn in range(10):
+            store.set(f"{number} {turn}", bytes([number]) * 300_000)
+
+    threads = [threading.Thread(target=say, args=(number,), daemon=True) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert all(store.get(f"{number} {turn}") == bytes([number]) * 300_000 for number in range(8) for turn in range(10))
+
+
 def test_what_does_not_come_is_told_and_the_next_answer_is_the_right_one(stores, monkeypatch):
     store = stores()
     with pytest.raises(dist.DistStoreError, match="no wait of never within 0 s"):
