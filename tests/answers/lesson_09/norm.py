@@ -84,6 +84,48 @@ def three_calls(me, mesh, gradients):
     return sum(found).sqrt()
 
 
+def keeps_the_norm_of_shapes(me, mesh, gradients, norms={}):  # noqa: B006
+    shapes = str(mesh), *((None if g is None else g.shape, cut_by) for g, cut_by in gradients)
+    if shapes not in norms:
+        norms[shapes] = right_norm(me, mesh, gradients)
+    return norms[shapes]
+
+
+def keeps_who_counts(me, mesh, gradients, counts={}):  # noqa: B006
+    here = mesh.coordinates(me.rank)
+    key = str(mesh), len(gradients)
+    if key not in counts:
+        counts[key] = [not any(here[a] for a in mesh.axes if a not in cut_by) for _, cut_by in gradients]
+    chosen = [(g if mine else None, mesh.axes) for (g, _), mine in zip(gradients, counts[key], strict=True)]
+    return right_norm(me, mesh, chosen)
+
+
+def the_last_counts(me, mesh, gradients):
+    here = mesh.coordinates(me.rank)
+    square = torch.zeros((), dtype=torch.float64, device=me.device)
+    for gradient, cut_by in gradients:
+        if gradient is not None and all(here[a] == mesh.size(a) - 1 for a in mesh.axes if a not in cut_by):
+            square += gradient.double().square().sum()
+    dist.all_reduce(square)
+    return square.sqrt()
+
+
+def stops_at_none(me, mesh, gradients):
+    there = [g is None for g, _ in gradients]
+    return right_norm(me, mesh, gradients[: there.index(True)] if True in there else gradients)
+
+
+def asks_who_counts(me, mesh, gradients):
+    everybodys = [None] * me.world_size
+    dist.all_gather_object(everybodys, [cut_by for _, cut_by in gradients])
+    return right_norm(me, mesh, gradients)
+
+
+def meets_first(me, mesh, gradients):
+    dist.barrier()
+    return right_norm(me, mesh, gradients)
+
+
 ROWS = [
     Row(
         answer=right_norm,
@@ -119,4 +161,31 @@ ROWS = [
     Row(answer=sends(4), verdict="not yet", mistake="sends-much", why="one number", words=("sent 4 numbers",)),
     Row(answer=sends(100), verdict="not yet", mistake="sends-much", why="one number", unsaid=("grows",)),
     Row(answer=three_calls, verdict="not yet", mistake="sends-much", why="one number", words=("sent 3 numbers",)),
+    Row(answer=the_last_counts, verdict="passed", why="one of the copies counts, whichever"),
+    Row(
+        answer=keeps_the_norm_of_shapes,
+        verdict="not yet",
+        mistake="keeps-something",
+        why="gradients of equal shapes are others in the next step",
+    ),
+    Row(
+        answer=keeps_who_counts,
+        verdict="not yet",
+        mistake="keeps-something",
+        why="as many pairs may be other pairs",
+    ),
+    Row(
+        answer=stops_at_none,
+        verdict="not yet",
+        words=("a frozen weight",),
+        why="behind a frozen weight others have gradients",
+    ),
+    Row(
+        answer=asks_who_counts,
+        verdict="not yet",
+        mistake="sends-much",
+        words=("bytes of something else",),
+        why="no rank may ask another: it follows from the place",
+    ),
+    Row(answer=meets_first, verdict="not yet", mistake="sends-much", words=("in 1 barrier",), why="a call for nothing"),
 ]

@@ -170,6 +170,13 @@ NORM = Exercise(
             recognise=mistakes.hides_a_nan,
         ),
         Mistake(
+            "keeps-something",
+            "Right where it is called once. With shards of slices it is called three times: with the pairs in another "
+            "order, with other numbers of equal shapes, and as they are. The last norm is wrong: something of an "
+            "earlier call is still there. Gradients are others in each step.",
+            recognise=mistakes.keeps_something,
+        ),
+        Mistake(
             "knows-no-cp",
             "Right on meshes of pp, dp_replicate, dp_shard and tp, and where there is an axis cp its copies are in "
             "your sum each. Which axes there are says the mesh: `mesh.axes`.",

@@ -14,6 +14,7 @@ from course_lib.learn.exercises.lesson_09.norm.cases import (
     NAN,
     ORDER,
     REPLICAS,
+    SHARDS,
     SHORT,
     SILENT,
     NormReport,
@@ -22,7 +23,7 @@ from course_lib.learn.exercises.lesson_09.norm.cases import (
     pieces_of,
 )
 from course_lib.learn.judging.errors import is_deadlock, raised_first_in
-from course_lib.learn.judging.report import differing, only_wrong, reports
+from course_lib.learn.judging.report import differing, only_in, only_wrong, reports
 
 __all__ = [
     "Weigh",
@@ -32,6 +33,7 @@ __all__ = [
     "counts",
     "hides_a_nan",
     "is_right_on_rank_0_alone",
+    "keeps_something",
     "knows_no_cp",
     "only_short_is_wrong",
     "own",
@@ -155,6 +157,11 @@ def hides_a_nan(evidence: Evidence) -> bool:
         one.case.startswith(NAN) and differing(one) == {"norm"} and isinstance(one.got.norm.value, float)
         for one in evidence.wrong
     )
+
+
+def keeps_something(evidence: Evidence) -> bool:
+    """Whether the norm is wrong only where there were calls before."""
+    return evidence.error is None and only_in(SHARDS)(evidence) and only_wrong("norm")(evidence)
 
 
 def knows_no_cp(evidence: Evidence) -> bool:
