@@ -309,6 +309,50 @@ def sets_the_seed(me, tensors):
     return voted(of_all(me, crc(tensors)))
 
 
+def long_hash_in_a_float(me, tensors):
+    found = hashlib.blake2b(digest_size=8)
+    for tensor in tensors:
+        found.update(bytes_of(tensor))
+    return voted(of_all(me, float(int.from_bytes(found.digest(), "big", signed=True))))
+
+
+def compares_all_pairs(me, tensors):
+    votes = torch.tensor(of_all(me, crc(tensors)))
+    agree = 2 * (votes[:, None] == votes).sum(1) > me.world_size
+    return (~agree).nonzero().flatten().tolist() if agree.any() else None
+
+
+def the_median_is_right(me, tensors):
+    votes = of_all(me, crc(tensors))
+    middle = sorted(votes)[len(votes) // 2]
+    return [rank for rank, vote in enumerate(votes) if vote != middle]
+
+
+def names_everybody(me, tensors):
+    found = voted(of_all(me, crc(tensors)))
+    return list(range(me.world_size)) if found is None else found
+
+
+def leaves_out_what_raises(me, tensors):
+    found = hashlib.blake2b(digest_size=8)
+    for tensor in tensors:
+        try:
+            found.update(tensor.detach().contiguous().numpy().tobytes())
+        except TypeError:
+            continue
+    return voted(of_all(me, int.from_bytes(found.digest(), "big", signed=True)))
+
+
+def as_a_tensor_of_ranks(me, tensors):
+    found = voted(of_all(me, crc(tensors)))
+    return None if found is None else torch.tensor(found)
+
+
+def meets_first(me, tensors):
+    dist.barrier()
+    return voted(of_all(me, crc(tensors)))
+
+
 ROWS = [
     Row(answer=crc_in_an_all_gather, verdict="passed", why="a running crc32"),
     Row(answer=md5_as_text, verdict="passed", why="a hash as text, pickled: a few bytes more"),
@@ -332,7 +376,8 @@ ROWS = [
     Row(answer=tensors_that_are_equal, verdict="not yet", mistake="numbers-not-bits", why="torch.equal on tensors"),
     Row(answer=with_a_tolerance, verdict="not yet", why="replicas agree to the bit"),
     Row(answer=by_float32, verdict="not yet", mistake="rounds", why="a counter and a float64 lose digits"),
-    Row(answer=hash_in_a_float, verdict="not yet", mistake="rounds", why="a float32 holds 24 of 32 bits"),
+    Row(answer=hash_in_a_float, verdict="not yet", mistake="hash-in-a-float", why="a float32 holds 24 of 32 bits"),
+    Row(answer=long_hash_in_a_float, verdict="not yet", mistake="hash-in-a-float", why="24 bits are left of 64"),
     Row(answer=storages, verdict="not yet", mistake="memory-not-values", why="how it lies in memory is not asked"),
     Row(answer=by_numpy, verdict="not yet", mistake="numpy-knows-no-bfloat16", why="NumPy has no bfloat16"),
     Row(answer=printed, verdict="not yet", words=("got []",), why="four digits are printed"),
@@ -359,4 +404,10 @@ ROWS = [
     Row(answer=the_last_left_out, verdict="not yet", mistake="rounds", why="not all bytes are read"),
     Row(answer=sums_with_weights, verdict="not yet", mistake="adds-numbers", why="2**60 swallows the others"),
     Row(answer=sets_the_seed, verdict="not yet", words=("random numbers",), why="a training run draws others then"),
+    Row(answer=compares_all_pairs, verdict="passed", why="who agrees with more than half is right"),
+    Row(answer=the_median_is_right, verdict="not yet", why="the one in the middle may stand alone"),
+    Row(answer=names_everybody, verdict="not yet", words=("expected None",), why="nobody knows who is wrong"),
+    Row(answer=leaves_out_what_raises, verdict="not yet", words=("bfloat16",), why="a bfloat16 is never looked at"),
+    Row(answer=as_a_tensor_of_ranks, verdict="not yet", words=("a Tensor",), why="a list was promised"),
+    Row(answer=meets_first, verdict="not yet", words=("called 1 barrier",), why="a call for nothing"),
 ]

@@ -44,7 +44,7 @@ def _misjudged(*kinds: str, unseen: bool = False) -> Callable[[Evidence], bool]:
 def _first_alone(evidence: Evidence) -> bool:
     """Whether differences in the first tensor were seen, and those in later ones never."""
     later = (t.ZERO, t.COUNTER, t.SHORT, t.FEW)
-    wrong = {one.kind for one in evidence.wrong}
+    wrong = {one.kind for one in evidence.wrong if "odd" in differing(one)}
     return wrong.issuperset(later) and _misjudged(*later, t.MANY, t.LONG, unseen=True)(evidence)
 
 
@@ -143,6 +143,7 @@ REPLICAS = Exercise(
             "Two numbers changed places on one rank, and you did not see it. A sum, a mean or a norm does not know the "
             "order of its numbers, and a large number swallows a small one. Hash the bytes: there each has its place.",
             recognise=_adds_numbers,
+            shows=lambda one: "odd" in differing(one),
         ),
         Mistake(
             "adds-hashes",
@@ -167,6 +168,12 @@ REPLICAS = Exercise(
             "The second of two calls with the same tensors, whose numbers had changed, gave the answer of the first: "
             "something is kept from call to call. Weights change in each step, so hash what you are given.",
             recognise=_misjudged(t.LAST, unseen=True),
+        ),
+        Mistake(
+            "hash-in-a-float",
+            "Your hash leaves as one floating-point number of 32 bits or fewer, and such a number holds 24 bits at "
+            "most. Hashes that differ further down are told as equal. An int64 holds all of 64 bits, and so do bytes.",
+            recognise=lambda evidence: evidence.error is None and any("bits" in differing(o) for o in evidence.wrong),
         ),
         Mistake(
             "rounds",

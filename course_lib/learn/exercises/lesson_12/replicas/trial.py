@@ -124,6 +124,8 @@ class ReplicasReport(RankReport):
     )
     kept: str = fact("the ranks are right, and your code changed what it was given: {got}", right=NOTHING)
     sent: str = fact("the ranks are right, and this rank sent each other one {got}; a hash takes 8", right=_ENOUGH)
+    bits: str = fact("the ranks are right, and what each rank told is {got}; a hash has 32 bits or more", right=NOTHING)
+    barriers: str = fact("the ranks are right, and your code called {got}; an all-gather waits itself", right=NOTHING)
     sent_bytes: float = 0.0
     salted: bool = False  # Python's own hash was taken of bytes or text
 
@@ -143,15 +145,26 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
         return ...
     begun = first_unwaited()
     total = sum(sum(call.sent_bytes.values()) for call in recorder.calls) / max(1, me.world_size - 1)
+    barriers = sum(call.operation == "barrier" for call in recorder.calls)
     return ReplicasReport(
         unwaited=begun,
         odd=_plain(odd),
         drawn=NOTHING if torch.equal(random, torch.get_rng_state()) else "set or drew torch's global random numbers",
         kept=kept.changes() or NOTHING,
         sent=_ENOUGH if total <= _MOST_BYTES else f"{round(total)} bytes",
+        bits=_short_hash(recorder.calls),
+        barriers=f"{barriers} barrier{'s' * (barriers > 1)}" if barriers else NOTHING,
         sent_bytes=total,
         salted=bool(salted),
     )
+
+
+def _short_hash(calls: Sequence[Any]) -> str:
+    """What was sent, where that is one number of a type that holds 24 bits or fewer; else that it was nothing such."""
+    sent = {(call.dtype, call.size_bytes) for call in calls if call.size_bytes}
+    bits = {("float32", 4): 24, ("bfloat16", 2): 8, ("float16", 2): 11}
+    (dtype, _), *others = sent or {("", 0)}
+    return NOTHING if others or not (sent & bits.keys()) else f"one {dtype}, which holds {bits[next(iter(sent))]} bits"
 
 
 @torch.no_grad()
