@@ -289,10 +289,12 @@ ring_verdict = check("02.ring", ring_all_reduce)
 # What does *your* ring look like? The recorder takes any function.
 
 # %%
+recorded = []
 if ring_verdict.passed:
-    mine = record(ranks, ring_all_reduce)
-    print(f"{mine.num_steps} steps; every part complete somewhere after step {mine.num_steps // 2}")
-    print("each rank sent", [mine.sent_bytes(rank) for rank in range(4)], "bytes of a tensor of 4096")
+    recorded = [record(ranks, ring_all_reduce)]
+    (own,) = recorded
+    print(f"{own.num_steps} steps; every part complete somewhere after step {own.num_steps // 2}")
+    print("each rank sent", [own.sent_bytes(rank) for rank in range(4)], "bytes of a tensor of 4096")
 
 # %% [markdown]
 # ## Two halves
@@ -353,7 +355,8 @@ reveal("02.reduce_scatter", theirs, mine)
 # holds after step 2 of a ring all-reduce](../assets/02_explorer.png)
 #
 # <!-- word: halving-doubling | also: Rabenseifner's algorithm | sentences: 3 -->
-# Every collective of this lesson, recorded a moment ago on your ranks. One all-reduce is new. In **halving-doubling**
+# Every collective of this lesson, recorded a moment ago on your ranks. The last is your own ring, once it has passed.
+# One all-reduce is new. In **halving-doubling**
 # ([Rabenseifner, 2004](https://doi.org/10.1007/978-3-540-24685-5_1)) a rank swaps half of its tensor with one partner,
 # then half of that half with another. It goes on until it has one complete part. Then everything goes the same way
 # back.
@@ -371,7 +374,7 @@ from course_lib.parallel.collectives import RECORDABLE
 from course_lib.widgets import CollectiveExplorer
 
 recordings = [record(ranks, name) for name in RECORDABLE]
-CollectiveExplorer(recordings)
+CollectiveExplorer([*recordings, *recorded])
 
 # %%
 reveal("02.halving", recordings)
