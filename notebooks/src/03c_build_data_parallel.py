@@ -21,11 +21,16 @@
 # %%
 from course_lib import build_progress, check, hint, machine, replicas_side_by_side, solution
 from course_lib.data import digits, loader
+from course_lib.meter import Timeline
 from course_lib.models import SmallCNN
+from course_lib.parallel.data import DataParallel
+from course_lib.plot import gantt_beside
 from course_lib.rounding import agree
 
+import contextlib
 import copy
 import threading
+import time
 
 import torch
 from torch import Tensor, nn
@@ -226,6 +231,38 @@ threads = check("03.dp_threads", MyDataParallel)
 # %%
 if threads.passed:
     beside()
+
+# %% [markdown]
+# What did each device do, and when? A layer that waits for 30 ms stands for one that computes, and notes when it began
+# and when it ended. On a machine with idle cores it shows whether your threads run at the same time.
+
+
+# %%
+class Waiting(nn.Module):
+    """Waits in place of computing; the first number of its part says on which device."""
+
+    def __init__(self, timeline):
+        super().__init__()
+        self.timeline = timeline
+
+    def forward(self, x):
+        with self.timeline.span("forward", rank=int(x[0, 0])):
+            time.sleep(0.03)
+        return x
+
+
+def by_device(wrap):
+    timeline = Timeline()
+    wrap(Waiting(timeline), ["cpu"] * 4)(torch.arange(4.0).view(4, 1))
+    return timeline
+
+
+# %% tags=["nbval-ignore-output"]
+rows = {}
+for name, wrap in {"yours": MyDataParallel, "the course's": DataParallel}.items():
+    with contextlib.suppress(Exception):  # yours may not be so far
+        rows[name] = by_device(wrap)
+gantt_beside(rows, title="Four rows on four devices", row="device")
 
 # %% [markdown]
 # ## Before step 5: one thing done for you
