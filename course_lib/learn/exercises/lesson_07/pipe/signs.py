@@ -60,11 +60,11 @@ def keeps(name: str) -> Recogniser:
 
 
 def _seen(evidence: Evidence) -> list[tuple[AnswerOutcome, PipeValuesReport, UncutRun]]:
-    """Each report whose gradients or loss are wrong, and what one process has."""
+    """Each report of one pipeline whose gradients or loss are wrong, and what one process has."""
     return [
         (one, got, oracle(one.kind, one.num_ranks))
         for one, got in reports(evidence, PipeValuesReport)
-        if one.kind in SITUATIONS and differing(one) & {"gradients", "losses"}
+        if SITUATIONS[one.kind].num_pipelines == 1 and differing(one) & {"gradients", "losses"}
     ]
 
 
