@@ -326,6 +326,9 @@ def test_an_allocation_of_slurm_is_found(tmp_path, monkeypatch):
     assert words[0] == "srun"
     assert "--nodelist=n2" in words
     assert env["PYTHONPATH"] == record.clone
+    (tmp_path / "srun").unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert NodesRecord.of_allocation() is None, "an allocation that nothing here can reach"
 
 
 def test_bytes_between_nodes_are_counted_apart(cluster):
@@ -598,6 +601,7 @@ def test_nodes_are_asked_of_slurm_and_given_back(tmp_path, monkeypatch, capfd):
     [
         ({"salloc": "echo 'salloc: error: why' >&2; exit 1"}, [], "Slurm gave no nodes: salloc: error: why", 0),
         ({"salloc": "exit 1"}, [], "Slurm gave no nodes: it did not say why", 0),
+        ({"salloc": f"{GRANTED}; echo 'salloc: no more' >&2; exit 1"}, [], "gave no nodes: salloc: no more", 1),
         ({"salloc": GRANTED, "squeue": ""}, [], "did not name the nodes of job 42", 1),
         (NAMED | {"scontrol": "echo no.such.host.here"}, [], "cannot be reached from here", 1),
         (NAMED | {"srun": "echo 'srun: error: no' >&2; exit 1"}, [], "srun: error: no", 1),
@@ -636,8 +640,10 @@ def test_what_is_for_slurm_alone_is_told(tmp_path, monkeypatch, capsys):
 def test_an_interrupt_takes_the_question_to_slurm_back(tmp_path, monkeypatch):
     from course_lib.cluster.nodes import allocation
 
-    stand_ins(tmp_path, monkeypatch, salloc=f"{GRANTED}; kill -INT $PPID; sleep 30", scancel="")
-    monkeypatch.setattr(allocation, "_TAKEN_BACK_S", 0.1)
+    takes_back = f"trap 'echo taken back >> {tmp_path}/words; exit 1' INT"
+    asks = f"{takes_back}; {GRANTED}; kill -INT $PPID; while :; do sleep 0.1; done"
+    stand_ins(tmp_path, monkeypatch, salloc=asks, scancel="")
     with pytest.raises(KeyboardInterrupt):
         allocation.allocate(2)
+    assert "taken back" in (tmp_path / "words").read_text()
     assert (tmp_path / "words").read_text().splitlines()[-1] == "scancel 42"

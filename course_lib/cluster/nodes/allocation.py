@@ -52,6 +52,8 @@ def _granted(command: Sequence[str]) -> int:
         text = _text(said)
     granted = _GRANTED.search(text)
     if asked.returncode != 0 or granted is None:
+        if granted is not None:
+            release(int(granted[1]))
         raise ValueError(f"Slurm gave no nodes: {_last_line(text) or 'it did not say why'}")
     return int(granted[1])
 
