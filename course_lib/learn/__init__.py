@@ -28,6 +28,7 @@ _HOME_OF = {
     "ask": "predictions.asking",
     "bet": "bets.betting",
     "bit_flips": "sick.bit_flips",
+    "cheapest_row": "exercises.lesson_11.cheapest",
     "build_progress": "builds.progress",
     "check": "checks.checking",
     "elastic": "sick.elastic",

@@ -59,6 +59,7 @@ _HOME_OF = {
     "stage_bytes": "estimate.stage_memory",
     "step_parts": "estimate.step_time",
     "to_type": "output.exporters",
+    "waits_s": "estimate.data_sizes",
     "typical_constants": "inputs.profiles",
     "typical_of_peak": "inputs.profiles",
 }

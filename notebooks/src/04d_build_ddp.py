@@ -82,8 +82,8 @@ class MyDDP(nn.Module):
     """Wraps ``module`` so that after ``backward()`` every gradient is its mean over all ranks.
 
     All ranks get rank 0's parameters and buffers. ``me`` is this rank. ``all_reduce(tensor, async_op=False)`` adds up
-    over ranks, in place; all sums go by it. Buckets are filled from the last parameter to the first, each of one dtype;
-    the parameter that brings one to ``bucket_bytes`` is its last.
+    over ranks, in place; all sums go by it. Buckets are filled from the last parameter to the first. Each is of one
+    dtype, and the parameter that brings it to ``bucket_bytes`` is its last.
     """
 
     def __init__(self, module, me, bucket_bytes=2**20, all_reduce=dist.all_reduce):
@@ -308,6 +308,7 @@ def watch(parameters, say):
         parameter.register_post_accumulate_grad_hook(on_gradient)
 
 
+# %%
 def three_layers():
     return nn.Sequential(*(nn.Linear(3, 3, bias=False) for _ in range(3)))
 

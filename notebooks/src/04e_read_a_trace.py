@@ -61,7 +61,7 @@ from torch.profiler import profile, schedule
 # A **stream** is a queue of kernels: those of one stream run one after the other. Two streams may run at the same time.
 # PyTorch computes on one stream, and NCCL communicates on another.
 
-# %%
+# %% tags=["computed-time"]
 rows = table_rows("ddp_resnet_2xa100")
 for place in (0, 2, 13, 14, 25, 400):
     where, lane, start_us, duration_us, name, *_ = rows[place]
@@ -76,7 +76,7 @@ def inside(span, others):
     return [row for row in others if span.start_us <= row.start_us < span.end_us]
 
 
-# %%
+# %% tags=["computed-time"]
 steps = [row for row in rows if row.name.startswith("ProfilerStep")]
 forwards = [row for row in rows if row.name == "## forward ##"]
 kernels = [row for row in rows if row.lane == "7"]  # computing, and copies within the GPU
@@ -207,13 +207,13 @@ reveal("04.trace_sent", [call.size_bytes for call in broadcasts], by_kind)
 # So few bytes are nothing for a link between two GPUs. **How long is it from the start of the forward pass to the
 # kernel of the first convolution?** How long a whole forward pass takes, you have seen above.
 
-# %%
+# %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB ask("04.trace_first")
 ask("04.trace_first").commit(0.2)  # "two short messages"
 ### END SOLUTION
 
-# %%
+# %% tags=["computed-time"]
 waits_ms, num_copies = [], []
 for forward in forwards:
     own = inside(forward, kernels)
@@ -277,7 +277,7 @@ overlap_verdict = check("04.trace_overlap", overlap_us)
 # %% [markdown]
 # Now on the trace, beside what the course's `trace_report` counts:
 
-# %%
+# %% tags=["computed-time"]
 report = trace_report("ddp_resnet_2xa100")
 time = report.devices[0].time
 spans = [[(row.start_us, row.duration_us) for row in these] for these in (calls, kernels)]
@@ -291,7 +291,7 @@ reveal("04.trace_hidden", hidden_us, time.communication_us, len(steps))
 # empty while the lower one is full?
 
 
-# %%
+# %% tags=["computed-time"]
 def span_of(row):
     kind = "collective" if row.collective else "compute"
     return Span(0, row.collective or "kernel", kind, row.start_us / 1e6, row.end_us / 1e6)
@@ -321,13 +321,13 @@ for step in steps:
 #
 # Little is hidden where little is computed. **For how many milliseconds of a step does the GPU compute?**
 
-# %%
+# %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB ask("04.trace_busy")
 ask("04.trace_busy").commit(180)  # "an A100 is not idle"
 ### END SOLUTION
 
-# %%
+# %% tags=["computed-time"]
 reveal("04.trace_busy", time.computing_us, len(steps), time.step_us)
 
 # %% [markdown]
@@ -344,7 +344,7 @@ ask("04.trace_host").commit("the other rank")  # "communication is the usual sus
 # Two pieces of evidence. For each kernel, how long does the GPU take, and how long the host? And how long does the host
 # itself wait for the GPU?
 
-# %%
+# %% tags=["computed-time"]
 for phase in ("forward", "backward", "optimizer"):
     span = next(row for row in rows if row.name == f"## {phase} ##")
     own = inside(span, kernels)
@@ -359,7 +359,7 @@ reveal("04.trace_host", time.idle_us, waits_us, last.duration_us)
 # %% [markdown]
 # Here is what `trace_report` says of the whole trace. *Exposed* is for it all communication with no kernel beside it.
 
-# %%
+# %% tags=["computed-time"]
 print(report)
 
 # %% [markdown]
@@ -385,7 +385,7 @@ print(report)
 # milliseconds do they stretch?** Write it for the first step. `inside(steps[0], sums)` are its all-reduces, and
 # `inside(steps[0], kernels)` what is on stream 7, copies too.
 
-# %%
+# %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB ...  # the copies' names begin with "Memcpy DtoD"
 last = inside(steps[0], sums)[-1]

@@ -23,7 +23,7 @@
 # %%
 from course_lib import ask, check, hint, quiz, reveal, shared_cluster
 from course_lib.meter import bytes_text, metered
-from course_lib.parallel.collectives.members import Members
+from course_lib.parallel.collectives import Members
 from course_lib.parallel.sharded import all_gather_quantized, dequantize_blocks, quantize_blocks
 from course_lib.rounding import rounded
 
@@ -96,7 +96,9 @@ for name, policy in POLICIES.items():
 
 # %%
 for name, gradients in sums.items():
-    print(f"{name:<12} 256 + 1 + 1 + 1 = {', '.join(f'{number:g}' for number in sorted(gradients))}")
+    print(
+        f"{name:<12} 256 + 1 + 1 + 1 = {', '.join(rounded(number, 0, apart=1e-6) for number in sorted(gradients))}"
+    )
 reveal("05.wire_default", formats["param_dtype"], sums["param_dtype"])
 
 # %% [markdown]
@@ -134,7 +136,8 @@ def pieces(me, policy, syncs, num_pieces=300):
 ends = {}
 for name, syncs in (("param_dtype", True), ("param_dtype", False), ("both dtypes", False)):
     ends[name, syncs] = four.run(pieces, POLICIES[name], syncs)[0]
-    print(f"{name}, {'300 messages' if syncs else '1 message'}: a gradient of {ends[name, syncs]:g}")
+    gradient = rounded(ends[name, syncs], 0, apart=1e-6)
+    print(f"{name}, {'300 messages' if syncs else '1 message'}: a gradient of {gradient}")
 reveal("05.wire_pieces", *ends.values())
 
 # %% [markdown]

@@ -219,7 +219,7 @@ reveal("10.trace_most", gained_us, exposed_us, sum(step.duration_us for step in 
 # - While the host waits, it launches nothing. To take that wait away may save idle time, too, which the model leaves
 #   out. How much is it, between the first of the five and the backward pass?
 
-# %%
+# %% tags=["computed-time"]
 between = spans([])
 for step in steps:
     begins, backward = of_part(NEXT, step)[0].start_us, note_of("## backward ##", step)

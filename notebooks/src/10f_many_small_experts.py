@@ -25,7 +25,7 @@
 from course_lib import ask, check, cost, hint, quiz, reveal, shared_cluster
 from course_lib.layouts import Mesh
 from course_lib.meter import metered
-from course_lib.models.transformer import Attention, TransformerConfig
+from course_lib.models import Attention, TransformerConfig
 from course_lib.parallel.experts import (
     DeduplicatedExperts,
     ExpertParallel,
@@ -34,7 +34,7 @@ from course_lib.parallel.experts import (
     SigmoidRouter,
 )
 from course_lib.parallel.mesh import MeshGroups
-from course_lib.parallel.tensor.attention import HeadParallelAttention
+from course_lib.parallel.tensor import HeadParallelAttention
 from course_lib.rounding import agree, rounded
 
 import torch
@@ -372,7 +372,9 @@ reveal("10.limited", limited, between["a choice"], NODES, 2, TOP_K)
 # %%
 free, near = (mixture(max_nodes).router(EVERY) for max_nodes in (None, 2))
 kept = (near.experts.unsqueeze(2) == free.experts.unsqueeze(1)).any(2)  # (tokens, k)
-print(f"{1 - kept.double().mean().item():.0%} of the choices are other experts than without a limit")
+print(
+    f"{rounded(100 * (1 - kept.double().mean()), 0)} % of the choices are other experts than without a limit"
+)
 
 # %% [markdown]
 # So the limit is a part of the model, as k is. It is there from the first step of training, and the router learns with

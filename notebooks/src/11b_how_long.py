@@ -55,7 +55,7 @@ four = shared_cluster(4)
 # A model of GPT-3's size, 1,536 sequences a step, on A100. In the names, `tp`, `pp` and `dp` are sizes of axes, and
 # `mb` is a micro-batch in sequences. With `full`, backward computes all layers again.
 
-# %%
+# %% tags=["computed-time"]
 axes_384, axes_1536 = plan.replayed_runs("megatron-2021-t2-ptd")
 print(f"{axes_384.measured_s:5.1f} s a step: {axes_384.name}")
 print(f"    ? s a step: {axes_1536.name}")
@@ -72,7 +72,7 @@ for run in (axes_384, axes_1536):
 ask("11.slots").commit(2.9)  # "11 slots beside 384"
 ### END SOLUTION
 
-# %%
+# %% tags=["computed-time"]
 reveal("11.slots", axes_384, axes_1536)
 
 # %% [markdown]
@@ -80,7 +80,7 @@ reveal("11.slots", axes_384, axes_1536)
 #
 # The same paper ran the same job without any other axis: ZeRO-3 over all GPUs.
 
-# %%
+# %% tags=["computed-time"]
 zero_384, zero_1536 = plan.replayed_runs("megatron-2021-t2-zero3")
 print(f"{zero_384.measured_s:5.1f} s a step: {zero_384.name}")
 print(f"    ? s a step: {zero_1536.name}")
@@ -88,20 +88,20 @@ print(f"    ? s a step: {zero_1536.name}")
 # %% [markdown]
 # Four times the ranks, and each has one sequence where it had four. **How many seconds does a step take there?**
 
-# %%
+# %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB ask("11.fourfold")
 ask("11.fourfold").commit(23)  # "a quarter, and a little for the network"
 ### END SOLUTION
 
-# %%
+# %% tags=["computed-time"]
 reveal("11.fourfold", zero_384, zero_1536, (axes_384, axes_1536))
 
 # %% [markdown]
 # Now subtract. Each rank has one micro-batch in both runs: of four sequences, and of one. So a step is *a* for each
 # sequence, and *b* whatever their number. Two runs, two unknowns.
 
-# %%
+# %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB a_sequence_s, whatever_s = 0.0, 0.0  # yours, from zero_384.measured_s and zero_1536.measured_s
 a_sequence_s = (zero_384.measured_s - zero_1536.measured_s) / (4 - 1)
@@ -131,7 +131,7 @@ for run in (zero_384, zero_1536):
 # **On paper, for each pair: which part of the step grows, which one shrinks, and which way does the whole go?**
 
 
-# %%
+# %% tags=["computed-time"]
 def told_apart(one, other):
     """From one run to the other: what is measured, what is told, and told by part."""
     told = {name: getattr(other.elsewhere_parts, name) - s for name, s in asdict(one.elsewhere_parts).items()}
@@ -242,8 +242,8 @@ data_verdict = check("11.data", data_term_s)
 # First the open question. What does the data axis of the two runs send, whatever hides, by your term? (Until yours has
 # passed, the course's own stands in.)
 
-# %%
-from course_lib.plan.estimate.data_sizes import waits_s as the_courses_term
+# %% tags=["computed-time"]
+from course_lib.plan import waits_s as the_courses_term
 
 my_term_s = data_term_s if data_verdict.passed else the_courses_term
 for run in (zero_384, zero_1536):
@@ -263,7 +263,7 @@ for run in (zero_384, zero_1536):
 # The first column has the share that hides by the planner, the next ones nothing that hides, and all. The last column
 # has no data axis.
 
-# %%
+# %% tags=["computed-time"]
 family = [run for run in plan.replayed_runs() if run.kind == "weights sharded over nodes"]
 ways = {
     "as told": lambda sizes: my_term_s(sizes, sizes.hiding_share),
@@ -295,7 +295,7 @@ for name, found in errors.items():
 #
 # Llama 3 with 70 billion parameters, on 16 machines with 8 H100 each; a step has 512 sequences of 8192 tokens.
 
-# %%
+# %% tags=["computed-time"]
 job = plan.Job(plan.decoder("llama-3-70b"), seq=8192, batch=512)
 cluster = plan.cluster_of("8xh100", nodes=16)
 alike = [one for one in plan.load_profiles().values() if one.gpu.peak_flops_per_s == cluster.peak_flops_per_s]
@@ -398,7 +398,7 @@ for changed in turned:
 # One case by hand: two stages of two layers on one node, three micro-batches. A layer's forward takes 0.3 s for the
 # whole batch, and hands on 12 MB. So a micro-batch takes 0.1 s forward in a layer, and hands on 4 MB.
 
-# %%
+# %% tags=["computed-time"]
 slot_s = 2 * (0.1 + 0.2) + 2 * Link(0.001, 100e6).time_s(4e6)  # two layers; a message there, and one back
 print(f"a slot takes {slot_s:.2f} s, and the {3 + 2 - 1} slots of the step {(3 + 2 - 1) * slot_s:.2f} s")
 

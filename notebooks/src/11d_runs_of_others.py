@@ -401,7 +401,7 @@ fits = sum(needed_bytes <= cluster.memory_bytes for *_, needed_bytes in rows)
 print(f"{len(rows)} rows, of which {fits} fit")
 
 # %%
-from course_lib.learn.exercises.lesson_11.cheapest import cheapest_row as the_courses
+from course_lib.learn import cheapest_row as the_courses
 
 choose = cheapest if cheapest_verdict.passed else the_courses
 print("days  GPUs  dollars        8 in 10  a tie  regret of all GPUs  layout")
@@ -459,7 +459,7 @@ def planned(cluster):
     return list_layouts(large, cluster, h100, Software(), layouts=layouts)
 
 
-# %%
+# %% tags=["computed-time"]
 on_nines, on_whole = planned(nines), planned(whole)
 unstaged = [  # the best layout without stages, on each
     next(option for option in listing.options if option.layout.pp == 1) for listing in (on_nines, on_whole)

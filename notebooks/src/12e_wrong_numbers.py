@@ -69,7 +69,7 @@ def with_bit(value, bit):
 
 flips = {bit: with_bit(0.02, bit) for bit in range(32)}
 for bit, part in {0: "fraction, last", 10: "fraction", 22: "fraction, first", 23: "exponent, last"}.items():
-    print(f"bit {bit:>2} ({part}): {flips[bit]:.9f}")
+    print(f"bit {bit:>2} ({part}): {rounded(flips[bit], 9, apart=1e-12)}")
 reveal("12.flips", torch.tensor(0.02).item(), flips)  # the float32 next to 0.02
 
 # %% [markdown]
@@ -407,7 +407,7 @@ for step in (10, 20, 30):
 ask("12.racks").commit(18)  # "900 over 50"
 ### END SOLUTION
 
-# %%
+# %% tags=["computed-time"]
 rack, piece, times_s = cost.machine_spec("72x GB200"), 1e9 / 16, {}
 print("ranks in a rack  by NVLink  by the network       time")
 for here in (16, 8, 4):

@@ -16,6 +16,7 @@ from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.mesh import OnMesh
 from course_lib.plot import memory_bars
+from course_lib.rounding import agree, rounded
 
 import torch
 import torch.distributed as dist
@@ -24,7 +25,7 @@ import torch.distributed as dist
 # ## One device
 #
 # A transformer of four layers, a batch of 16 sequences, and AdamW. Numbers are float64, so that "the same result" can
-# mean the same to twelve digits.
+# mean the same to ten digits.
 
 # %%
 config = TransformerConfig(vocab_size=256, context_length=32, num_layers=4, width=64, num_heads=4)
@@ -69,7 +70,7 @@ def held_bytes(model, optimizer):
 # %%
 right_losses, held = on_one_device(make_model())
 bars = {"one device": held}
-print("losses:", ", ".join(f"{loss:.3f}" for loss in right_losses))
+print("losses:", rounded(right_losses, 3, apart=1e-10))
 memory_bars(bars, title="What a device holds")
 
 # %% [markdown]
@@ -115,7 +116,7 @@ def train(name, **axes):
     """Three steps on a mesh: are the losses right, what does a rank hold, and what does it send?"""
     run = metered(four, on_ranks, Mesh.of(**axes))
     losses, held = zip(*run, strict=True)
-    same = all(torch.allclose(torch.tensor(one), torch.tensor(right_losses), rtol=1e-12) for one in losses)
+    same = all(agree(one, right_losses, within=1e-10) for one in losses)
     sent[name] = max(sent_in_last_step(run, rank) for rank in range(4))
     bars[name] = max(held, key=lambda kinds: sum(kinds.values()))  # of the rank that holds most
     print(f"{name}: the losses of one device on every rank: {same}")
@@ -167,7 +168,7 @@ train("slices", tp=4)
 # %% [markdown]
 # ## What travels
 #
-# Four ways, and the same losses to twelve digits. What differs is memory, and what travels. Guess before you look:
+# Four ways, and the same losses to ten digits. What differs is memory, and what travels. Guess before you look:
 # **in which way does a rank send the most bytes in a step?** Type your guess into the next cell: `"copies"`,
 # `"shards"`, `"stages"` or `"slices"`.
 

@@ -29,7 +29,6 @@ def test_there_are_lessons():
     assert strays(ROOT) == []
 
 
-@pytest.mark.first_cases(8)
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_every_lesson_keeps_the_rules(source: Path):
     lesson = load_lesson(source)

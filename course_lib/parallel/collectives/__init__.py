@@ -17,6 +17,7 @@ from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "ALL_REDUCE_ALGORITHMS": "algorithms",
+    "Members": "members",
     "RECORDABLE": "recording",
     "all_gather": "ring",
     "all_reduce": "algorithms",
