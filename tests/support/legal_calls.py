@@ -567,7 +567,8 @@ ELSEWHERE: dict[str, str] = {
         ["meter.nccl_breaches", "meter.measure", "meter.compare", "meter.MemoryLedger", "meter.Timeline",
          "parallel.model.RecvFromPrevious", "parallel.model.SendToNext", "parallel.model.TiedParameters",
          "parallel.tensor.OwnDropout", "parallel.tensor.own_random_numbers", "parallel.experts.interleaved",
-         "parallel.experts.one_after_the_other", "parallel.experts.num_behind_computing"], _RANKS),
+         "parallel.experts.one_after_the_other", "parallel.experts.num_behind_computing",
+         "parallel.collectives.Members"], _RANKS),
     **dict.fromkeys(
         ["parallel.context.attend", "parallel.context.attend_backward", "models.Attention", "models.BasicBlock",
          "models.Bottleneck", "models.Mlp", "models.ResNet", "models.Transformer", "models.TransformerBlock",
