@@ -43,6 +43,9 @@ from torch.distributed.pipelining.schedules import _PipelineScheduleRuntime
 two, three, four = shared_cluster(2), shared_cluster(3), shared_cluster(4)
 
 # %% [markdown]
+# ![The row of rank 1 of three, F0, F1, B0, F2, B1, B2, with an arrow into each box and one out of it, from and to ranks
+# 0 and 2; a question mark stands at each arrow](../assets/07_runtime.png)
+#
 # ## One cell
 #
 # This cell is all that you write. Below it stand six steps. Each has a check, and asks for what the steps before it ask

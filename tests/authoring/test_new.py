@@ -41,7 +41,7 @@ def test_the_exercise_that_is_written_judges(clone: Path) -> None:
 def test_it_is_listed_last_and_its_import_stands_in_order(clone: Path) -> None:
     texts, _ = exercise.files(clone, "07.middle")
     face = texts[f"{ROOM}/__init__.py"]
-    assert "LOSS, MIDDLE)" in face
+    assert ", MIDDLE)" in face
     assert face.index("lesson_07.loss") < face.index("lesson_07.middle") < face.index("lesson_07.one_f_one_b")
 
 

@@ -2,7 +2,7 @@
 
 Boxes of schedules stand where the simulator puts them; the picture of the studio is of a run on four ranks.
 ``parts.py`` draws what is cut, ``actions.py`` what a schedule decides, ``timetables.py`` schedules in time, and
-``clinic.py`` the bugs; ``building.py`` has the picture of part d.
+``clinic.py`` the bugs; ``building.py`` has the pictures of part d.
 """
 
 from course_lib.authoring.pictures.lesson_07 import actions, building, clinic, parts, timetables
@@ -28,4 +28,5 @@ PICTURES: Drawings = {
     "clinic_send": clinic.clinic_send,
     "production": actions.production,
     "arrival": building.arrival,
+    "runtime": building.runtime,
 }
