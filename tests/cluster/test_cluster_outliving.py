@@ -13,6 +13,7 @@ import pytest
 from waiting import wait_until
 
 from course_lib.cluster import Cluster, RankFailed
+from course_lib.cluster.process import descendants
 
 pytestmark = [
     pytest.mark.limit_s(120.0),
@@ -43,7 +44,9 @@ def by_two_forks(me):
             os.execvp(SLEEP[0], SLEEP)
         os._exit(0)
     os.waitpid(child, 0)
-    return int(os.read(tell, 20))
+    os.close(told)
+    with os.fdopen(tell) as pipe:
+        return int(pipe.read())  # to its end, which is where sleep has taken the process over
 
 
 def have_ended(pids) -> bool:
@@ -60,6 +63,23 @@ def test_a_process_in_a_session_of_its_own_is_ended_after_the_call_and_told(rank
     assert run.leaks == (f"ranks 0, 1 {line}",)
     wait_until(lambda: have_ended(run), "it has ended")
     assert list(ranks.run(lambda me: me.rank)) == [0, 1]
+
+
+def test_a_command_whose_arguments_are_not_there_yet_is_looked_at_again():
+    class Beginning:
+        looks = 0
+
+        def cmdline(self):
+            self.looks += 1
+            return SLEEP if self.looks > 2 else []
+
+        def name(self):
+            return SLEEP[0]
+
+    assert descendants._words_of(Beginning()) == "sleep 1000"
+    nobody = Beginning()
+    nobody.cmdline = list
+    assert descendants._words_of(nobody) == "sleep", "a thread of the kernel has none"
 
 
 @WAYS

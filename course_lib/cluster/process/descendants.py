@@ -26,6 +26,7 @@ _SET_CHILD_SUBREAPER = 36
 _MOST_ROUNDS = 50  # of looking again for what was started, or has changed its parent, while we looked
 _ROUND_S = 0.002
 _LONGEST = 60  # characters of a command line
+_LOOKS = 5  # at a command whose arguments are not there yet
 
 
 def adopt() -> None:
@@ -66,11 +67,20 @@ def end_strays() -> tuple[str, ...]:
     for pid in below(os.getpid()):
         with contextlib.suppress(psutil.Error, ProcessLookupError):
             if _lives(pid) and os.getsid(pid) != here:
-                words = " ".join(psutil.Process(pid).cmdline()) or psutil.Process(pid).name()
+                words = _words_of(psutil.Process(pid))
                 words = words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..."
                 _kill(pid)
                 lines.append(f"left a process in a session of its own ({words}), which was ended")
     return tuple(lines)
+
+
+def _words_of(process: psutil.Process) -> str:
+    """The command, with its arguments; these are not there for a moment while a program takes a process over."""
+    for _ in range(_LOOKS):
+        if words := " ".join(process.cmdline()):
+            return words
+        time.sleep(_ROUND_S)
+    return process.name()
 
 
 def _has_children() -> bool:

@@ -81,7 +81,7 @@ PIPE_STEPS = (
             "Take it out of your dictionary with `pop`. A sent output is held by what `start` gave, until you call "
             "that. Which message proves that it has arrived?",
             "In B of (s, i): `begun.pop(('F', s, i))()`, since its gradient is there; and `kept.pop((s, i))`. "
-            "`room(...)` just before you need it. Losses as `loss.detach()`.",
+            "`room(...)` when you need it, and no earlier. Losses as `loss.detach()`.",
         ),
         forbidden=_FORBIDDEN,
         passed="In flight is what the table says, and after the step nothing is left.",

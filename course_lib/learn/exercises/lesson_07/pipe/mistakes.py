@@ -37,8 +37,8 @@ OF_VALUES = (
     ),
     Mistake(
         "another-order",
-        "All actions ran, and not in the order of this rank's row. The table says when: go through "
-        "`schedule.rows[me.rank]` as it stands.",
+        "All actions ran, and not in the order of this rank's row. The table says when: go through the row as it "
+        "stands.",
         recognise=by.other_order,
     ),
     Mistake(
