@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.authoring.notebooks.rules.sentences import KINDS, MAX_WORDS, breaches, found_in, sentences_of
-from course_lib.authoring.notebooks.rules.sentences_that_stand import LENGTH, NOT_YET, REASONED
+from course_lib.authoring.notebooks.rules.sentences import KINDS, LENGTH, MAX_WORDS, breaches, found_in, sentences_of
+from course_lib.authoring.notebooks.rules.sentences_that_stand import REASONED
 from course_lib.base.paths import project_root
 from course_lib.lessons.source import read_source
 
@@ -110,8 +110,6 @@ def test_every_exception_has_its_sentence_a_reason_and_a_page():
         for start, reason in reasons.items():
             assert any(text.startswith(start) for text in texts), f"{page}: {start!r} stands nowhere: take it out"
             assert len(reason.split()) > 3
-    assert set(NOT_YET) <= set(pages)
-    assert set().union(*NOT_YET.values()) <= set(KINDS)
 
 
 def test_no_reason_lets_a_long_sentence_stand_in_a_lesson():
@@ -122,7 +120,7 @@ def test_no_reason_lets_a_long_sentence_stand_in_a_lesson():
 
 
 def test_every_lesson_keeps_the_rule():
-    """All of them, since `test_notebooks.py` holds its first ones alone against all rules at every push."""
+    """From the sources alone: `test_notebooks.py` needs the pages to have been built."""
     found = [
         f"{page}:{cell.line + s.line - 1}: {kind}: {s.text}"
         for page, path in LESSONS.items()

@@ -11,12 +11,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from course_lib.authoring.notebooks.rules.lesson import Lesson
-from course_lib.authoring.notebooks.rules.sentences_that_stand import LENGTH, NOT_YET, REASONED
+from course_lib.authoring.notebooks.rules.sentences_that_stand import REASONED
 
-__all__ = ["KINDS", "MAX_WORDS", "Sentence", "breaches", "found_in", "sentences_are_read_once", "sentences_of"]
+__all__ = [
+    "KINDS",
+    "LENGTH",
+    "MAX_WORDS",
+    "Sentence",
+    "breaches",
+    "found_in",
+    "sentences_are_read_once",
+    "sentences_of",
+]
 
 MAX_WORDS = 25
-"""The most words that a sentence may have; ``LENGTH`` says so too."""
+LENGTH = f"more than {MAX_WORDS} words"
 
 _LEFT_OUT = (
     re.compile(r"^( *)(```|~~~)[^\n]*\n.*?^\1\2[ \t]*$", re.DOTALL | re.MULTILINE),
@@ -103,11 +112,11 @@ def breaches(markdown: str, page: str) -> list[tuple[Sentence, str]]:
 
     ``page`` is the name by which the page is known there, such as ``02a_collectives`` or ``docs/nodes.md``.
     """
-    reasons, left = REASONED.get(page, {}), NOT_YET.get(page, ())
+    reasons = REASONED.get(page, {})
     return [
         (sentence, kind)
         for sentence, kind in found_in(markdown)
-        if kind not in left and not any(sentence.text.startswith(start) for start in reasons)
+        if not any(sentence.text.startswith(start) for start in reasons)
     ]
 
 

@@ -5,15 +5,11 @@ No reason lets a sentence of more than 25 words stand in a lesson: two sentences
 
 from __future__ import annotations
 
-__all__ = ["LENGTH", "NOT_YET", "REASONED"]
+__all__ = ["REASONED"]
 
-LENGTH = "more than 25 words"
 REASONED: dict[str, dict[str, str]] = {
     "docs/at-scale.md": {"Measured by:": "a list of sources, each with its year, its number and its table"},
     "docs/instructor/lessons/02.md": {'"It is a ring': "what a learner says, in the learner's words"},
     "docs/instructor/lessons/04.md": {"Of what?": "a question of the instructor, who points at a number"},
 }
 """For each page by its name: the beginnings of sentences that stand, each with the reason."""
-
-NOT_YET: dict[str, frozenset[str]] = {}
-"""Pages that nobody has gone through yet, and what may still stand there. A page that is done is taken out."""
