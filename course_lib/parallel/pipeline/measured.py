@@ -24,7 +24,7 @@ from course_lib.schedules.table import Schedule
 from course_lib.schedules.trace import ActionSpan, ScheduleTrace
 from course_lib.schedules.validation import check
 
-__all__ = ["run_pipeline", "run_pipeline_steps"]
+__all__ = ["from_zero", "middle_one", "run_pipeline", "run_pipeline_steps"]
 
 
 def run_pipeline(
@@ -45,7 +45,7 @@ def run_pipeline(
     not as many as stages or cannot be paced, and for a cluster of another size than the schedule.
     """
     taken = run_pipeline_steps(cluster, schedule, times, link=link, message_bytes=message_bytes, steps=steps)
-    return sorted(taken, key=lambda step: step.makespan_s)[len(taken) // 2]
+    return middle_one(taken)
 
 
 def run_pipeline_steps(
@@ -71,7 +71,7 @@ def run_pipeline_steps(
         can_be_paced(stage_times)
     with cluster.shaped(links=_links(link)):
         by_rank = cluster.call(_paced_steps, (schedule, each, message_bytes // 4, steps), show=False)
-    return [_from_zero(schedule, rows) for rows in zip(*by_rank, strict=True)]
+    return [from_zero(schedule, rows) for rows in zip(*by_rank, strict=True)]
 
 
 def _paced_steps(
@@ -102,10 +102,15 @@ def _mean(output: Tensor, _: Tensor) -> Tensor:
     return output.mean()
 
 
-def _from_zero(schedule: Schedule, rows: Sequence[tuple[ActionSpan, ...]]) -> ScheduleTrace:
+def from_zero(schedule: Schedule, rows: Sequence[tuple[ActionSpan, ...]]) -> ScheduleTrace:
     """All moments from the start of the first action; the ranks of one machine share a clock."""
     began_s = min(span.start_s for row in rows for span in row)
     moved = tuple(
         tuple(span._replace(start_s=span.start_s - began_s, end_s=span.end_s - began_s) for span in row) for row in rows
     )
     return ScheduleTrace(schedule, moved, messages=(), overlap=True)
+
+
+def middle_one(steps: Sequence[ScheduleTrace]) -> ScheduleTrace:
+    """The step of median length."""
+    return sorted(steps, key=lambda step: step.makespan_s)[len(steps) // 2]

@@ -6,7 +6,7 @@ The stages note when they compute, so nothing is asked of the runtime but that i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from course_lib.base.checks import at_least
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.links.emulated_compute import pace
+from course_lib.parallel.pipeline.measured import from_zero, middle_one
 from course_lib.parallel.pipeline.paced_stage import can_be_paced
 from course_lib.schedules.action import Action
 from course_lib.schedules.stage_times import StageTimes
@@ -47,8 +48,7 @@ def run_runtime(
             "many."
         )
     by_rank = cluster.call(_timed_steps, (runtime, schedule, times, steps), show=False)
-    traces = [_trace(schedule, list(notes)) for notes in zip(*by_rank, strict=True)]
-    return sorted(traces, key=lambda trace: trace.makespan_s)[len(traces) // 2]
+    return middle_one([_trace(schedule, notes) for notes in zip(*by_rank, strict=True)])
 
 
 def _timed_steps(
@@ -118,17 +118,12 @@ class _Timed(torch.autograd.Function):
         return gradients[0], None, None, None
 
 
-def _trace(schedule: Schedule, notes: list[_Notes]) -> ScheduleTrace:
-    """All moments from the start of the first action; the ranks of one machine share a clock."""
+def _trace(schedule: Schedule, notes: Sequence[_Notes]) -> ScheduleTrace:
     rows = [
         tuple(ActionSpan(rank, action, *_when(rank, action, noted)) for action in schedule.rows[rank])
         for rank, noted in enumerate(notes)
     ]
-    began_s = min(span.start_s for row in rows for span in row)
-    moved = tuple(
-        tuple(span._replace(start_s=span.start_s - began_s, end_s=span.end_s - began_s) for span in row) for row in rows
-    )
-    return ScheduleTrace(schedule, moved, messages=(), overlap=True)
+    return from_zero(schedule, rows)
 
 
 def _when(rank: int, action: Action, noted: _Notes) -> tuple[float, float]:
