@@ -29,10 +29,12 @@ __all__ = [
     "NEEDS",
     "LessonError",
     "LessonInfo",
+    "built_notebooks",
     "lesson_info",
     "lessons",
     "parse_first_cell",
     "source_files",
+    "tour",
     "tour_file",
 ]
 
@@ -98,6 +100,17 @@ def tour_file(root: Path) -> list[Path]:
     """The source of the tour, in a list; an empty one where there is none."""
     path = root / "notebooks" / "src" / "tour.py"
     return [path] if path.is_file() else []
+
+
+def built_notebooks(folder: Path) -> list[Path]:
+    """The built lessons in a folder, in order, the tour last; without copies that somebody keeps beside them."""
+    lessons_here = [path for path in folder.glob("[0-9]*_*.ipynb") if " (" not in path.name]
+    return [*sorted(lessons_here), *folder.glob("tour.ipynb")]
+
+
+def tour(root: Path) -> list[LessonInfo]:
+    """The label of the tour, in a list; an empty one where there is none."""
+    return [lesson_info(path) for path in tour_file(root)]
 
 
 def lesson_info(path: str | Path) -> LessonInfo:

@@ -12,7 +12,7 @@ import nbformat
 from course_lib.authoring.site.examples import FOLDER, example_pages
 from course_lib.authoring.site.lesson_page import lesson_page
 from course_lib.authoring.site.links import LinkTargets
-from course_lib.lessons.info import LessonInfo, lesson_info, lessons, tour_file
+from course_lib.lessons.info import LessonInfo, lessons, tour
 from course_lib.lessons.source import read_source
 
 __all__ = ["index", "lesson_map", "places", "write_pages"]
@@ -28,14 +28,14 @@ def write_pages(root: Path, texts: Path, extra: Path, repository: str = "") -> i
     """
     where, infos = places(root, repository), lessons(root)
     pages = example_pages(root)
-    tour = [lesson_info(path) for path in tour_file(root)]
     for origin, page in where.pages.items():
         if page.endswith(".md") and (root / origin).is_file() and page != "index.md":
             pages[page] = where.moved(_text(root, origin, infos), origin, page)
     pages["index.md"] = index(root, infos, where, sorted(pages))
     for page, text in pages.items():
         _write(texts / page, text)
-    for info in (*tour, *infos):
+    opening = tour(root)
+    for info in (*opening, *infos):
         notebook = f"{info.stem}.ipynb"
         source = read_source(root / "notebooks" / "src" / f"{info.stem}.py")
         made = lesson_page(source, root / "notebooks" / "solutions" / notebook, where)
@@ -46,13 +46,13 @@ def write_pages(root: Path, texts: Path, extra: Path, repository: str = "") -> i
         if origin.endswith(".png"):
             (texts / origin).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / origin, texts / origin)
-    return len(pages) + len(tour) + len(infos)
+    return len(pages) + len(opening) + len(infos)
 
 
 def places(root: Path, repository: str = "") -> LinkTargets:
     """Where each file of the course is on the site; a notebook and its solved copy are one page."""
     pages = {"README.md": "index.md"}
-    for info in (*map(lesson_info, tour_file(root)), *lessons(root)):
+    for info in (*tour(root), *lessons(root)):
         page = f"lessons/{info.stem}.ipynb"
         pages |= {f"notebooks/{info.stem}.ipynb": page, f"notebooks/solutions/{info.stem}.ipynb": page}
     known = {"notebooks/glossary.md": "glossary.md", "CONTRIBUTING.md": "contributing.md"}
@@ -73,7 +73,7 @@ def index(root: Path, infos: list[LessonInfo], where: LinkTargets, others: list[
     return (
         where.moved(_text(root, "README.md", infos), "README.md", "index.md")
         + "\n"
-        + _navigation(infos, others, [lesson_info(path) for path in tour_file(root)])
+        + _navigation(infos, others, tour(root))
     )
 
 
@@ -103,9 +103,9 @@ def _name(info: LessonInfo) -> str:
     return f"{info.part} · {info.title.partition(': ')[2]}" if info.part else info.title
 
 
-def _navigation(infos: list[LessonInfo], others: list[str], tour: list[LessonInfo]) -> str:
+def _navigation(infos: list[LessonInfo], others: list[str], opening: list[LessonInfo]) -> str:
     """Toctrees in the order of reading: the tour, lessons, then words, programs, notes for instructors, the house."""
-    trees = [("Ten minutes", [f"{info.title} <lessons/{info.stem}>" for info in tour])]
+    trees = [("Ten minutes", [f"{info.title} <lessons/{info.stem}>" for info in opening])]
     for lesson in _by_lesson(infos):
         entries = [f"{_name(info)} ({info.minutes} min, {info.difficulty}/5) <lessons/{info.stem}>" for info in lesson]
         trees.append((f"{lesson[0].number} · {lesson[0].lesson_title}", entries))

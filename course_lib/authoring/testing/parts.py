@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.devices.container_limits import available_memory_bytes, usable_cores
+from course_lib.lessons.info import built_notebooks
 
 __all__ = ["ALONE", "GROUPS", "PARTS", "TestPart", "choose", "commands_of", "nbval_command", "workers"]
 
@@ -64,8 +65,7 @@ def _nbval(root: Path, folder: str, *, mode: str) -> list[str]:
     Raises:
         ValueError: The folder holds no notebook, which must never pass for success.
     """
-    lessons = [path for path in (root / folder).glob("[0-9]*_*.ipynb") if " (" not in path.name]
-    notebooks = [str(path.relative_to(root)) for path in (*sorted(lessons), *(root / folder).glob("tour.ipynb"))]
+    notebooks = [str(path.relative_to(root)) for path in built_notebooks(root / folder)]
     if not notebooks:
         raise ValueError(f"{root / folder} holds no notebook, so nothing is proved. Run `course build`.")
     are_warm = len(notebooks) >= _WARM_FROM

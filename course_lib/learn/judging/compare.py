@@ -12,7 +12,7 @@ from typing import Any
 
 from course_lib.learn.display.repr_cleanup import folded
 
-__all__ = ["Compare", "Difference", "close_to", "difference", "short"]
+__all__ = ["Compare", "Difference", "close_to", "difference", "no_more", "short"]
 
 Compare = Callable[[Any, Any], str]
 """``compare(expected, got)`` gives the first difference in words, or "" when there is none."""
@@ -27,6 +27,11 @@ class Difference(str):
         made = super().__new__(cls, words)
         made.kind = kind
         return made
+
+
+def no_more(expected: float, got: float) -> str:
+    """``compare`` for what may be less than expected, and not more: bytes sent, numbers kept."""
+    return "" if got <= expected + 1e-9 else "more"
 
 
 _short = reprlib.Repr()

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from course_lib.authoring.notebooks.writing.ways import path_sections, path_table
-from course_lib.lessons.info import LessonInfo, lesson_info, lessons, tour_file
+from course_lib.lessons.info import LessonInfo, lessons, tour
 
 __all__ = [
     "BLOCKS",
@@ -83,7 +83,7 @@ def stale_pages(root: Path) -> list[str]:
 
 def _pages(root: Path) -> dict[str, tuple[str, str]]:
     """Each page that is there: its text as it is, and as it should be."""
-    infos, found = [*map(lesson_info, tour_file(root)), *lessons(root)], {}
+    infos, found = [*tour(root), *lessons(root)], {}
     for page, names in BLOCKS.items():
         if (root / page).exists():
             old = new = (root / page).read_text(encoding="utf-8")

@@ -15,6 +15,7 @@ from course_lib.authoring.testing.portable.environments import Environment
 from course_lib.authoring.testing.portable.kinds import ProcessorKind, variables
 from course_lib.authoring.testing.run import own_environment
 from course_lib.authoring.testing.warm_kernels import MODULES
+from course_lib.lessons.info import built_notebooks
 
 __all__ = ["FOLDER", "Combination", "TrialOutcome", "Unfinished", "notebooks_of", "try_one"]
 
@@ -50,8 +51,7 @@ def notebooks_of(root: Path, wanted: Sequence[str]) -> list[str]:
     Raises:
         ValueError: A lesson that is not there.
     """
-    paths = sorted(path for path in (root / FOLDER).glob("[0-9]*_*.ipynb") if " (" not in path.name)
-    paths += (root / FOLDER).glob("tour.ipynb")
+    paths = built_notebooks(root / FOLDER)
     for word in wanted:
         if not any(path.name.startswith(word) for path in paths):
             have = ", ".join(path.stem.partition("_")[0] for path in paths)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.learn.judging.compare import difference, short
+from course_lib.learn.judging.compare import difference, no_more, short
 from course_lib.learn.judging.report import NOTHING, RankReport, fact
 
 __all__ = [
@@ -68,10 +68,6 @@ def _norms_alike(want: Any, have: Any) -> str:
     return ""
 
 
-def _no_more(want: Any, have: Any) -> str:
-    return "" if have <= want + 1e-9 else "more"
-
-
 @dataclass(frozen=True, kw_only=True)
 class FsdpValuesReport(RankReport):
     """Step 1: the values."""
@@ -82,7 +78,7 @@ class FsdpValuesReport(RankReport):
         lambda want, have, _: (
             f"`parameters()` of yours have {have} numbers on this rank, and its part of the model is {want} at most"
         ),
-        by=_no_more,
+        by=no_more,
     )
     names: Any = fact("`full_state_dict()` has other names than the plain model: {difference}")
     begin: Any = fact(
@@ -104,11 +100,11 @@ class FsdpBytesReport(FsdpValuesReport):
             f"the values are right. In one step this rank sends {have:.2f} times the bytes of the weights, counted as "
             f"rings send them; two all-gathers and a reduce-scatter of everything send {want:.2f} at most"
         ),
-        by=_no_more,
+        by=no_more,
     )
     num_calls: Any = fact(
         "the values and the bytes are right. Forward and backward make {got} calls, where {expected} will do",
-        by=_no_more,
+        by=no_more,
     )
 
 
@@ -121,28 +117,28 @@ class FsdpMemoryReport(FsdpBytesReport):
             f"values and bytes are right. Between two steps this rank holds as many numbers as {have:.1f} units have; "
             f"its part of the weights is {want - 0.5:.1f}"
         ),
-        by=_no_more,
+        by=no_more,
     )
     between: Any = fact(
         lambda want, have, _: (
             f"values and bytes are right. After forward, before backward, this rank holds as many numbers as "
             f"{have:.1f} units have; its part of the weights is {want - 1.5:.1f}"
         ),
-        by=_no_more,
+        by=no_more,
     )
     fullest: Any = fact(
         lambda want, have, _: (
             f"values and bytes are right. While some layer computed, this rank held as many numbers as {have:.1f} "
             f"units have. Its parts, two whole units and the gradients of one are {want - 2:.1f}"
         ),
-        by=_no_more,
+        by=no_more,
     )
     evaluated: Any = fact(
         lambda want, have, _: (
             f"values and bytes are right. After a forward pass under `torch.no_grad()` this rank holds as many numbers "
             f"as {have:.1f} units have; its part of the weights is {want - 1.5:.1f}"
         ),
-        by=_no_more,
+        by=no_more,
     )
     growth: Any = fact("values and bytes are right, and each step leaves more in memory than the one before")
 
@@ -193,5 +189,5 @@ class FsdpToolsReport(FsdpPrefetchReport):
             f"the values are right. After `full_state_dict` and `load_full_state_dict` this rank holds {have:.1f} "
             f"times the model's numbers more than before them"
         ),
-        by=_no_more,
+        by=no_more,
     )

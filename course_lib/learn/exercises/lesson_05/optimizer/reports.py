@@ -20,6 +20,7 @@ from course_lib.learn.exercises.lesson_05.optimizer.cases import (
     start_of_another,
     steps_of,
 )
+from course_lib.learn.judging.compare import no_more
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, RankReport, fact
 
 __all__ = ["AN_OPTIMIZER", "OptimizerReport", "right"]
@@ -30,10 +31,6 @@ AN_OPTIMIZER = "an object with a `step`"
 def _steps_alike(want: Any, have: Any) -> str:
     steps = enumerate(zip(want, have, strict=True), start=1)
     return next((f"after step {step}: {found}" for step, (a, b) in steps if (found := CLOSE(a, b))), "")
-
-
-def _no_more(want: float, have: float) -> str:
-    return "" if have <= want + 1e-9 else "more"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,18 +51,16 @@ class OptimizerReport(RankReport):
             f"the weights are right, and in one step this rank sends {have:.2f} times the bytes of the gradients, "
             f"counted as rings send them; a reduce-scatter and an all-gather send {want:.2f} at most, padding included"
         ),
-        by=_no_more,
+        by=no_more,
     )
     parts: Any = fact(
         lambda want, have, _: (
             "the weights are right, and between two steps this rank keeps beside the model as many numbers as "
             f"{have:.1f} of its parts have; the part's weights, their gradient and AdamW's two states are 4"
         ),
-        by=_no_more,
+        by=no_more,
     )
-    growth: Any = fact(
-        "the weights are right, and after two more steps this rank keeps {got} numbers more", by=_no_more
-    )
+    growth: Any = fact("the weights are right, and after two more steps this rank keeps {got} numbers more", by=no_more)
     operations: tuple[str, ...] = ()  # of the last step; for recognisers
     num_states: int = 0  # numbers in states of optimizers; for recognisers
 

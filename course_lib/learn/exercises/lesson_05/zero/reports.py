@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.exercises.lesson_05.zero.cases import SITUATIONS, mean, one_process
-from course_lib.learn.judging.compare import difference
+from course_lib.learn.judging.compare import difference, no_more
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, RankReport, fact
 
 __all__ = ["AN_OPTIMIZER", "ZeroBytesReport", "ZeroMemoryReport", "ZeroValuesReport", "are_alike", "right"]
@@ -38,10 +38,6 @@ def _steps_alike(want: Any, have: Any) -> str:
     return ""
 
 
-def _no_more(want: Any, have: Any) -> str:
-    return "" if have <= want + 1e-9 else "more"
-
-
 @dataclass(frozen=True, kw_only=True)
 class ZeroValuesReport(RankReport):
     """Step 1 and step 4: the values."""
@@ -65,10 +61,10 @@ class ZeroBytesReport(ZeroValuesReport):
             f"the weights are right. In one step this rank sends {have:.2f} times the bytes of the "
             f"gradients, counted as rings send them; a reduce-scatter and an all-gather send {want:.2f} at most"
         ),
-        by=_no_more,
+        by=no_more,
     )
     num_calls: Any = fact(
-        "the weights and the bytes are right. One step makes {got} calls, where {expected} will do", by=_no_more
+        "the weights and the bytes are right. One step makes {got} calls, where {expected} will do", by=no_more
     )
 
 
@@ -81,10 +77,10 @@ class ZeroMemoryReport(ZeroBytesReport):
             "weights and bytes are right. Between two steps this rank keeps beside the model as many "
             f"numbers as {have:.1f} of its parts have; the part's weights, their gradient and two states are 4"
         ),
-        by=_no_more,
+        by=no_more,
     )
     growth: Any = fact(
-        "weights and bytes are right. After two more steps this rank keeps {got} numbers more", by=_no_more
+        "weights and bytes are right. After two more steps this rank keeps {got} numbers more", by=no_more
     )
 
 
