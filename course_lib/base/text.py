@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["and_list", "columns", "counted", "kib", "mib", "rank_list"]
+__all__ = ["and_list", "columns", "counted", "first_line", "kib", "mib", "rank_list"]
 
 
 def counted(number: int, thing: str) -> str:
@@ -28,6 +28,11 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """A line for each row, in columns as wide as their longest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says first; its kind, where it says nothing."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def kib(size_bytes: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from course_lib.base.text import first_line
 from course_lib.learn.predictions.own_cost import COURSES, YOURS
 from course_lib.mine.table import entry_of
 from course_lib.mine.use import chosen, tell
@@ -41,11 +42,11 @@ def beside(run: Callable[[Any], R], courses: Any, yours: Any) -> dict[str, R]:
         try:
             found[YOURS] = run(yours)
         except Exception as error:  # whatever a learner's version does, the page goes on
-            print(f"Yours did not come to its end here, so the course's stands alone. {_first_line(error)}")
+            print(f"Yours did not come to its end here, so the course's stands alone. {_with_kind(error)}")
     return found
 
 
-def _first_line(error: Exception) -> str:
-    """Which error it was, in a line: what its text begins with, and its kind where that says nothing."""
-    said = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {said}" if said else f"{type(error).__name__}."
+def _with_kind(error: Exception) -> str:
+    """Which error it was, in a line: its kind, and what its text begins with."""
+    kind, said = type(error).__name__, first_line(error)
+    return f"{kind}." if said == kind else f"{kind}: {said}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import ipywidgets as widgets
 
 from course_lib.base.checks import at_least
+from course_lib.base.text import first_line
 from course_lib.cluster.links.link_times import link_time
 from course_lib.cluster.links.links import Links
 from course_lib.cost.data_parallel.step import StepTime, ddp_buckets, ddp_step
@@ -129,8 +130,7 @@ class BucketExplorer(Explorer[int]):
                 try:
                     self._times_of(yours=True)[size] = step_s(self._yours)
                 except Exception as error:  # whatever a learner's does, the course's is shown
-                    why = str(error).partition("\n")[0]
-                    self._stopped[place] = f"Yours did not come to its end: {why}"
+                    self._stopped[place] = f"Yours did not come to its end: {first_line(error)}"
             self._draw()
 
         self._on_ranks(self.measure, f"{self._num_ranks} ranks take three steps ...", measure)

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import ipywidgets as widgets
 
 from course_lib.base.checks import known
+from course_lib.base.text import first_line
 from course_lib.forms import Form, busy, picture_box
 from course_lib.plot import Picture
 from course_lib.plot.raster import Raster
@@ -141,5 +142,5 @@ class Explorer(Form, Generic[C]):
             try:
                 run()
             except (RuntimeError, ValueError, OSError) as error:
-                failed = f"The ranks could not run it: {str(error).splitlines()[0]}"
+                failed = f"The ranks could not run it: {first_line(error)}"
                 self._say(*self._lines, failed, *self.missions.splitlines())

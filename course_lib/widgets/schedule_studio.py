@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import ipywidgets as widgets
 
-from course_lib.base.text import counted
+from course_lib.base.text import counted, first_line
 from course_lib.cluster.api.arguments import CrowdedWarning
 from course_lib.cluster.api.cluster import Cluster
 from course_lib.cluster.failures.errors import RankInterrupted
@@ -228,8 +228,7 @@ class ScheduleStudio(Form):
                 Exception,
                 RankInterrupted,
             ) as error:  # whatever it is: a button has no cell to show it in
-                first_line = (str(error) or type(error).__name__).splitlines()[0]
-                self._say("bad", f"The ranks could not run it: {first_line}")
+                self._say("bad", f"The ranks could not run it: {first_line(error)}")
             else:
                 self._show(validate(self._schedule, max_in_flight=self.limit.value or None))
 

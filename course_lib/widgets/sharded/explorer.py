@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from course_lib.base.text import kib
+from course_lib.base.text import first_line, kib
 from course_lib.meter.units import bytes_text
 from course_lib.parallel.sharded import watched_step
 from course_lib.plot.boards.sharded_board import ShardedBoard
@@ -140,7 +140,7 @@ class ShardedExplorer(RankExplorer[ShardedChoice, Measured]):
                 before = self._own.get(choice)
                 self._own[choice] = _least(own, before) if isinstance(before, list) else own
             except Exception as error:  # whatever a learner's does, the course's is shown
-                self._own[choice] = str(error).partition("\n")[0]
+                self._own[choice] = first_line(error)
         return _least(found, self._measured.get(choice, found))
 
     def _own_in_words(self, choice: ShardedChoice) -> list[str]:
