@@ -86,8 +86,8 @@ def _result_elsewhere(calls: Sequence[Call]) -> str:
     for call in reversed(calls):
         if call.operation == "reduce" and call.root != call.rank:
             return (
-                f"it rests on chance: with dst={call.root}, `dist.reduce` gives the sum to rank {call.root} alone, and "
-                f"what it leaves in the tensor of rank {call.rank} is not defined"
+                f"it rests on chance: with dst={call.root}, `dist.reduce` gives the sum to rank {call.root} alone. "
+                f"What it leaves in the tensor of rank {call.rank} is not defined"
             )
         if call.operation not in ("send", "barrier") and not _gives_only(call):
             return ""

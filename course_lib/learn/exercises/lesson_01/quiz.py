@@ -49,7 +49,7 @@ QUIZ = (
             8 * _MILLION: "That would be a model turned to bfloat16 as a whole. Autocast casts copies, and the "
             "parameters stay float32.",
         },
-        because="Autocast casts copies on the way into a matmul; parameters, gradients and AdamW's tensors stay as "
+        because="Autocast casts copies on the way into a matmul. Parameters, gradients and AdamW's tensors stay as "
         "they were, so that small steps are not rounded away.",
     ),
     Question(

@@ -135,8 +135,8 @@ class CostJudge:
         """What is wrong with the tensor that was handed in, where what came back is right."""
         if tried.is_moved:
             return (
-                "the tensor that was handed in has other memory now: `.data =` and `.set_()` exchange it, and whoever "
-                "has a view of the tensor keeps the old numbers; write into it"
+                "the tensor that was handed in has other memory now: `.data =` and `.set_()` exchange it. Code that "
+                "has a view of the tensor keeps the old numbers. Write into it"
             )
         if self.handed == "filled":
             if found := self.compare(expected, tried.handed):

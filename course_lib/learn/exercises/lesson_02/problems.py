@@ -90,7 +90,7 @@ def _saved(draw: random.Random) -> Posed:
     return Posed(
         text=f"{gpus} GPUs of one node sum gradients of {model.name} ({billions:.2f} billion parameters). In plan A a "
         "ring all-reduces them in float32. In plan B a ring reduce-scatters them in float32, each GPU updates its "
-        f"own part of the weights, and a ring all-gathers the new weights in bfloat16. Links carry {rate:.0f} GB/s in "
+        f"own part of the weights. A ring all-gathers the new weights in bfloat16. Links carry {rate:.0f} GB/s in "
         "one direction, and latency and computing are left out. How much less time do the collectives take in plan B?",
         value=saved_ms,
         way=(

@@ -139,7 +139,7 @@ def _latency(draw: random.Random) -> Posed:
             Wrong(gpus * one_mb / (1 - share), "The share is one of latency and bytes together, not of the bytes."),
         ),
         sources=("Link: bandwidth by its standard; the latency is an estimate of the course for NCCL.",),
-        beside="In the runs of Hugging Face's Ultra-Scale Playbook (8 H100 a node, EFA) the bus bandwidth of 256 MB "
+        beside="In the runs of the Ultra-Scale Playbook (8 H100 a node, EFA) the bus bandwidth of 256 MB "
         "falls from 362 GB/s on 2 nodes to 32.9 GB/s on 64.",
     )
 

@@ -121,8 +121,9 @@ LOAD = Exercise(
     mistakes=(
         _mistake(
             "as-it-was",
-            "As many ranks as saved get what is theirs. On fewer, a rank gets the files one behind the other: the rows "
-            "of a in the first file, then those of b, then again rows of a. It needs all of its rows of a first.",
+            "As many ranks as saved get what is theirs. On fewer, a rank gets the files one behind the other. First "
+            "come the rows of a in the first file, then those of b, then again rows of a. It needs all of its rows of "
+            "a first.",
             _as_it_was,
         ),
         _mistake(
@@ -150,13 +151,13 @@ LOAD = Exercise(
         ),
         _mistake(
             "not-in-a-row",
-            "For each rank several tensors came back, one for each parameter. Who loads takes all numbers of a rank "
+            "For each rank several tensors came back, one for each parameter. You load all numbers of a rank "
             "from one tensor, in a row.",
             _not_in_a_row,
         ),
     ),
     hints=(
-        "Write down for two ranks what each needs, in the order in which it needs it, and then what the four files "
+        "Write down for two ranks what each needs, in the order in which it needs it. Then write what the four files "
         "hold, one behind the other. Which rows stand between two that belong together?",
         "First each parameter by itself: its rows from all files, one below the other, are the whole parameter. What "
         "does a rank of the new number keep of it?",

@@ -126,7 +126,7 @@ def _room(draw: random.Random) -> Posed:
         way=(
             f"Weights are whole, with 2 bytes, and so are gradients, with {num_bytes}: {2 + num_bytes} × "
             f"{billions:.2f} × 10⁹ bytes = {said(whole_gb, 'GB')}.",
-            f"Of the rest a GPU holds its share: 12 × {billions:.2f} × 10⁹ bytes / {gpus} = {said(share_gb, 'GB')}.",
+            f"A GPU holds its share of the rest: 12 × {billions:.2f} × 10⁹ bytes / {gpus} = {said(share_gb, 'GB')}.",
             f"{memory_gb:.1f} GB − {said(whole_gb, 'GB')} − {said(share_gb, 'GB')} = {said(left_gb, 'GB')}.",
         ),
         slips=(
@@ -284,7 +284,7 @@ def _tokens(draw: random.Random) -> Posed:
         ),
         sources=(_BUS_SOURCE, MACHINES["8x H100"].source, sizes_source(model)),
         beside="torchtitan's benchmark trains Llama 3 8B by FSDP with 16,384 tokens a GPU and step, at "
-        "5,762 tokens a second and GPU on 8 H100, and at 5,605 on 128.",
+        "5,762 tokens a second and GPU on 8 H100. On 128 it is 5,605.",
     )
 
 

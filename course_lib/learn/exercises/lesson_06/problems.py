@@ -260,8 +260,8 @@ def _offload(draw: random.Random) -> Posed:
         "GPU computes at a time, and messages take no time. Or each GPU trains alone with offload. The host keeps "
         "AdamW's states and the master weights, 12 bytes a parameter. In each step they come to the GPU and then go "
         f"back, at {copies} GB/s, and nobody computes meanwhile. A GPU at work computes {rate} TFLOP/s, six operations "
-        "for each parameter and token. From how many tokens in a step on does a GPU with offload train more tokens a "
-        "second than a GPU of the cut job, on average?",
+        "for each parameter and token. From how many tokens in a step on does a GPU with offload train more "
+        "tokens a second than one of the cut job?",
         value=tokens,
         way=(
             f"A token takes 6 × {billions:.2f} × 10⁹ / {rate} TFLOP/s = {said(token_us, 'µs')} of computing.",

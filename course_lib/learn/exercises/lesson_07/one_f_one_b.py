@@ -240,8 +240,8 @@ ONE_F_ONE_B = Exercise(
         ),
         Mistake(
             "holds-another-number",
-            "It can run, and some stage has another number of micro-batches in flight than it would under 1F1B: as "
-            "many as there are stages from its own to the last, if there are so many micro-batches.",
+            "It can run, and some stage has another number of micro-batches in flight than it would under 1F1B. Under "
+            "1F1B it has as many as there are stages from its own to the last, if there are so many micro-batches.",
             recognise=_another_number_at_once,
         ),
     ),
@@ -258,6 +258,6 @@ ONE_F_ONE_B = Exercise(
         "course_lib.schedules.get_schedule",
         "course_lib.schedules.interleaved",
     ),
-    passed="The schedule runs, takes as long as GPipe, and no stage has more micro-batches in flight than there are "
+    passed="The schedule runs, takes as long as GPipe. No stage has more micro-batches in flight than there are "
     "stages from its own to the last.",
 )

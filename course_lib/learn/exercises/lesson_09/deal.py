@@ -124,7 +124,7 @@ DEAL = Exercise(
         Mistake(
             "as-it-was",
             "Every rank has windows of its own, as under DDP. Ranks that differ along tp then add up partial products "
-            "of *different* samples, and a stage is handed activations of samples whose targets it does not have.",
+            "of *different* samples. A stage is handed activations of samples whose targets it does not have.",
             _as_it_was,
         ),
         Mistake(
@@ -159,7 +159,7 @@ DEAL = Exercise(
     hints=(
         "Which ranks work on one activation together, or hand it on? They need the same windows. Along which axes do "
         "the others differ from them?",
-        "A share is told by two numbers: how many shares there are, and which is this rank's. You have seen both, for "
+        "Two numbers make a share: how many shares there are, and which is this rank's. You have seen both, for "
         "each of eight ranks, in the cells above this clinic.",
         "`share = DataShare.of(mesh, me.rank)`, and then `batch.chunk(share.count)[share.dp_rank]`.",
     ),

@@ -127,7 +127,7 @@ PART_QUIZZES = (
             1.5: "That is from 5.3 nodes to all 8. Do sixteen choices never miss a node?",
             2.0: "So it is with a row for each choice. What if a new expert lies on a node that gets the row anyway?",
         },
-        because="Eight choices lie on 5.3 nodes, sixteen on 7.1. Of either one in eight is the own node, so this "
+        because="Eight choices lie on 5.3 nodes, sixteen on 7.1. One in eight of either is the own node, so this "
         "cancels. The more experts a token has, the more is saved by sending its row once.",
     ),
     Question(
@@ -161,8 +161,8 @@ PART_QUIZZES = (
             (1.6, 1.6): "Two documents are not uneven in themselves. Add up the pairs of each rank for one packing.",
         },
         because="With 32 and 32 a rank's two parts lie in different documents, one as far from the front as the other "
-        "from the end. With 48 and 16 ranks 2 and 3 have both of theirs in the middle of the long one: 520 pairs, and "
-        "ranks 0 and 1 have 136.",
+        "from the end. With 48 and 16 ranks 2 and 3 have both of theirs in the middle of the long one. They have 520 "
+        "pairs, and ranks 0 and 1 have 136.",
     ),
     Question(
         name="keys-needed",

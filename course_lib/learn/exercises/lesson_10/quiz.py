@@ -93,9 +93,9 @@ QUESTIONS = (
             "they send the same": "The one sends heads of keys and values, of all positions; the other all heads, of "
             "a rank's own positions.",
         },
-        because="Of every position there are 80 heads of queries, keys, values and outputs, and a rank's all-to-alls "
-        "send them for an eighth of the positions: as much as 10 heads for all. The ring sends 16 for all. (Both but "
-        "for the eighth that stays at home.)",
+        because="Every position has 80 heads of queries, keys, values and outputs, and a rank's all-to-alls "
+        "send them for an eighth of the positions. That is as much as 10 heads for all. The ring sends 16 for all. "
+        "(Both but for the eighth that stays at home.)",
     ),
     Question(
         name="experts",

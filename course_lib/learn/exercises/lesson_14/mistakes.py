@@ -102,9 +102,9 @@ _FORMS = (
 _OTHER_STEPS = (
     Mistake(
         "no-update",
-        "The losses stay as they are: nothing is updated. Usual reasons: `optimizer.step()` is missing; the "
+        "The losses stay as they are: nothing is updated. Usual reasons: `optimizer.step()` is missing. The "
         "optimizer was made of the model's parameters before the model was cut, and holds others than those that "
-        "are trained; gradients are cleared between backward and update.",
+        "are trained. Gradients are cleared between backward and update.",
         slipped("no update"),
         _losses_as("no update"),
     ),

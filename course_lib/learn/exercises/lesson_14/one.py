@@ -16,8 +16,8 @@ ONE = Exercise(
     hints=(
         "Two things to get right: the training (model, optimizer, this rank's rows), and the mesh. Begin with the "
         "training on any mesh; what ends it says which axis to take.",
-        "The order is: `OnMesh` takes the whole model apart; then the optimizer is made of what is left on this rank; "
-        "then the batch is dealt. A step clears gradients, calls the model's `step`, and updates. For memory take an "
+        "The order is: `OnMesh` takes the whole model apart. Then the optimizer is made of what is left on this rank. "
+        "Then the batch is dealt. A step clears gradients, calls the model's `step`, and updates. For memory take an "
         "axis that cuts states.",
         "`self.model = OnMesh(me, MESH, task.model())`, `self.optimizer = task.optimizer(self.model.parameters())`, "
         "`self.mine = self.model.data.deal(task.tokens, task.targets)`; in `step`: `self.model.step(*self.mine)`. For "

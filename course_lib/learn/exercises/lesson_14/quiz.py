@@ -123,8 +123,8 @@ QUIZ = (
         answer=lambda: "equal but for rounding",
         misconceptions={
             "equal to the bit": "Sums are added up in another order, and float32 rounds after each step of it.",
-            "equally good, and other weights": "If they differ by more than rounding, one of the runs is wrong: a "
-            "mean over other samples, a gradient counted twice, a copy that drifts.",
+            "equally good, and other weights": "If they differ by more than rounding, one of the runs is wrong. It is "
+            "a mean over other samples, a gradient counted twice, a copy that drifts.",
         },
         because="A mesh says who computes what, and nothing of what is computed. Equality with one device is the first "
         "test of everything (lessons 03 to 10).",

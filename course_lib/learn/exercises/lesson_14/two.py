@@ -19,7 +19,7 @@ TWO = Exercise(
         "The first axis of a mesh goes from node to node, the last one is within a node. The table has every mesh that "
         "should fit, in every order. With stages, a few more micro-batches make the bubble smaller, and each of them "
         "costs two messages.",
-        "`mesh = table[0].mesh`, or `Mesh.of(...)` with the axes in that order; then as in part 1, "
+        "`mesh = table[0].mesh`, or `Mesh.of(...)` with the axes in that order. Then, as in part 1, "
         "`OnMesh(me, mesh, task.model())`, the job's optimizer for its parameters, and its `data.deal` for the batch.",
     ),
     forbidden=(

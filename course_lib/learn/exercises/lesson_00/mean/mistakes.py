@@ -171,8 +171,8 @@ MISTAKES = (
     Mistake(
         "not-everybody-comes",
         "The ranks do not call the collective equally often, and some wait for one that never calls it again. Every "
-        "rank must make the same calls: no `if` that is true on some ranks only may stand around the call, and no "
-        "loop over values, of which each rank holds another number.",
+        "rank must make the same calls: no `if` that is true on some ranks only may stand around the call. Nor may a "
+        "loop over values, since each rank holds another number of them.",
         recognise=_never_came(FEW),
     ),
 )

@@ -179,8 +179,8 @@ MISTAKES = (
     ),
     _mistake(
         "length-for-end",
-        "Rank 0 is right and the others are too short or empty: the second number of a `range` is where it ends, "
-        "and you gave how many items there are. The end is the start plus the length.",
+        "Rank 0 is right and the others are too short or empty: the second number of a `range` is where it ends. "
+        "You gave how many items there are. The end is the start plus the length.",
         _length_for_end,
     ),
     _mistake(

@@ -153,7 +153,7 @@ ACCUMULATE: Exercise = Exercise(
         Mistake(
             "step-without-gradients",
             "`optimizer.step()` was called, and the weights are as they were: the model had no gradients then. "
-            "One of these is so: they were cleared before the step, the step came before the backward passes, there "
+            "One of these is so: they were cleared before the step; the step came before the backward passes. Or there "
             "was no backward pass, or it went through another model.",
             recognise=_steps_on_nothing,
         ),
@@ -185,8 +185,8 @@ ACCUMULATE: Exercise = Exercise(
         Mistake(
             "all-at-once",
             "The values are right and the memory is not: more was kept at one time than one piece needs. One "
-            "piece at a time: its forward pass, its loss, its `backward()`, which frees what the piece kept unless it "
-            "is told to retain it; then the next piece.",
+            "piece at a time: its forward pass, its loss, its `backward()`, which frees what the piece "
+            "kept. Then the next piece.",
             _stepper(at_once=True),
         ),
     ),

@@ -134,7 +134,7 @@ def _of_gradients(right: Tensor, came: Any) -> str:
     if off < _NEARLY:
         return (
             f"at the step the gradient is nearly right: it is off by {off:.2g} of its length, and {right.dtype} rounds "
-            "by far less; usually something was computed in a shorter type"
+            "by far less. Usually something was computed in a shorter type"
         )
     cosine = float(came @ right / (came.norm() * right.norm()))
     return (

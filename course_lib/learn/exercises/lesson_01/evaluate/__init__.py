@@ -101,6 +101,6 @@ EVALUATE = Exercise(
         "otherwise.",
         "Put the loop inside `with torch.no_grad():`.",
     ),
-    passed="The same loss with nothing kept and one batch in memory at a time: dropout and BatchNorm at rest, and all "
+    passed="The same loss with nothing kept and one batch in memory at a time. Dropout and BatchNorm at rest, and all "
     "but the model's mode as it was.",
 )

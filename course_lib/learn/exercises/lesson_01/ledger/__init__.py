@@ -183,7 +183,7 @@ LEDGER: Exercise = Exercise(
         ),
         Mistake(
             "no-gradient-yet",
-            "Your gradients take 0 bytes. Before the first backward pass `.grad` is None everywhere, and you are to "
+            "Your gradients take 0 bytes. Before the first backward pass `.grad` is None everywhere. You are to "
             "count what the training *will* hold: `requires_grad` says whether a tensor will have a gradient.",
             recognise=lambda seen: seen.got(_PLAIN)["parameter"] == 88 and seen.got(_PLAIN)["gradient"] == 0,
         ),

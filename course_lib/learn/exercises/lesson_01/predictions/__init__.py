@@ -34,8 +34,8 @@ def _peak(peak: Balance, state: StateBytes, kept: int) -> Explanation:
             whole_state: "That is the whole state of the model: parameters, gradients and AdamW's two. It leaves out "
             "the activations.",
         },
-        apart="Go through the ledger's table label by label. The next sections hold each label against its formula; "
-        "what is left is other: gradients on their way, and on a GPU also memory that kernels work in.",
+        apart="Go through the ledger's table label by label. The next sections hold each label against its formula. "
+        "What is left is other: gradients on their way, and on a GPU also memory that kernels work in.",
     )
 
 
@@ -78,7 +78,7 @@ def _recompute(config: TransformerConfig, most_plain: int, most_lean: int) -> Ex
     return Explanation(
         measured=round(100 * most_lean / most_plain),
         model=round(100 * lean / plain),
-        because="By the model, the most are alive when backward has begun: the head is done with, the last of four "
+        because="By the model, the most are alive when backward has begun. The head is done with, the last of four "
         "blocks is back in full, and of the others the inputs are there.",
         misreadings={
             lambda percent: percent < 15: "That is about what the inputs take. Something else has to come back: one "
@@ -107,7 +107,7 @@ def _clinic() -> Explanation:
         "graph. model.eval() changes dropout and BatchNorm; it does not stop the recording.",
         misreadings={
             _SUSPECTS[0]: "It is as large in the last row as in the first: it comes with the first step.",
-            _SUSPECTS[1]: "The best-known suspect, and here nearly innocent: backward() has freed what the graph kept, "
+            _SUSPECTS[1]: "The best-known suspect, and here nearly innocent. backward() has freed what the graph kept, "
             "so the sum holds a chain of small nodes and no activations. It is still bad style; loss.item() keeps "
             "nothing.",
             _SUSPECTS[3]: "Their bytes stay level: they were all made before the loop.",

@@ -29,7 +29,7 @@ def _backward(timeline: Timeline) -> Explanation:
         because="By the model, forward makes one matrix product in each layer and backward two. The model counts "
         "nothing else. The stopwatch also sees BatchNorm, ReLU and the start of each operation.",
         misreadings={
-            1: "Backward goes through the same layers, and in each of them it has two gradients to compute: that of "
+            1: "Backward goes through the same layers, and in each of them it has two gradients to compute. That of "
             "the layer's input and that of its weights.",
             3: "That is the whole step, held against forward. Backward alone is asked for.",
         },
@@ -70,7 +70,8 @@ def _mfu(share: float) -> Explanation:
     return Explanation(
         measured=round(100 * share, 1),
         because="The rest goes to operations that wait for memory rather than for arithmetic (norms, GELU, the "
-        "optimizer), to starting hundreds of small operations, and to matrices too small to keep the machine busy.",
+        "optimizer). It goes to starting hundreds of small operations, and to matrices too small to keep the machine "
+        "busy.",
         misreadings={
             lambda percent: percent >= 80: "A step is more than matmuls, and small matmuls are slower than the large "
             "ones of the calibration.",

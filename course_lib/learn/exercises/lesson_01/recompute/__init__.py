@@ -123,7 +123,7 @@ RECOMPUTE: Exercise = Exercise(
             "recorded-too-little",
             "The block ran recorded, and what you compute from `y` after it does not: recording was off again, since "
             "autograd calls a backward that way. Nothing has to be computed from `y`: a backward pass can begin at "
-            "`y` itself when it is told the gradient there.",
+            "`y` itself when it is given the gradient there.",
             recognise=_does_not_require_grad(recorded=True),
         ),
         Mistake(
@@ -150,20 +150,20 @@ RECOMPUTE: Exercise = Exercise(
         Mistake(
             "no-grad-y",
             "PyTorch can begin a backward pass by itself at a single number only, such as a loss, and `y` has many. "
-            "It has to be told the gradient there: that is `grad_y`.",
+            "It has to be given the gradient there: that is `grad_y`.",
             recognise=lambda seen: seen.error is not None and "only for scalar outputs" in seen.error.message,
         ),
         Mistake(
             "parameters-forgotten",
             "The gradient of `x` is right, and the block's parameters got none. A backward pass that is asked for the "
-            "gradient of `x` alone adds nothing to the `.grad` of others; `torch.autograd.backward` reaches every leaf "
-            "unless told otherwise.",
+            "gradient of `x` alone adds nothing to the `.grad` of others. `torch.autograd.backward` reaches every "
+            "leaf unless you say otherwise.",
             _again(parameters=False),
         ),
         Mistake(
             "all-layers-taken-for-used",
-            "The block of one case has a layer that its forward pass does not use, and autograd was asked for a "
-            "gradient of it by name: there is none. A backward pass that begins at `y` and names no parameters reaches "
+            "The block of one case has a layer that its forward pass does not use. Autograd was asked for a gradient "
+            "of it by name, and there is none. A backward pass that begins at `y` and names no parameters reaches "
             "those that were used; `torch.autograd.grad` gives None for the others with `allow_unused=True`.",
             recognise=_asked_for_what_is_not_there,
         ),

@@ -176,7 +176,7 @@ def _held(grad_x: Any, block: Block) -> str:
         return "a gradient came out with a graph of its own behind it; nobody goes backward through it again"
     if block.activations.for_good():
         return (
-            "the graph of the second run is still held, and its activations with it; the point of it all is that "
+            "the graph of the second run is still held, and its activations with it. The point of it all is that "
             "nothing of the block stays in memory"
         )
     return ""

@@ -184,7 +184,7 @@ def _halving(recordings: Sequence[Recording]) -> Explanation:
         model=round(_cost("halving-doubling", 0).time_s / _LINK.latency_s),
         because=f"Half of the tensor, then a quarter, and the same way back; each rank sends {bytes_too}. So it takes "
         "the ring's bytes and the tree's steps. What it costs: partners who are far apart, so that on a real network "
-        "its messages share links, and a number of ranks that is no power of two needs extra steps.",
+        "its messages share links. And a number of ranks that is no power of two needs extra steps.",
         misreadings={
             6: "That is the ring. Here a partner stands for a whole half of the ranks, not for one of them.",
             2: "That is the way to one complete part. The way back is as long.",

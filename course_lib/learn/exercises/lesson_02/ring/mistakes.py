@@ -85,7 +85,7 @@ MISTAKES = (
     ),
     Mistake(
         "through-one-rank",
-        "The sum is right, and it all goes through one rank: rank 0 sends the whole tensor to everybody, which is "
+        "The sum is right, and it all goes through one rank. Rank 0 sends the whole tensor to everybody, which is "
         "`n - 1` times the tensor, while the others wait for it. In a ring every rank sends the same, "
         "2 (n - 1)/n of the tensor.",
         recognise=right_but(ring_cost.through_rank_0),
@@ -101,7 +101,7 @@ MISTAKES = (
         "moves-too-little",
         "The values agree here, but less was sent than any all-reduce can do with. Each rank has to send at least "
         "2 (n - 1)/n of the tensor. Either numbers were cut short on the way, or this answer knows what the others "
-        "hold without being told.",
+        "hold without a message.",
         recognise=right_but(lambda evidence: sum(sent(evidence, "bytes by rank")) < 6 * SIZE_BYTES),
     ),
     Mistake(
@@ -146,8 +146,8 @@ MISTAKES = (
     Mistake(
         "one-rank-in-each-part",
         "With 10 numbers for each of 4 ranks, every number of your result is one rank's alone: no sum is in it. Usual "
-        "causes: the first lap replaces your part by what arrives; it adds to another part than the one that arrived, "
-        "into a new tensor and not into the part, or before the message is there; it is a step short; or the second "
+        "causes: the first lap replaces your part by what arrives. It adds to another part than the one that arrived, "
+        "into a new tensor and not into the part, or before the message is there. It is a step short. Or the second "
         "lap begins with a part that is not complete. (If rank r began with part r, the one that it has complete after "
         "n - 1 steps is `(r + 1) % n`.)",
         recognise=lambda evidence: _each_rank(evidence, _one_rank_alone),
@@ -160,7 +160,7 @@ MISTAKES = (
     ),
     Mistake(
         "one-step-too-many",
-        "The first lap has one step too many: a part comes back to a rank that is in the sum already, and it is "
+        "The first lap has one step too many. A part comes back to a rank that is in the sum already, and it is "
         "counted twice. With n ranks, n - 1 steps bring the others' numbers.",
         ring(extra=1),
     ),

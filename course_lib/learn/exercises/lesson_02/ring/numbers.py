@@ -85,8 +85,8 @@ def _within(expected: Tensor, got: Tensor, place: int) -> str:
     right, have = _shares(expected[here]), _shares(got[here])
     if expected.is_floating_point() and abs(float(got[place])) > _LARGEST:
         return (
-            "the bits of a fraction, read as a whole number, are as large as that: a buffer has another dtype than the "
-            "tensor; `torch.empty_like` makes one that has the same"
+            "the bits of a fraction, read as a whole number, are as large as that. So a buffer has another dtype than "
+            "the tensor. `torch.empty_like` makes one that has the same"
         )
     if right is None or have is None or any(h and not r for r, h in zip(right[0], have[0], strict=True)):
         return "no sum of the ranks' numbers gives that: usually a buffer was read before it was filled"

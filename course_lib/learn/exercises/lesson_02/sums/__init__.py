@@ -51,7 +51,7 @@ STEPS = (
             "`dist.P2POp(dist.isend, row, r)` and a `dist.P2POp(dist.irecv, rooms[r], r)` for each; wait for all; add "
             "the rooms to `row`; `tensor.copy_(row.view(tensor.shape))`; return `tensor`.",
         ),
-        passed="The sum is right on 4, 3 and 1 ranks, in the tensor's own memory: of fractions, whole numbers, "
+        passed="The sum is right on 4, 3 and 1 ranks, in the tensor's own memory. Of fractions, whole numbers, "
         "bfloat16 and complex numbers, of none, of one without dims, and of a tensor with gaps between its numbers.",
     ),
     _step(
@@ -68,7 +68,7 @@ STEPS = (
             "to `parts[(at - s - 1) % n]`. Second lap, step s: send `parts[(at + 1 - s) % n]`, receive into "
             "`parts[(at - s) % n]`.",
         ),
-        passed="The sum is right, and of a large tensor no rank sends more than 2 (n - 1) parts, which is 2 (n - 1)/n "
+        passed="The sum is right, and of a large tensor no rank sends more than 2 (n - 1) parts. That is 2 (n - 1)/n "
         "of the tensor. With fewer bytes no all-reduce made of messages can do.",
     ),
     _step(
@@ -95,7 +95,7 @@ STEPS = (
             "A message of a few bytes costs its latency, so count messages that wait for one another. With 8 ranks, "
             "after how many rounds can each have heard of all, if everybody may pass on what it has heard?",
             "Round k: exchange the whole row with the rank whose position differs in bit k (`at ^ 2**k`), and add. "
-            "Where n is no power of two, let the ranks beyond it hand their row to a partner first, and get the sum "
+            "Where n is no power of two, let the ranks beyond it hand their row to a partner first. They get the sum "
             "from it last.",
             "`even = 1 << (n.bit_length() - 1)`. A rank with `at >= even` sends to `at - even` and then receives the "
             "sum. Those with `at < n - even` receive and add before the rounds, and send the sum after them.",
@@ -116,6 +116,6 @@ STEPS = (
             "one rank return the tensor as it is.",
         ),
         passed="The sum is right among all ranks, among two of them, in turned order, in two groups at the same time "
-        "and alone; no rank of another group heard of it, and each group costs what its own size asks for.",
+        "and alone. No rank of another group heard of it, and each group costs what its own size asks for.",
     ),
 )

@@ -81,8 +81,8 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
         ),
         Mistake(
             "a-copy-of-a-view",
-            "All went well until a tensor came whose numbers do not lie side by side. Of such a tensor `reshape` and "
-            "`contiguous` give a copy: sum up in that, then `tensor.copy_(...)`.",
+            "All went well until a tensor came whose numbers do not lie side by side. `reshape` and `contiguous` give "
+            "a copy of such a tensor: sum up in that, then `tensor.copy_(...)`.",
             recognise=seen.first_wrong_in(TURNED),
         ),
     ),

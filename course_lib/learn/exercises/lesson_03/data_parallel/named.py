@@ -31,7 +31,7 @@ OF_VALUES = (
     Mistake(
         "as-even-as-can-be",
         "Your parts are as even as can be. PyTorch's are those of `chunk`: all as large as the first, until nothing is "
-        "left, so 10 rows on 4 devices are 3, 3, 3 and 1. Who weighs a loss by rows relies on it.",
+        "left. So 10 rows on 4 devices are 3, 3, 3 and 1. A caller that weighs a loss by rows relies on it.",
         recognise=seen.rows_are(
             lambda rows, n: [len(part) for part in torch.arange(rows).tensor_split(n) if len(part)]
         ),
@@ -50,7 +50,7 @@ OF_VALUES = (
     ),
     Mistake(
         "not-joined",
-        "The outputs come back as a list, a part for each device. Who called gave one batch, and asks for one output: "
+        "The outputs come back as a list, a part for each device. The caller gave one batch, and asks for one output: "
         "join them along the rows.",
         recognise=seen.output_is(lambda got: isinstance(got, list | tuple)),
     ),

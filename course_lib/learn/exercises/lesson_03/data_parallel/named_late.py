@@ -56,7 +56,7 @@ _OF_THREADS = (
     ),
     Mistake(
         "another's-error",
-        "Two replicas failed, and the caller is told of the later one. Promised is the first, in the order of the "
+        "Two replicas failed, and the caller is told of the later one. It was to be the first, in the order of the "
         "devices, whichever thread was done first.",
         recognise=seen.says("told", "failed as well"),
     ),

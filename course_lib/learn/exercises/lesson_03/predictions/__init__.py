@@ -84,8 +84,8 @@ def _threads(race: Race) -> Explanation:
         because += "Here that used up nearly all that they saved, or more."
     else:
         because += (
-            "Here they gained a little all the same: on this machine an operator takes long beside the Python around "
-            "it, and the lock is free for that time."
+            "Here they gained a little all the same: on this machine an operator takes long beside the Python "
+            "around it. The lock is free for that time."
         )
     if race.processes_speed_up < 1.3:
         because += (

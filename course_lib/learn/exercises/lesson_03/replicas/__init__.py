@@ -118,7 +118,7 @@ REPLICAS = Exercise(
     ),
     hints=(
         "A copy that autograd records has a backward: the gradient goes back to the original. What copies so?",
-        "For each replica a new dictionary: every parameter as a clone; every buffer as it is for replica 0, and as a "
+        "For each replica a new dictionary: every parameter as a clone. Every buffer as it is for replica 0, and as a "
         "clone for the others.",
         "`tensors = {name: p.clone() for name, p in module.named_parameters()}`, then for each of "
         "`module.named_buffers()`: `tensors[name] = buffer if replica == 0 else buffer.clone()`.",

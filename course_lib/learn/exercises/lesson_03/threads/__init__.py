@@ -195,8 +195,8 @@ THREADS = Exercise(
         ),
         Mistake(
             "another's-error",
-            "Two replicas failed, and the exception names one of them with the error of the other. Who reads it looks "
-            "in the wrong place. Keep the number and the error together.",
+            "Two replicas failed, and the exception names one of them with the error of the other. A reader of it "
+            "looks in the wrong place. Keep the number and the error together.",
             recognise=_told("with the error of replica"),
         ),
         Mistake(

@@ -14,7 +14,7 @@ __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_OVERLAP", "OF_VALUES"]
 OF_VALUES = (
     Mistake(
         "other-parameters",
-        "`parameters()` of your wrapper gives others than those of the module that was handed in, so an optimizer that "
+        "`parameters()` of your wrapper gives others than those of the module that was handed in. So an optimizer that "
         "asks you for them trains something else. Keep that module itself, by `self.module = module`.",
         recognise=by.other_parameters,
     ),
@@ -51,8 +51,8 @@ OF_VALUES = (
     ),
     Mistake(
         "prefixed-names",
-        "Training is right, and the names of `state_dict()` are not the module's. Whoever loads the file knows nothing "
-        "of your wrapper: hand the call on to `self.module`.",
+        "Training is right, and the names of `state_dict()` are not the module's. The program that loads the file "
+        "knows nothing of your wrapper: hand the call on to `self.module`.",
         recognise=only_wrong("names"),
     ),
     Mistake(
@@ -194,7 +194,7 @@ _AWKWARD = (
     ),
     Mistake(
         "shared-between-objects",
-        "One model is right, and two at the same time are not: what belongs to one object is kept in the class, in a "
+        "One model is right, and two at the same time are not. What belongs to one object is kept in the class, in a "
         "global or in a default argument. Keep it in `self`.",
         recognise=only_in(_TWO),
     ),

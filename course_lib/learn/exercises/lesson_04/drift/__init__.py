@@ -42,7 +42,7 @@ DRIFT = Exercise(
         ),
         Mistake(
             "finds-nothing",
-            "You found no drift anywhere, and no rank has told another anything. A rank cannot see by itself that "
+            "You found no drift anywhere, and no rank has sent another anything. A rank cannot see by itself that "
             "others hold something else.",
             recognise=mistakes.finds_nothing,
         ),
@@ -54,7 +54,7 @@ DRIFT = Exercise(
         ),
         Mistake(
             "not-a-number",
-            "You found a drift where there is none: all ranks hold the same bits, and one number is NaN, which is not "
+            "You found a drift where there is none. All ranks hold the same bits, and one number is NaN, which is not "
             "equal even to itself. Compare bits, not numbers.",
             recognise=mistakes.takes_numbers,
         ),
@@ -110,8 +110,8 @@ DRIFT = Exercise(
     ),
     hints=(
         "How few bytes can show that two tensors differ in a bit somewhere? And who has to see whose?",
-        "A hash for each parameter, as a tensor of integers on `me.device`, in the model's order; an all-gather of "
-        "that tensor; then the names of the columns in which not all ranks have the same.",
+        "A hash for each parameter, as a tensor of integers on `me.device`, in the model's order. Then an all-gather "
+        "of that tensor, and the names of the columns in which not all ranks have the same.",
         "`mine = torch.tensor([zlib.crc32(p.detach().cpu().numpy().tobytes()) for p in model.parameters()])`, "
         "`rows = [torch.empty_like(mine) for _ in range(me.world_size)]`, `dist.all_gather(rows, mine)`, and "
         "`torch.stack(rows)` has a row for each rank. (Python's own `hash` of bytes differs from process to process.)",
@@ -121,6 +121,6 @@ DRIFT = Exercise(
         "course_lib.parallel.data.DivergenceDetector",
         "course_lib.parallel.data.fingerprints",
     ),
-    passed="Every rank gives the same names, bit for bit, on 2, 3, 4 and 5 ranks, and what was sent is a few bytes for "
+    passed="Every rank gives the same names, bit for bit, on 2, 3, 4 and 5 ranks. What was sent is a few bytes for "
     "each parameter.",
 )

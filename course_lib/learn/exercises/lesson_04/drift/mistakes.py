@@ -119,7 +119,7 @@ def sends_weights(evidence: Evidence) -> bool:
 
 
 def finds_nothing(evidence: Evidence) -> bool:
-    """Whether every list is empty, and no rank has told another anything."""
+    """Whether every list is empty, and no rank has sent another anything."""
     empty = all(_sees_nothing(evidence, label) for label in (SWAP, ULP, TWO, END))
     return empty and max(all_got(evidence, SENT)) == 0
 

@@ -57,16 +57,16 @@ GRADIENTS = Exercise(
         ),
         Mistake(
             "sends-another-type",
-            "A rank that did not use a layer made the call with a tensor of fewer bytes than the others: of another "
-            "type, or of another shape. `torch.zeros(shape)` makes float32, whatever the model is in; "
+            "A rank that did not use a layer made the call with a tensor of fewer bytes than the others. It is of "
+            "another type, or of another shape. `torch.zeros(shape)` makes float32, whatever the model is in; "
             "`torch.zeros_like(parameter)` takes shape, dtype and device from the parameter.",
             recognise=mistakes.sends_another_type,
         ),
         Mistake(
             "not-in-place",
-            "The mean is right, and it is in a new tensor: `parameter.grad` is another one than before. Who holds the "
-            "old one, as a flat buffer of gradients does, keeps this rank's own numbers. Change it in place: `/=`, "
-            "`div_` or `copy_`.",
+            "The mean is right, and it is in a new tensor: `parameter.grad` is another one than before. Code that "
+            "holds the old one, as a flat buffer of gradients does, keeps this rank's own numbers. Change it in "
+            "place: `/=`, `div_` or `copy_`.",
             recognise=mistakes.makes_new_tensors,
         ),
         Mistake(
@@ -114,14 +114,14 @@ GRADIENTS = Exercise(
         Mistake(
             "loses-gradients",
             "In at least one case a parameter that learns has no gradient afterwards: its `.grad` is None. That is "
-            "so when what `dist.all_reduce` returns is assigned (it works in place and returns None), when zeros that "
-            "stand in for None never become `parameter.grad`, or when a parameter was left out or cleared.",
+            "so when what `dist.all_reduce` returns is assigned: it works in place and returns None. Or zeros "
+            "that stand in for None never become `parameter.grad`. Or a parameter was left out or cleared.",
             recognise=mistakes.loses_gradients,
         ),
         Mistake(
             "sends-frozen",
             "The values are right, and more was sent than the gradients of what learns. There are two usual reasons: "
-            "zeros for a frozen parameter, which has a gradient on no rank (ask for `requires_grad` first), or a "
+            "zeros for a frozen parameter, which has a gradient on no rank (ask for `requires_grad` first). Or a "
             "parameter that two layers share and that was sent twice.",
             recognise=mistakes.sends_for_frozen,
         ),
@@ -168,6 +168,6 @@ GRADIENTS = Exercise(
         "course_lib.parallel.data.DistributedDataParallel",
         "torch.nn.parallel.DistributedDataParallel",
     ),
-    passed="The mean on 2, 3, 4 and 5 ranks, with frozen, tied and unused layers, and each rank sent 2 (n - 1)/n of "
+    passed="The mean on 2, 3, 4 and 5 ranks, with frozen, tied and unused layers. Each rank sent 2 (n - 1)/n of "
     "the gradients: what a ring needs, and no more.",
 )

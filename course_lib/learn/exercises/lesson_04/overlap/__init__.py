@@ -178,9 +178,9 @@ OVERLAP = Exercise(
         ),
         Mistake(
             "keeps-what-is-done",
-            "In the second step you waited once more for the calls of the first, whose results are old by then. What "
-            "`finish` has dealt with it must forget, or each step takes longer than the one before and no flat tensor "
-            "is ever given back: `under_way.clear()`.",
+            "In the second step you waited once more for the calls of the first, whose results are old by then. "
+            "`finish` must forget what it has dealt with, or each step takes longer and no flat tensor is "
+            "ever given back: `under_way.clear()`.",
             recognise=lambda evidence: same_on_all(evidence, AGAIN, True) and only_wrong_in(evidence, AGAIN, GROWTH),
         ),
         Mistake(
@@ -204,7 +204,7 @@ OVERLAP = Exercise(
         ),
         Mistake(
             "leaves-too-soon",
-            "A bucket left before all of its gradients were there. Count the gradients of a bucket as they come, start "
+            "A bucket left before all of its gradients were there. Count the gradients of a bucket as they come. Start "
             "when the count is its length, `len(buckets[number])`, and set the count back for the next step.",
             recognise=lambda evidence: _asks_none(evidence, wait=False) or _too_soon(evidence),
         ),
@@ -248,6 +248,6 @@ OVERLAP = Exercise(
         "course_lib.parallel.data.all_reduce_gradients",
         "course_lib.parallel.data.Bucket",
     ),
-    passed="One call a bucket, begun as soon as its last gradient was there, on 2, 3, 4 and 5 ranks; no wait inside "
+    passed="One call a bucket, begun as soon as its last gradient was there, on 2, 3, 4 and 5 ranks. No wait inside "
     "backward, and nothing kept from step to step.",
 )

@@ -30,7 +30,7 @@ def _apart(furthest: float) -> Explanation:
             "gradient and took another step.",
             _OUTCOMES[0]: "Nothing here is an error to PyTorch: a process group is an offer to send messages, not a "
             "duty.",
-            _OUTCOMES[1]: "Whoever calls no collective waits for nobody.",
+            _OUTCOMES[1]: "A rank that calls no collective waits for nobody.",
         },
     )
 

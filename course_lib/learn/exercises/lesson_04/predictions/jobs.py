@@ -21,7 +21,7 @@ def _flag(all_reduces: int, without_the_line: int, num_steps: int) -> Explanatio
     return Explanation(
         measured=_FLAG[0] if (all_reduces, without_the_line) == (0, num_steps) else _FLAG[1],
         label="the evidence says",
-        because="One all-reduce in each step, and it is the *first* piece that is averaged: DDP reads the flag in its "
+        because="One all-reduce in each step, and it is the *first* piece that is averaged. DDP reads the flag in its "
         "forward pass, where it prepares the hooks. Here it is set between forward and backward, one line too late. "
         "What the last piece sets, the next step's first piece reads, if the line at the top has not made it False.",
         misreadings={
@@ -90,7 +90,7 @@ def _crash(step: int | None) -> Explanation:
     return Explanation(
         measured=_CONTENTS[2] if step is None else f"step {step}",
         because="Hours of work, lost to the attempt to save them. So write a *draft* in the same folder, flush it to "
-        "the disk, and rename it: there is no moment at which a rename is half done.",
+        "the disk, and rename it. There is no moment at which a rename is half done.",
         misreadings={
             _CONTENTS[0]: "To open a file for writing empties it. The old one is gone before the first new byte is "
             "there.",

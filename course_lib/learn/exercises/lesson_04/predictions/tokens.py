@@ -40,7 +40,7 @@ def _cure(own: Sequence[float], of_all: Sequence[float], num_ranks: int) -> Expl
         measured=measured,
         because=f"With its own count a rank's tokens weigh alike, and from rank to rank they weigh {max(own):.2g} to "
         f"{min(own):.2g}. With the count of all, every token weighs {of_all[0]:.2g}: all alike, and {num_ranks} times "
-        "too little, as DDP divides by the number of ranks once more. Adam hides such a factor, as part 2 has shown. "
+        "too little. For DDP divides by the number of ranks once more. Adam hides such a factor, as part 2 has shown. "
         "Clipping by a norm does not, and SGD does not.",
         misreadings={
             _CURES[0]: "That mends accumulation on one rank. Over ranks it is a mean of means still: DDP averages "

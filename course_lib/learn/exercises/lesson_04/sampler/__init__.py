@@ -172,7 +172,7 @@ SAMPLER = Exercise(
     hints=(
         "Three steps: one order for everybody, made long enough, and dealt out like cards.",
         "The order is `torch.randperm(num_items, generator=g)` with g seeded by `seed + epoch`: no rank in it. Round "
-        "the share of a rank up, repeat the order until it is `share * world_size` long, and give rank r the places r, "
+        "the share of a rank up. Repeat the order until it is `share * world_size` long, and give rank r the places r, "
         "r + world_size, r + 2 * world_size and so on.",
         "`total = math.ceil(num_items / world_size) * world_size`, for an order that is a list `order = (order * "
         "math.ceil(total / num_items))[:total]`, and `return order[rank::world_size]`.",
@@ -183,5 +183,5 @@ SAMPLER = Exercise(
         "course_lib.parallel.data.GlobalBatches",
     ),
     passed="The same indices as PyTorch's sampler for every rank, epoch and seed that was tried, also where the "
-    "examples do not divide; nobody else's random numbers were touched.",
+    "examples do not divide. Nobody else's random numbers were touched.",
 )

@@ -23,7 +23,7 @@ TRACE_BUCKETS = Exercise(
         Mistake(
             "sums-not-places",
             "You give how many bytes each bucket has. Give its places: bytes can be added up from these, and which "
-            "layers a bucket holds cannot be told from bytes.",
+            "layers a bucket holds cannot be seen from bytes.",
             wrong_answers.sums_not_places,
         ),
         Mistake(

@@ -56,7 +56,7 @@ TRACE_OVERLAP = Exercise(
         ),
         Mistake(
             "only-the-first",
-            "Of the kernels beside an all-reduce you count one. There can be many, with gaps between them.",
+            "You count one of the kernels beside an all-reduce. There can be many, with gaps between them.",
             wrong_answers.only_the_first,
         ),
         Mistake(

@@ -177,7 +177,7 @@ VALID_TOKENS = Exercise(
         Mistake(
             "calls-besides",
             "The gradients are right, and your step makes more calls than it needs. One small all-reduce tells all "
-            "ranks the count. Of the loss each rank returns its own part, and nothing is sent for it.",
+            "ranks the count. Each rank returns its own part of the loss, and nothing is sent for it.",
             recognise=mistakes.makes_more_calls,
         ),
     ),

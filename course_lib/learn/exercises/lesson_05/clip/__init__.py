@@ -77,7 +77,7 @@ CLIP = Exercise(
         ),
         Mistake(
             "stays-away-when-short",
-            "In this case one rank's own norm is above max_norm and the others' own norms are below it, and not all "
+            "In this case one rank's own norm is above max_norm and the others' own norms are below it. Not all "
             "ranks made the same calls. Only after the sum over ranks does anybody know whether there is something to "
             "clip: call first, ask then.",
             recognise=hangs_in(ONE_LARGE),
@@ -192,6 +192,6 @@ CLIP = Exercise(
         "course_lib.parallel.sharded.clip_gradients",
         "course_lib.parallel.sharded.clip_shards",
     ),
-    passed="One norm and one factor on 2, 3, 4 and 5 ranks, where some have fewer rows, and one no gradient at all; "
-    "short gradients stayed as they were, and a few numbers were sent.",
+    passed="One norm and one factor on 2, 3, 4 and 5 ranks, where some have fewer rows, and one no gradient at all. "
+    "Short gradients stayed as they were, and a few numbers were sent.",
 )

@@ -89,7 +89,8 @@ FSDP_STEPS = (
             "When a unit's forward is over, who still holds its whole row? You cannot take it away from autograd. What "
             "can you take away from the row?",
             "A row lives as long as the wrapper, and its storage comes and goes. Empty it in the unit's forward hook, "
-            "fill it when the gradient of the unit's output is there, and empty it when the row's own gradient is.",
+            "and fill it when the gradient of the unit's output is there. Empty it again when the row's own gradient "
+            "is.",
             "`row.untyped_storage().resize_(0)` and `resize_(num_bytes)`; gather into `row.data`, so that autograd "
             "counts no change, and give `row.detach()` out of `Gather.forward`. In the forward hook: "
             "`output.register_hook(lambda _: fill_again())`.",

@@ -53,8 +53,8 @@ OF_VALUES = (
     ),
     Mistake(
         "other-names",
-        "The losses are right, and `full_state_dict()` has other names than the plain model's `state_dict()`. Whoever "
-        "loads the file knows nothing of your wrapper.",
+        "The losses are right, and `full_state_dict()` has other names than the plain model's `state_dict()`. The "
+        "program that loads the file knows nothing of your wrapper.",
         recognise=both(some_wrong("names"), only_wrong("names", "begin", "weights")),
     ),
     Mistake(
@@ -74,7 +74,7 @@ OF_VALUES = (
 _BYTES = (
     Mistake(
         "all-reduces",
-        "The values are right, and whole gradients were all-reduced. Of the mean a rank needs its own part alone: a "
+        "The values are right, and whole gradients were all-reduced. A rank needs its own part of the mean alone: a "
         "reduce-scatter is half of that.",
         recognise=by.calls(lambda names, _: "all_reduce" in names),
     ),
@@ -240,7 +240,7 @@ _AWKWARD = (
     Mistake(
         "one-use-at-a-time",
         "All is right while a unit has one forward and then its backward. With two forward passes before the backward, "
-        "or two uses in one pass, it is not: what belongs to one use is kept in the unit.",
+        "or two uses in one pass, it is not. What belongs to one use is kept in the unit.",
         recognise=only_in(
             "two forward passes, and one backward",
             "a unit that gives two tensors, twice",
@@ -260,7 +260,7 @@ _AWKWARD = (
     ),
     Mistake(
         "shared-between-objects",
-        "One model is right, and two at the same time are not: what belongs to one object is kept in the class, in a "
+        "One model is right, and two at the same time are not. What belongs to one object is kept in the class, in a "
         "global or in a default argument. Keep it in `self`.",
         recognise=only_in("two models at the same time"),
     ),

@@ -98,7 +98,7 @@ class FsdpBytesReport(FsdpValuesReport):
     sent: Any = fact(
         lambda want, have, _: (
             f"the values are right. In one step this rank sends {have:.2f} times the bytes of the weights, counted as "
-            f"rings send them; two all-gathers and a reduce-scatter of everything send {want:.2f} at most"
+            f"rings send them. Two all-gathers and a reduce-scatter of everything send {want:.2f} at most"
         ),
         by=no_more,
     )

@@ -57,7 +57,7 @@ _OF_THE_GRADIENTS = (
     ),
     Mistake(
         "gradients-pile-up",
-        "Each step goes by its own gradients and by those of all steps before: the gradient of your own part is added "
+        "Each step goes by its own gradients and by those of all steps before. The gradient of your own part is added "
         "to, and nobody sets it back. Write the new one over it, or call `zero_grad()` on your optimizer.",
         recognise=told.goes_like(models.piled_up),
     ),
@@ -88,7 +88,7 @@ _OF_THE_PARTS = (
     Mistake(
         "never-moves",
         "The parameters that were given never change. Either nothing is updated (AdamW leaves out what has no "
-        "`.grad`), or what is updated is a copy, and nobody writes it back into the parameters themselves.",
+        "`.grad`). Or what is updated is a copy, and nobody writes it back into the parameters themselves.",
         recognise=told.goes_like(models.never_moved),
     ),
     Mistake(
@@ -125,7 +125,7 @@ _OF_THE_PARTS = (
     Mistake(
         "parts-mixed-up",
         "The parts are not where they belong: one part holds the weights of another, or went by the gradients of "
-        "another. Part r of the weights, part r of the gradients and rank r go together, and an all-gather gives the "
+        "another. Part r of the weights, part r of the gradients and rank r go together. An all-gather gives the "
         "parts in the order of the ranks.",
         recognise=told.parts_elsewhere,
     ),

@@ -49,14 +49,14 @@ class OptimizerReport(RankReport):
     sent: Any = fact(
         lambda want, have, _: (
             f"the weights are right, and in one step this rank sends {have:.2f} times the bytes of the gradients, "
-            f"counted as rings send them; a reduce-scatter and an all-gather send {want:.2f} at most, padding included"
+            f"counted as rings send them. A reduce-scatter and an all-gather send {want:.2f} at most, padding included"
         ),
         by=no_more,
     )
     parts: Any = fact(
         lambda want, have, _: (
             "the weights are right, and between two steps this rank keeps beside the model as many numbers as "
-            f"{have:.1f} of its parts have; the part's weights, their gradient and AdamW's two states are 4"
+            f"{have:.1f} of its parts have. The part's weights, their gradient and AdamW's two states are 4"
         ),
         by=no_more,
     )

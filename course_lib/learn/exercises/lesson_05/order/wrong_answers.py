@@ -143,7 +143,7 @@ MISTAKES = (
     ),
     Mistake(
         "stays-whole",
-        "Backward lets a unit go only to make room for the next one, so the first units of the model are still whole "
+        "Backward lets a unit go only to make room for the next one. So the first units of the model are still whole "
         "when the step is over. After its backward no unit is needed any more.",
         _stays_whole,
     ),

@@ -41,7 +41,7 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
     else:
         because = (
             f"At this setting of the dial DDP has to wait for its gradients as well, and by the model ZeRO-3 takes "
-            f"{behind:.0%} longer: what cannot be hidden costs time, and of that there is one and a half times as "
+            f"{behind:.0%} longer. What cannot be hidden costs time, and of that there is one and a half times as "
             "much. Turn the dial up, and look where that ends."
         )
     here = sharded_s / ddp_s - 1
@@ -64,7 +64,7 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
             ): "Both compute as much, and that alone takes nearly as long as DDP's step.",
         },
         apart=f"DDP's own step is {1e3 * (ddp_s - ddp_model_s):+.0f} ms off its model. If ZeRO-3 is off by as much, a "
-        "step costs that on this machine beside computing and link; if by more, it is the calls, of which ZeRO-3 makes "
+        "step costs that on this machine beside computing and link. If by more, it is the calls, of which ZeRO-3 makes "
         "three a layer. Close other programs and run both cells again.",
     )
 
@@ -96,7 +96,7 @@ def _prefetch(ahead_s: Mapping[int, float], alone_s: float, ahead_model_s: Mappi
     return Explanation(
         measured=round(100 * gone),
         model=round(100 * gone_model),
-        because="Every all-gather but the first of each pass now travels while something is computed, and none stands "
+        because="Every all-gather but the first of each pass now travels while something is computed. None stands "
         f"behind a reduce-scatter that it could have gone before. {more}",
         misreadings={
             lambda percent: (
@@ -121,7 +121,7 @@ def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Explanation:
     return Explanation(
         measured=mib(kept_bytes),
         model=mib(model_bytes),
-        because="All weights are whole at the peak, and beside them the gradients of one unit at most: optimizer "
+        because="All weights are whole at the peak, and beside them the gradients of one unit at most. Optimizer "
         "states stay shared out, and gradients leave unit by unit. On many ranks that is what counts: the shards "
         "become small, whole weights do not. It is the memory of ZeRO-2 during a step, and of ZeRO-3 between two.",
         misreadings={
@@ -141,7 +141,7 @@ def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Expla
         measured=mib(hybrid_bytes),
         model=mib(weights_bytes),
         because="Each of two ranks averages a half of all gradients with its twin elsewhere, by an all-reduce between "
-        "two: each sends as much as the half is large. Weights do not cross at all. Sharded over four, both "
+        "two. Each sends as much as the half is large. Weights do not cross at all. Sharded over four, both "
         f"all-gathers cross, and the reduce-scatter: {over_all_bytes / hybrid_bytes:.1f} times as much.",
         misreadings={
             0: "All that a machine needs for its own forward and backward. But the other machine has seen another part "

@@ -26,8 +26,8 @@ def _clip() -> Explanation:
         because="Four ranks, four norms: each function call sees the rows that its rank keeps, and scales them by a "
         "factor of their own. Add the squares of the four, take the root, and you have what one device measures.",
         misreadings={
-            _CLIP[0]: "A shard's gradient is the mean already. Of four local batches, one at least has a norm as "
-            "large as the mean's, since no mean is longer than all that it is made of. These are all smaller.",
+            _CLIP[0]: "A shard's gradient is the mean already. At least one of four local batches has a norm as "
+            "large as the mean's. For no mean is longer than all that it is made of. These are all smaller.",
             _CLIP[2]: "Then all ranks would at least report one and the same norm. And no division mends rows that "
             "are scaled by different factors.",
             _CLIP[3]: "Then it would report a norm of 0 and scale nothing: the losses would be those of the job "
@@ -41,7 +41,7 @@ def _norm(times_the_limit: float, num_ranks: int) -> Explanation:
     return Explanation(
         measured=round(times_the_limit, 2),
         model=sqrt(num_ranks),
-        because="Each of the n parts has been made as long as the limit, and squares add up: the whole is the square "
+        because="Each of the n parts has been made as long as the limit, and squares add up. The whole is the square "
         "root of n times as long as anybody asked for. On 1024 ranks that is 32 times. And it points elsewhere, since "
         "a rank whose rows have a long gradient cuts it down more than the others do.",
         misreadings={
@@ -60,7 +60,7 @@ def _meta(share: float, kept_share: float, unit_share: float) -> Explanation:
         measured=round(100 * share),
         model=round(100 * (kept_share + unit_share)),
         because=f"It keeps {100 * kept_share:.0f} %, and at the worst moment, when the last block has come, one whole "
-        f"unit lies beside them: {100 * unit_share:.0f} %. Of a hundred blocks one would be about one per cent. The "
+        f"unit lies beside them: {100 * unit_share:.0f} %. One of a hundred blocks would be about one per cent. The "
         "rule is that of part 2, and for the same reason: a unit is the smallest thing that is ever whole.",
         misreadings={
             round(100 * kept_share): "That is what it keeps. To draw a unit's first values, it has the unit whole.",
@@ -86,7 +86,7 @@ def _order() -> Explanation:
         label="the evidence says",
         because="What stands in a row is *rank by rank*: all of rank 0's parameters, then all of rank 1's. On as many "
         "ranks as before each gets its own piece back, and nobody notices. On half as many, a rank's piece "
-        "is two of the old ones, and it reads them as *parameter by parameter*: row 0 of b stands where row 1 of a "
+        "is two of the old ones. It reads them as *parameter by parameter*: row 0 of b stands where row 1 of a "
         "should be. The number of numbers is right, and so is every shape.",
         misreadings={
             _ORDER[0]: "Then four ranks would get each other's rows, and would not go on as before either.",
@@ -142,7 +142,7 @@ def _tied() -> Explanation:
         label="the evidence says",
         because="A wrapper takes a parameter away and keeps rows of it instead. The stem's does so first; the head "
         "still holds the old matrix, and its wrapper makes other rows of that. From then on there are two matrices, "
-        "equal at the start: more numbers to train, two gradients, each a part of the true one, and nothing that "
+        "equal at the start. More numbers to train, two gradients, each a part of the true one, and nothing that "
         "brings them together.",
         misreadings={
             _TIED[0]: "Both wrappers average, as the blocks' do. Each averages a part of the gradient.",
@@ -159,13 +159,13 @@ def _d2(evidence: Evidence) -> Explanation:
         because="Of the first three lines, all states are the same on any number of ranks: of the model, plain data "
         "parallelism pools nothing. It shares out the batch, and with it the activations: a quarter on each of four. "
         "The last line is yours: shards are what makes several devices into one with more memory, and they pay for it "
-        "with messages. Whoever says *data parallelism* has to say which.",
+        "with messages. A text that says *data parallelism* has to say which.",
         misreadings={
             "holds": "Not for what the sentence speaks of: there each device holds all of the states.",
             "holds with conditions": "A fair bet, if the condition is: where the states are sharded. The article "
             "speaks of replicas.",
-            "false": "Of weights, gradients and optimizer states it is: without shards not one byte of them is saved. "
-            "But there are the activations, and with a large batch they are most of it.",
+            "false": "That is so of weights, gradients and optimizer states: without shards not one byte of them is "
+            "saved. But there are the activations, and with a large batch they are most of it.",
         },
     )
 

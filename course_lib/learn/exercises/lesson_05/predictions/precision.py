@@ -33,7 +33,7 @@ def _default(dtype: str, sums: Sequence[float]) -> Explanation:
         because += (
             "`reduce_dtype=None` does not stand for float32. Backward computes in bfloat16, so gradients come in it, "
             "and they are reduced as they come. Between 256 and 512 bfloat16 has only every second whole number. "
-            "Whoever adds 1 to 256 gets 256 again; where 1 + 1 + 1 came first, 256 + 3 became 260. Which of the two "
+            "256 and 1 make 256 again. Where 1 + 1 + 1 came first, 256 + 3 became 260. Which of the two "
             "you get depends on where a number stands in the ring. The shard's gradient is float32, and it is made so "
             "after the sum."
         )
@@ -70,7 +70,7 @@ def _pieces(many: float, one: float, one_with_both: float) -> Explanation:
         measured=measured,
         because=f"300 messages gave {many:g}, one message {one:g}. After a message the mean goes to the shard's "
         "gradient, which is float32, and there all 300 of them are added. Without a message the gradient stays where "
-        "it is, whole, in the format in which backward made it, and the next piece is added to it there. In bfloat16 "
+        "it is, whole, in the format in which backward made it. The next piece is added to it there. In bfloat16 "
         f"that ends at 256. With `reduce_dtype=torch.float32` it gave {one_with_both:g}: the same setting also says "
         "in what gradients wait.",
         misreadings=_but(
@@ -125,7 +125,7 @@ def _eight(off_percent: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=measured,
         because=f"float8 is {times:.1f} times {nearer} off. Three bits of mantissa are 8 steps from one power of two "
-        "to the next, so a number is off by up to a sixteenth of itself, down to 1/28,672 of the largest. int8 is off "
+        "to the next. So a number is off by up to a sixteenth of itself, down to 1/28,672 of the largest. int8 is off "
         "by up to a 254th of the largest. Where a block's numbers are about as large as each other, and few are far "
         "below the largest, exponents are bits that nobody needs.",
         misreadings=_but(

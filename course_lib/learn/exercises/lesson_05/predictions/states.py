@@ -19,8 +19,8 @@ def _memory(total_bytes: int, once_bytes: int) -> Explanation:
     return Explanation(
         measured=round(100 * (1 - once_bytes / total_bytes)),
         model=100 * (1 - 1 / _RANKS),
-        because=f"All of it is there on every rank, to the last bit. Of n ranks n - 1 hold nothing new: on 64 that is "
-        f"{1 - 1 / 64:.1%} of their memory. The means are equal, so the steps are, so the states are.",
+        because=f"All of it is there on every rank, to the last bit. All but one of n ranks hold nothing new: on 64 "
+        f"that is {1 - 1 / 64:.1%} of their memory. The means are equal, so the steps are, so the states are.",
         misreadings={
             56: "You kept all gradients. Each rank *computes* others; what it holds after the all-reduce is their "
             "mean, which all have.",
@@ -99,9 +99,9 @@ def _early(held_bytes: int, gradients_bytes: int, num_layers: int) -> Explanatio
     return Explanation(
         measured=round(100 * held_bytes / gradients_bytes),
         model=round(100 * (1 / _RANKS + on_the_way)),
-        because="Its own quarter, at the end, and what is on its way: a layer's gradient, whole, the bucket that it is "
-        f"packed in, and on gloo what comes from the others. Each is one of {num_layers} layers. With more layers, or "
-        "smaller buckets, this part shrinks; with one bucket for the model nothing would be saved.",
+        because="Its own quarter, at the end, and what is on its way: a layer's gradient, whole, and the bucket that "
+        f"it is packed in. On gloo also what comes from the others. Each is one of {num_layers} layers. With more "
+        "layers, or smaller buckets, this part shrinks; with one bucket for the model nothing would be saved.",
         misreadings={
             100: "No layer's gradient waits for another bucket than its own.",
             25: "That is what stays. But each gradient is made whole, and travels whole, before three quarters of it "

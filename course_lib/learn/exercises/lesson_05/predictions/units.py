@@ -38,7 +38,7 @@ def _peak(peak_bytes: float, layers: int, width: int) -> Explanation:
         because=f"At the fullest moment, by the model: {rows_kib:.0f} KiB are this rank's quarters. "
         f"{beside_kib:.0f} KiB are a layer that is whole, since nobody can multiply by a quarter of a matrix and have "
         f"the whole result. And {messages_kib:.0f} KiB are messages: what has come of this layer and is about to be "
-        "laid out, and the gradients of the layer whose backward is just over, on their way. (Part of the "
+        "laid out. So are the gradients of the layer whose backward is just over, on their way. (Part of the "
         "gradients' rows is still to come.)",
         misreadings={
             alone_kib / _RANKS: "That is what it holds after backward, when no layer computes. To compute with a "
@@ -139,7 +139,7 @@ def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> 
         measured=_share(one_unit_bytes / ddp_bytes),
         model=_share(fullest.total / whole),
         because="When the unit's backward is over, the gradients of all layers are whole. Beside them lie the message "
-        "in which they leave and the one in which those of the other ranks come, each as large as all weights "
+        "in which they leave and the one in which those of the other ranks come. Each is as large as all weights "
         "together. (A moment before, all weights were whole instead.) Between steps the rank holds a quarter; a device "
         "that runs out of memory runs out at the peak.",
         misreadings={
@@ -208,7 +208,7 @@ def _anew(gathers: Mapping[str, int], operations: Mapping[str, int]) -> Explanat
         ],
         because="With `checkpoint` around the layer, or with the backward pass that you built in part 2, it is the "
         "all-gather. The product's *output* is needed by nobody a second time; `checkpoint` stops as soon as all that "
-        "was saved is there again, and that is before the product. So the second all-gather of stage 3 is "
+        "was saved is there again. That is before the product. So the second all-gather of stage 3 is "
         "recomputation, of a message in place of an activation.",
         misreadings={
             nothing: "The weights have to come from somewhere: what is not kept has to be fetched again. If your table "

@@ -167,6 +167,6 @@ QUANTIZED_GATHER = Exercise(
         "course_lib.parallel.sharded.quantized_gather.all_gather_quantized",
         "course_lib.parallel.sharded.quantized_gather.quantize_blocks",
     ),
-    passed="Each number is off by half a step of its own block at most, on 1, 2 and 3 ranks: beside an outlier, in "
+    passed="Each number is off by half a step of its own block at most, on 1, 2 and 3 ranks. Beside an outlier, in "
     "a block of zeros, in a short one. All ranks have the same, and a rank sent a byte a number and four a block.",
 )

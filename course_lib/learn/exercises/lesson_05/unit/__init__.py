@@ -50,5 +50,5 @@ UNIT = Exercise(
     ),
     passed="Outputs and gradients are those of one device on 2, 3, 4 and 5 ranks, with a batch of its own on each. No "
     "rank sent more than by an all-gather forward, and backward by an all-gather and a reduce-scatter, in bytes as "
-    "rings send them; and nothing as large as the whole weight was found that stays between the two.",
+    "rings send them. And nothing as large as the whole weight was found that stays between the two.",
 )

@@ -76,8 +76,8 @@ MISTAKES = (
     Mistake(
         "beside-ctx",
         "A layer that is used once is right. With two layers, or one that is used twice, forward is right and backward "
-        "is not. Usually backward then finds what belongs to another use: what it needs has to be kept for each use on "
-        "its own, in `ctx`; a variable outside, or of the class, holds what was written there last.",
+        "is not. Usually backward then finds what belongs to another use. What it needs has to be kept for each use on "
+        "its own, in `ctx`. A variable outside, or of the class, holds what was written there last.",
         recognise=signs.wrong_only_with_two,
     ),
     Mistake(
@@ -100,7 +100,7 @@ MISTAKES = (
     ),
     Mistake(
         "shard-in-backward",
-        "The shapes in `backward` do not fit, since this rank's rows stand where the whole weight is needed: the "
+        "The shapes in `backward` do not fit, since this rank's rows stand where the whole weight is needed. The "
         "gradient of x takes every row of W, each times its column of `grad`. `backward` has the rows of this rank; "
         "how did `forward` come by the others?",
         recognise=signs.multiplied((ROWS, _WIDE), at="grad"),

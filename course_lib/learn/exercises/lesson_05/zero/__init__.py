@@ -33,8 +33,8 @@ ZERO_STEPS = (
         hints=(
             "To update one number, what does the optimizer need of the others? So what does a rank that updates only "
             "its part need before, and what does it owe the others after?",
-            "In `__init__`: all weights in one flat tensor, padded so that it divides by the ranks; a parameter of "
-            "your own with this rank's part, and an `optimizer_class` of that alone. In `step`: the mean of the "
+            "In `__init__`: all weights in one flat tensor, padded so that it divides by the ranks. Then a parameter "
+            "of your own with this rank's part, and an `optimizer_class` of that alone. In `step`: the mean of the "
             "gradients to the part, the inner step, and the parts of all into the parameters.",
             "`flat = torch.cat([p.detach().flatten() for p in self.parameters])`, `own = nn.Parameter(F.pad(flat, (0, "
             "-len(flat) % n)).chunk(n)[me.rank].clone())`, `self.inner = optimizer_class([own], **defaults)`. In "
@@ -68,7 +68,7 @@ ZERO_STEPS = (
         mistakes=mistakes.OF_MEMORY,
         hints=(
             "Between two steps, which tensors does your object lead to? How large is the storage under each?",
-            "Of the weights keep this rank's part as a tensor of its own. What has all numbers in a row lives within "
+            "Keep this rank's part of the weights as a tensor of its own. What has all numbers in a row lives within "
             "`step`, as a local name.",
             "`.chunk(n)[me.rank]` is a view, and holds the whole flat tensor: `.clone()` it. Make `gradients` and "
             "`weights` anew in each `step`, and keep neither in `self`.",

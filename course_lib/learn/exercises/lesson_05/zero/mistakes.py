@@ -110,7 +110,7 @@ _BYTES = (
     ),
     Mistake(
         "all-reduces",
-        "The weights are right, and whole gradients were all-reduced. Of the mean a rank needs its own part alone, so "
+        "The weights are right, and whole gradients were all-reduced. A rank needs its own part of the mean alone. So "
         "the second half of that all-reduce is sent for nothing: a reduce-scatter will do.",
         recognise=lambda e: by.sends_too_much(e) and by.calls(lambda names: "all_reduce" in names)(e),
     ),
@@ -135,8 +135,8 @@ _BYTES = (
     ),
     Mistake(
         "more-than-two",
-        "The weights are right, and a step makes more calls than two. Of the gradients one reduce-scatter is enough, "
-        "of the weights one all-gather, and what is the same in every step need not be sent again.",
+        "The weights are right, and a step makes more calls than two. One reduce-scatter is enough for the gradients, "
+        "one all-gather for the weights, and what is the same in every step need not be sent again.",
         recognise=by.calls(lambda names: len(names) > 2),
     ),
 )
@@ -149,8 +149,9 @@ _MEMORY = (
     ),
     Mistake(
         "keeps-the-whole",
-        "The weights are right, and between two steps this rank keeps more than its part beside the model: a flat "
-        "tensor of all gradients or weights, or a view of one. A view holds the whole storage; `clone()` does not.",
+        "The weights are right, and between two steps this rank keeps more than its part beside the model. It is a "
+        "flat tensor of all gradients or weights, or a view of one. A view holds the whole storage; `clone()` does "
+        "not.",
         recognise=only_wrong("parts"),
     ),
     Mistake(

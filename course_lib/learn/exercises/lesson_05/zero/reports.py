@@ -59,7 +59,7 @@ class ZeroBytesReport(ZeroValuesReport):
     sent: Any = fact(
         lambda want, have, _: (
             f"the weights are right. In one step this rank sends {have:.2f} times the bytes of the "
-            f"gradients, counted as rings send them; a reduce-scatter and an all-gather send {want:.2f} at most"
+            f"gradients, counted as rings send them. A reduce-scatter and an all-gather send {want:.2f} at most"
         ),
         by=no_more,
     )
@@ -75,7 +75,7 @@ class ZeroMemoryReport(ZeroBytesReport):
     parts: Any = fact(
         lambda want, have, _: (
             "weights and bytes are right. Between two steps this rank keeps beside the model as many "
-            f"numbers as {have:.1f} of its parts have; the part's weights, their gradient and two states are 4"
+            f"numbers as {have:.1f} of its parts have. The part's weights, their gradient and two states are 4"
         ),
         by=no_more,
     )

@@ -45,7 +45,7 @@ BACKWARD = Exercise(
         Mistake(
             "no-leaf",
             "There is no gradient to send: `entering.grad` is None. What arrives in a message is a tensor like any "
-            "other, and autograd keeps the gradient of a tensor you made only if you ask: "
+            "other. Autograd keeps the gradient of a tensor you made only if you ask: "
             "`entering.requires_grad_()`, before the part sees it.",
             recognise=mistakes.sends_what_is_none,
         ),

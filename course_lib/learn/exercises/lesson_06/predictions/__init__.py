@@ -183,7 +183,7 @@ def _ways(table: Mapping[str, Mapping[str, float]]) -> Explanation:
         misreadings[_NONE] = "Go through the columns and mark the largest number of each. Look at the row time."
         because += (
             "Half of the computing is in the first few convolutions, where pictures are large. A cut behind them "
-            "halves the time, but nearly all parameters and most of the memory lie beyond it, and no other cut of the "
+            "halves the time, but nearly all parameters and most of the memory lie beyond it. No other cut of the "
             "four sends more."
         )
     return Explanation(

@@ -23,8 +23,9 @@ TIED = Exercise(
         Mistake(
             "touched-in-flight",
             "A message was begun, and its tensor used or changed before your code had waited for it. It goes on while "
-            "your code does, so what was added, or what the other rank got, is chance: another number in each run, and "
-            "now and then the right one. First the `wait()` of what `isend` and `irecv` give back, then the sum.",
+            "your code does, so what was added, or what the other rank got, is chance. It is another number in each "
+            "run, and now and then the right one. First the `wait()` of what `isend` and `irecv` give back, then the "
+            "sum.",
             recognise=mistakes.touches_in_flight,
         ),
         Mistake(

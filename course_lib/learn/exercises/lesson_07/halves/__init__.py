@@ -133,7 +133,7 @@ HALVES = Exercise(
         Mistake(
             "computed-too-early",
             "The values are right, but the first half computes the gradient of the weight and `later()` only puts it "
-            "in its place: nothing was put off. Compute inside `later()`.",
+            "in its place. Nothing was put off. Compute inside `later()`.",
             recognise=_right_but_early,
         ),
         Mistake(

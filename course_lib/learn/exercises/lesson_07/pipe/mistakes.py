@@ -43,7 +43,7 @@ OF_VALUES = (
     ),
     Mistake(
         "spoils-what-came",
-        "The values are right, and something has changed that was to stay: what the caller gave, a module's mode or "
+        "The values are right. Something that was to stay has changed: what the caller gave, a module's mode or "
         "hooks, or the seed of random numbers.",
         recognise=only_wrong("kept"),
     ),
@@ -167,7 +167,7 @@ _SPLIT = (
     ),
     Mistake(
         "no-input-to-go-to",
-        "Where a stage's input needs no gradient, as that of the first stage, I has nothing to compute, and asking "
+        "Where a stage's input needs no gradient, as that of the first stage, I has nothing to compute. Asking "
         "autograd for it is an error.",
         recognise=by.both(
             raised_first_in(*SPLIT),
@@ -233,7 +233,7 @@ _AWKWARD = (
     ),
     Mistake(
         "shared-between-objects",
-        "One pipeline is right, and two at the same time are not: something is kept in the class, in a global or in a "
+        "One pipeline is right, and two at the same time are not. Something is kept in the class, in a global or in a "
         "default argument. Keep it in `self`.",
         recognise=only_in("two pipelines at the same time"),
     ),

@@ -69,8 +69,8 @@ def pays(draw: random.Random) -> Posed:
         text=f"{stages} GPUs train {name} ({model.parameters / 1e9:.2f} billion parameters) in equal stages, with "
         f"1F1B and {micro_batches} micro-batches of {tokens:,} tokens. A GPU reaches {rate / 1e12:.1f} TFLOP/s. The "
         f"team thinks of interleaved 1F1B with {virtual} virtual stages on each GPU. Suppose that under both "
-        "schedules a GPU in the middle waits for every message that it gets: an activation and a gradient for each "
-        "micro-batch and virtual stage. Leave out attention over the sequence. How long may one message take, so "
+        "schedules a GPU in the middle waits for every message that it gets. That is an activation and a gradient for "
+        "each micro-batch and virtual stage. Leave out attention over the sequence. How long may one message take, so "
         "that the step is as long either way?",
         value=value,
         way=(

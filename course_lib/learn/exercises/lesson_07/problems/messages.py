@@ -44,7 +44,7 @@ def message(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(value / 2, "A number in bfloat16 takes two bytes."),
-            Wrong(value / 8, "The speed of a port is told in bits. You have read it as bytes."),
+            Wrong(value / 8, "The speed of a port is given in bits. You have read it as bytes."),
             Wrong(value / stages, "That is beside the forward of the whole model. A GPU has one stage of it."),
             Wrong(value / share, "That is at the full peak, which no run reaches."),
             Wrong(value / 3, "Six operations are those of forward and backward together."),

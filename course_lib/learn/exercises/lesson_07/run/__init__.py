@@ -161,8 +161,8 @@ RUN = Exercise(
     mistakes=(
         Mistake(
             "they-cross",
-            "GPipe is right. Under 1F1B two neighbours send at the same moment, one down and one up, and each waits in "
-            "its send until the other takes what it has. Hold back what an action has made, and start it together with "
+            "GPipe is right. Under 1F1B two neighbours send at the same moment, one down and one up. Each waits "
+            "in its send until the other receives. Hold back what an action has made, and start it together with "
             "what the next action waits for.",
             recognise=_crosses,
         ),
@@ -228,6 +228,6 @@ RUN = Exercise(
         "[send(made, after)] where there is a neighbour to send to, else []. At the end: exchange(going)",
     ),
     forbidden=("course_lib.parallel.pipeline.Pipeline", "course_lib.parallel.pipeline.batch_run.BatchRun"),
-    passed="The loop executes GPipe, 1F1B and a row that runs its backwards from the last to the first; the gradients "
+    passed="The loop executes GPipe, 1F1B and a row that runs its backwards from the last to the first. The gradients "
     "are those of the uncut model, and each message travelled once.",
 )

@@ -249,5 +249,6 @@ SYNC = Exercise(
         "torch.nn.parallel.DistributedDataParallel",
     ),
     passed="The gradients of the whole batch on every rank, in float64 and in float32. For them no rank sent much more "
-    "than if each had handed its own to every other rank of its group once, whether there was one micro-batch or four.",
+    "than if each had handed its own to every other rank of its group once. So it was for one micro-batch and for "
+    "four.",
 )

@@ -126,8 +126,8 @@ MISTAKES = (
     ),
     Mistake(
         "all-reduce-and-a-cut",
-        "The numbers are right. But you had everything added up on all ranks and kept a part: twice the bytes of a "
-        "reduce-scatter, and the whole sum in memory for a moment. Each rank needs the sum for its own positions "
+        "The numbers are right. But you had everything added up on all ranks and kept a part. That is twice the bytes "
+        "of a reduce-scatter, and the whole sum in memory for a moment. Each rank needs the sum for its own positions "
         "alone.",
         recognise=_all_reduces((ENTER, BACKWARD), (LEAVE, FORWARD)),
     ),
@@ -147,7 +147,7 @@ MISTAKES = (
         "flag-beside-ctx",
         "Each gate is right by itself, and of two in a row one gives back a gradient of another shape. Usually "
         "`backward` of one then takes itself for the other. Which gate it is has to be kept for each use on its own, "
-        "and `ctx` is that place; a variable outside, or of the class, holds what was written there last.",
+        "and `ctx` is that place. A variable outside, or of the class, holds what was written there last.",
         recognise=_only_with_two_gates,
     ),
     Mistake("flag-not-kept", FLAG_NOT_KEPT, recognise=raised_about_the_flag),

@@ -113,6 +113,6 @@ GATES = Exercise(
         "course_lib.parallel.tensor.autograd_collectives.identity_all_reduce",
         "course_lib.parallel.tensor.autograd_collectives.all_reduce_identity",
     ),
-    passed="At the entrance nothing is sent on the way there and a sum on the way back; at the exit a sum on the way "
+    passed="At the entrance nothing is sent on the way there and a sum on the way back. At the exit a sum on the way "
     "there, and nothing on the way back.",
 )

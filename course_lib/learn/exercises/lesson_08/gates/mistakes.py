@@ -132,7 +132,7 @@ MISTAKES = (
     Mistake(
         "overwrites-its-input",
         "The numbers are right, and the tensor that came in has been overwritten: `dist.all_reduce` works in "
-        "place. Whoever kept that tensor for its own backward pass has another one now. Sum a copy.",
+        "place. An operation that kept that tensor for its own backward pass has another one now. Sum a copy.",
         recognise=lambda evidence: all(differs_in(outcome, HANDED) for outcome in evidence.wrong),
     ),
     Mistake(
@@ -157,8 +157,8 @@ MISTAKES = (
     Mistake(
         "flag-beside-ctx",
         "Each gate is right by itself, and where there are two, a gradient is wrong. Usually `backward` of one then "
-        "takes itself for the other. Which gate it is has to be kept for each use on its own, and `ctx` is that place; "
-        "a variable outside, or of the class, holds what was written there last.",
+        "takes itself for the other. Which gate it is has to be kept for each use on its own, and `ctx` is that place. "
+        "A variable outside, or of the class, holds what was written there last.",
         recognise=_wrong_only_with_two,
     ),
     Mistake(

@@ -99,7 +99,7 @@ MISTAKES = (
     ),
     Mistake(
         "heads-interleaved",
-        "A head is a *row* of neighbouring numbers, so heads come first when the last dim is taken apart: (heads, "
+        "A head is a *row* of neighbouring numbers. So heads come first when the last dim is taken apart: (heads, "
         "numbers of a head), not the other way round.",
         split_attention(heads=heads_last, join=lambda mixed: mixed.permute(0, 2, 3, 1).flatten(2)),
     ),

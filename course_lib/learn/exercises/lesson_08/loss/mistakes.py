@@ -151,9 +151,9 @@ MISTAKES = (
     ),
     Mistake(
         "gathers-the-logits",
-        "The loss is right, and each rank handed in as many numbers a position as it has logits, or more: the logits, "
-        "or something as large that was made of them. With 50,000 tokens on n ranks that is 50,000/n numbers from "
-        "each, where three would do. Sum over your own tokens first, and send the sums.",
+        "The loss is right, and each rank handed in as many numbers a position as it has logits, or more. It was the "
+        "logits, or something as large that was made of them. With 50,000 tokens on n ranks that is 50,000/n numbers "
+        "from each, where three would do. Sum over your own tokens first, and send the sums.",
         recognise=sends_logits,
     ),
     Mistake(

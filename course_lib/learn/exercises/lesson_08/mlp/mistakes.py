@@ -68,7 +68,7 @@ MISTAKES = (
     ),
     Mistake(
         "bias-on-one-rank",
-        "The output is right. But one rank alone adds the bias, so it alone gets a gradient for it: the others "
+        "The output is right. But one rank alone adds the bias, so it alone gets a gradient for it. The others "
         "keep the old bias, and after a step there are two. All ranks hold it, so all add it, after the sum.",
         split_mlp(inside=lambda me, bias: bias if me.rank == 0 else None),
     ),
@@ -97,7 +97,7 @@ MISTAKES = (
     ),
     Mistake(
         "no-gates",
-        "Each rank computed an MLP of its own hidden units, second bias included, and nothing was sent: no sum of "
+        "Each rank computed an MLP of its own hidden units, second bias included. Nothing was sent: no sum of "
         "the outputs, and none of the gradients of x. Where do `enter` and `leave` stand?",
         split_mlp(enter=keep, leave=keep, inside=keep),
     ),
@@ -123,7 +123,7 @@ MISTAKES = (
     Mistake(
         "gathered-on-the-wrong-dim",
         "A gather joined what belongs apart: the output has the wrong shape. Ranks hold different *hidden units* "
-        "of the same rows, so joining along rows stacks copies; and the outputs of a row cut are summands, which "
+        "of the same rows, so joining along rows stacks copies. The outputs of a row cut are summands, which "
         "no gather adds up. Nothing need be gathered here at all.",
         recognise=_shape_is_wrong,
     ),
@@ -153,7 +153,7 @@ MISTAKES = (
     ),
     Mistake(
         "gathers-and-adds",
-        "Right, by an all-gather of every rank's partial output and a sum at home: each rank sends `n - 1` times "
+        "Right, by an all-gather of every rank's partial output and a sum at home. Each rank sends `n - 1` times "
         "the output, and holds `n` of them. An all-reduce adds on the way.",
         split_mlp(leave=gathers_and_adds),
     ),

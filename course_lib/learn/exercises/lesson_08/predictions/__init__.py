@@ -94,7 +94,7 @@ def _bytes(block: Communication, config: TransformerConfig) -> Explanation:
     return Explanation(
         measured=block.sent_bytes(0) / 1024,
         model=cost.collectives_sent_bytes(calls, 4) / 1024,
-        because="By the model, two regions, each left once forward and once backward: four all-reduces of B T D "
+        because="By the model, two regions, each left once forward and once backward. Four all-reduces of B T D "
         "numbers, each for 3/2 of its size on four ranks.",
         misreadings={
             1152: "No weight and no gradient of a weight travels here: each rank has its own part and keeps it. What "
@@ -115,7 +115,7 @@ def _loss(numbers: float) -> Explanation:
         "which one rank has. Three, for any vocabulary.",
         misreadings={
             lambda n: n >= 1000: "Then every rank would have the logits of others too, the tensor that the cut was to "
-            "avoid, and would compute the same loss from it as all others.",
+            "avoid. It would compute the same loss from it as all others.",
             2: "The sum of exponentials and the target's logit: but exp(1000) is infinite, so something has to be "
             "subtracted first. (With an all-gather two will do: each rank hands in the *logarithm* of its sum.)",
             1: "One of them is the sum of exponentials. Which rank knows the target's logit? And exp(1000) is "
@@ -143,7 +143,7 @@ def _rounding(whole_error: float, parts_error: float, differ: float) -> Explanat
         measured=equal if differ == 0 else measured,
         because="Every order of adding rounds, and no order is the right one. In one running sum of random terms the "
         "error grows about as the root of their number. A quarter of the terms, four times: that gains a factor of "
-        "two at the most, and nothing where the library sums in short pieces anyhow.",
+        "two at the most. It gains nothing where the library sums in short pieces anyhow.",
         misreadings={
             one_piece: "Short sums round less, that is true. But from 4096 terms to four times 1024 it makes a factor "
             "of two, and most libraries sum in pieces even where you cut nothing.",
@@ -161,8 +161,8 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Explanation:
     return Explanation(
         measured=round(1e3 * step_s),
         model=round(model_ms),
-        because=f"By the model the sixteen all-reduces take {model_ms - computing_ms:.0f} ms, one after each region, "
-        f"on top of {computing_ms:.0f} ms of computing: two devices, and {than} than one.",
+        because=f"By the model the sixteen all-reduces take {model_ms - computing_ms:.0f} ms, one after each region. "
+        f"They come on top of {computing_ms:.0f} ms of computing: two devices, and {than} than one.",
         misreadings={
             80: "That is the computing alone.",
             lambda ms: 80 < ms <= 110: "The messages are not little: there are sixteen all-reduces, and each of them "

@@ -42,7 +42,7 @@ def _kept(kept_bytes: int, config: TransformerConfig) -> Explanation:
     return Explanation(
         measured=round(kept_bytes / 1024),
         model=round(along_kib),
-        because=f"What the norms keep falls to a quarter. But a region's input has just been gathered, and the "
+        because=f"What the norms keep falls to a quarter. But a region's input has just been gathered. And the "
         f"gradient of its weights needs all of it: {along_kib / plain_kib:.0%} of what was kept before is still there.",
         misreadings={
             lambda kib: abs(kib - anew_kib) <= 0.03 * anew_kib: "That is both at a quarter. The inputs of the regions "

@@ -65,7 +65,7 @@ def _gather() -> Explanation:
         measured=_GATHER[1],
         label="the evidence says",
         because="Each rank has some *columns* of every row. `torch.cat` without a dim stacks them as rows, "
-        "(n N, V/n), and `view` then makes the shape right and the rows wrong: tokens 0 and 1 of both positions "
+        "(n N, V/n), and `view` then makes the shape right and the rows wrong. Tokens 0 and 1 of both positions "
         "became one row. With one position the two orders are the same numbers in memory. A `view` that mends a shape "
         "deserves a second look.",
         misreadings={

@@ -89,6 +89,6 @@ def left(draw: random.Random) -> Posed:
             Wrong(value * no_states_gb / free_gb, "Did you count all 16 bytes? Master weights and states are in them."),
         ),
         sources=(machine.source, sizes_source(MODELS[name]), f"The formula: {_FORMULA}."),
-        beside="Korthikanti et al. (2022, table 5) ran GPT-3's sizes on 64 A100, in 8 stages of 8 GPUs, with one "
+        beside="Korthikanti et al. (2022, table 5) ran GPT-3's sizes on 64 A100, in 8 stages of 8 GPUs. With one "
         "sequence of 2,048 tokens in a micro-batch. Scores were computed anew, and a step took 13.75 s.",
     )

@@ -103,7 +103,7 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "stages-disagree",
-            "Of two ranks that share a layer, one waits for the other within it, and that one for a message. Their "
+            "One of two ranks that share a layer waits for the other within it, and that one for a message. Their "
             "stages are not the same pieces of the model. With 13 tokens on two ranks, slices are uneven, and "
             "`split_evenly` cuts one rank's slices at another place than the other's. Weigh the pieces while they are "
             "whole.",
@@ -150,7 +150,7 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "same-samples",
-            "All losses are right, and along an axis twice the bytes travelled that this rank's samples need: ranks "
+            "All losses are right, and along an axis twice the bytes travelled that this rank's samples need. Ranks "
             "along dp_shard all work on the whole batch. The mean of equal gradients is right, and the axis gains "
             "nothing. Deal the rows out.",
             recognise=only_wrong("sent"),
@@ -210,15 +210,15 @@ ASSEMBLE = Exercise(
         "Each part of the course wraps what it is given, and does not know that there are others. Which of the three "
         "needs whole matrices? Which needs the stem, the blocks and the head by name? Which takes any module with "
         "parameters?",
-        "From the inside out: slices (`split_transformer`, along tp), then stages (`cut`, `Pipeline`, along pp), then "
-        "rows of what is left of a stage (`wrap=`, along dp_shard). Say to each which ranks are its own. In `step`, "
-        "rows go by the place along dp_shard, and a rank without a loss adds 0.",
+        "From the inside out: slices (`split_transformer`, along tp), then stages (`cut`, `Pipeline`, along pp). Last "
+        "come rows of what is left of a stage (`wrap=`, along dp_shard). Say to each which ranks are its own. In "
+        "`step`, rows go by the place along dp_shard, and a rank without a loss adds 0.",
         "`Pipeline(me, cut(model, stages), one_f_one_b(n, 2 * n), self.loss_of, ranks=groups.mesh.group(me.rank, "
         "'pp'), wrap=lambda stage: FullySharded(me, stage, group=groups.group('dp_shard')))`, with "
         "`stages = split_evenly(parameter_costs(model), n)` from before the split. The mean: `dist.all_reduce` of the "
         "loss or 0 over all ranks, divided by `mesh.size('dp_shard', 'tp')`.",
     ),
     forbidden=("course_lib.parallel.mesh.on_mesh.OnMesh",),
-    passed="The losses of one device over three steps, on six meshes of four ranks and on one rank; no rank's "
+    passed="The losses of one device over three steps, on six meshes of four ranks and on one rank. No rank's "
     "`parameters()` are more than rows of its stage's slices, and each share of the batch was computed once.",
 )

@@ -61,7 +61,7 @@ class AssembleReport(RankReport):
     )
     added: Any = fact(
         "the losses are right, and when `step` is called twice with the same batch, without `zero_grad` in between, "
-        "the gradients are {got}: `step` adds up gradients, and leaves those that are there",
+        "the gradients are {got}. `step` adds up gradients, and leaves those that are there",
         right=TWICE,
     )
     groups: Any = fact(

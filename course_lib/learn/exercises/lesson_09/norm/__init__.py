@@ -38,9 +38,9 @@ NORM = Exercise(
         ),
         Mistake(
             "counts-copies",
-            "You add up what all ranks hold, and some of it is held several times: a matrix on every replica, a norm's "
-            "weight on every rank of `tp`. What lies there n times is in your sum n times, and the norm is too large. "
-            "Of the ranks that hold copies, one counts.",
+            "You add up what all ranks hold, and some of it is held several times. A matrix is on every replica, a "
+            "norm's weight on every rank of `tp`. What lies there n times is in your sum n times, and the norm is too "
+            "large. One of the ranks that hold copies counts.",
             recognise=mistakes.counts(lambda *_: 1.0),
         ),
         Mistake(
@@ -229,6 +229,6 @@ NORM = Exercise(
         "gradient.double().square().sum()`; last `dist.all_reduce(square)`, and the root of it.",
     ),
     forbidden=("course_lib.parallel.mesh.gradient_norm", "course_lib.parallel.mesh.clip_gradients"),
-    passed="One norm in nine cases, each on 4 ranks, on 6 and on one: parts were added up, copies counted once, every "
-    "rank had the same number, a NaN was not hidden, and no rank sent more than two numbers, or an object.",
+    passed="One norm in nine cases, each on 4 ranks, on 6 and on one. Parts were added up, copies counted once, every "
+    "rank had the same number, and a NaN was not hidden. No rank sent more than two numbers, or an object.",
 )

@@ -205,7 +205,7 @@ MISTAKES = (
     ),
     Mistake(
         "copies-forgotten",
-        "Of several ranks that hold the number you name those at place 0 alone. Along dp_replicate, and along tp where "
+        "Where several ranks hold the number, you name those at place 0 alone. Along dp_replicate, and along tp where "
         "`tp_dim` is None, the others hold it too.",
         lambda *args: _first_copies(*args),
     ),

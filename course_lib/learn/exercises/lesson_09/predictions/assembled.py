@@ -42,8 +42,8 @@ def _kept(share: float, shares: Sequence[float]) -> Explanation:
     """From the largest share of the model's numbers that one of eight ranks keeps, and the shares of all."""
     return Explanation(
         measured=round(100 * share, 1),
-        because="An eighth is 12.5 %; it is a little more on the ranks of the first stage, which has the positions and "
-        f"the larger half, and norms and positions are copies along tp. All eight together keep {sum(shares):.2f} "
+        because="An eighth is 12.5 %. It is a little more on the ranks of the first stage, which has the positions and "
+        f"the larger half. And norms and positions are copies along tp. All eight together keep {sum(shares):.2f} "
         "models. The gradients and AdamW's two states are as large as the rows, so this is the share of all that stays "
         "between two steps. Within a step it is more: a sharded stage of a pipeline holds the whole gradients of its "
         "slices until the last micro-batch is back.",
@@ -104,9 +104,9 @@ def _rows(first_row: int) -> Explanation:
     """From the number of the first row that rank 1 holds."""
     return Explanation(
         measured=_ROWS[first_row // 64],
-        because="Rank 1 has dp_shard 0 and tp 1. The matrix was first cut in slices: tp 1 has rows 128 to 255. Of "
-        "these dp_shard 0 keeps the first half. PyTorch has to write this down as `_StridedShard`: the placements of a "
-        "DTensor are read from the outermost axis to the innermost, as if dp_shard had cut first, and it was tp. "
+        because="Rank 1 has dp_shard 0 and tp 1. The matrix was first cut in slices: tp 1 has rows 128 to 255. Here "
+        "dp_shard 0 keeps the first half. PyTorch has to write this down as `_StridedShard`: the placements of a "
+        "DTensor are read from the outermost axis inwards. So they read as if dp_shard had cut first, and it was tp. "
         "That is the order in which this part has cut: slices first, rows last.",
         misreadings={
             _ROWS[0]: "That is rank 0: both its numbers are 0.",

@@ -23,14 +23,14 @@ def _short() -> Explanation:
         measured=_SHORT[2],
         label="the evidence says",
         because="Two replicas hold the same gradients, and each rank adds what it holds. So every square is in the sum "
-        "twice or more, and the norm is √2 times as large as it should be, or more; the factor is as much too small. "
+        "twice or more, and the norm is √2 times as large as it should be, or more. The factor is as much too small. "
         "In lesson 05 each rank had rows that nobody else has: that is why this clip was right there.",
         misreadings={
             _SHORT[0]: "All four have returned one norm and scaled by one factor, so the direction is the true one.",
             _SHORT[1]: "Then the losses without the limit would not be those of one device either.",
             _SHORT[
                 3
-            ]: "Of rows that nobody else has, nothing is divided, as in lesson 05. And a quarter of this norm would be "
+            ]: "Rows that nobody else has are not divided, as in lesson 05. And a quarter of this norm would be "
             "far too small.",
         },
     )
@@ -87,9 +87,9 @@ def _folder(folder_bytes: int, weight_bytes: int) -> Explanation:
     return Explanation(
         measured=round(folder_bytes / weight_bytes, 2),
         model=3,
-        because="The weights, and AdamW's two moments of each of them: three times, whatever the mesh. Of several "
-        "ranks that hold the same box one writes it. The rest is no number of the model: `.metadata` says what lies "
-        "where, and each box in each file has a small head, which counts for so much here only because the boxes are "
+        because="The weights, and AdamW's two moments of each of them: three times, whatever the mesh. Where several "
+        "ranks hold the same box, one writes it. The rest is no number of the model: `.metadata` says what lies "
+        "where. Each box in each file has a small head, which counts for so much here only because the boxes are "
         "small.",
         misreadings={
             1: "That is the weights alone. The optimizer's states are in the folder as well.",
@@ -118,7 +118,7 @@ def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> Ex
     return Explanation(
         measured=seen,
         because="The first loss is that of the weights, and of them each rank has read what it holds. Without its "
-        "states the optimizer begins anew: its first step is as long as on the first day, in a direction that one "
+        "states the optimizer begins anew: its first step is as long as on the first day. In a direction that one "
         "batch alone has given. From the second loss on this job is another one, by up to "
         f"{rounded(apart, 2)} here. So if "
         "you check a checkpoint by one loss, you check half of it.",
@@ -163,7 +163,7 @@ def _swapped() -> Explanation:
     return Explanation(
         measured=_SWAPPED[1],
         label="the evidence says",
-        because="On the old mesh rank 1 stood at place 1 of tp, on the new one it stands at place 1 of dp_shard, and "
+        because="On the old mesh rank 1 stood at place 1 of tp. On the new one it stands at place 1 of dp_shard, and "
         "it has read its old file. Ranks 1 and 2 hold each other's boxes. Both axes have two places, so every box is "
         "as large as before, and every name fits: nothing is left that could complain. A number in a file's name says "
         "who wrote it. It does not say what is in it.",

@@ -30,13 +30,13 @@ def _row(ranks: Sequence[int], mesh: Mesh) -> Explanation:
     return Explanation(
         measured=found,
         model=f"rank {at['right']}",
-        because="tp cuts first, and gives rows 0 to 127 to place 0. Of this slice, 128 rows, dp_shard gives the second "
+        because="tp cuts first, and gives rows 0 to 127 to place 0. This slice has 128 rows. dp_shard gives its second "
         "half, 64 to 127, to its place 1. Place 1 along dp_shard, place 0 along tp: so rows 64 to 127 lie on rank "
         f"{at['right']}, and those after them on rank {at['sharded first']}. The order of the ranks is not that of "
         "the rows.",
         misreadings={wrong: said for wrong, said in misreadings.items() if wrong != f"rank {at['right']}"},
         apart="The model takes tp=2 and dp_shard=2, and a matrix of 256 rows of which tp cuts the rows. Look at the "
-        "boxes that the ranks have told.",
+        "boxes that the ranks have printed.",
     )
 
 
@@ -68,9 +68,9 @@ def _fullest(fullest_kib: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=min(fullest_kib, key=fullest_kib.__getitem__),
         label="computed",
-        because=f"{held}. Whoever shards has to make a unit whole; what tp and pp have cut is computed with as it is. "
-        "So the mesh that keeps the least between steps may hold the most in one. A few ranks of tp make each whole "
-        "unit smaller; a sharded stage of a pipeline still holds whole gradients until its last micro-batch.",
+        because=f"{held}. A rank that shards has to make a unit whole. What tp and pp have cut is computed with as it "
+        "is. So the mesh that keeps the least between steps may hold the most in one. A few ranks of tp make each "
+        "whole unit smaller; a sharded stage of a pipeline still holds whole gradients until its last micro-batch.",
         misreadings={
             _SHARD_8: "It keeps the least. But each rank makes a whole block, of all of its width, and its whole "
             "gradient.",
@@ -88,7 +88,7 @@ def _share(seen_by: Mapping[int, Sequence[int]]) -> Explanation:
         measured=counts.pop() if len(counts) == 1 else sorted(counts),
         model=8 / data_size,
         because="Only dp_shard deals out, to two places. The ranks of a tensor group work on one activation, and a "
-        "stage goes on with what the one before has made of these windows: four ranks have the same four. dp_shard "
+        "stage goes on with what the one before has made of these windows. Four ranks have the same four. dp_shard "
         "shares out weights, and it is data parallelism all the same: every shard has samples of its own.",
         misreadings={
             1: "Then the two ranks of a tensor group would multiply halves of two different activations.",
@@ -114,7 +114,7 @@ def _unseen() -> Explanation:
         measured=_UNSEEN[1],
         label="the evidence says",
         because="Half of the windows move no gradient. Each rank of a tensor group looks up its own tokens, those that "
-        "stand in its slice of the vocabulary, and the sum of both is the stream. English letters are bytes below 128, "
+        "stand in its slice of the vocabulary. The sum of both is the stream. English letters are bytes below 128, "
         "which all stand in the slice of place 0: of the other's windows nothing is found, inputs nor targets. From "
         "there on both compute the same, so nothing drifts apart. Text in other scripts would even be mixed: one "
         "rank's token here, the other's there, both or none.",
@@ -135,7 +135,7 @@ def _logged(share: float) -> Explanation:
         model=0.5,
         because="Two ranks have a loss, those of the last stage, and both have the same one, since they are one tensor "
         "group. Twice the loss over four ranks is half. It would fall nicely, and nobody would see it. With "
-        "dp_replicate=2 and tp=2 the same line is right: everybody has a loss, and each is there twice in the sum and "
+        "dp_replicate=2 and tp=2 the same line is right. Everybody has a loss, and each is there twice in the sum and "
         "twice in the number of ranks.",
         misreadings={
             1: "That would be so if every rank had a loss. The first stage has none.",
@@ -175,7 +175,7 @@ def _dropped() -> Explanation:
         measured=_DROPPED[0],
         label="the evidence says",
         because="Ranks 0 and 1 begin with equal copies and part where there is dropout. Each has its own seed, so from "
-        "the stem on each has a stream of its own; their halves of every product are made of two different inputs, and "
+        "the stem on each has a stream of its own. Their halves of every product are made of two different inputs. So "
         "the copies get different gradients, which nobody averages along tp. Along dp_replicate gradients are "
         "averaged: that is why ranks 0 and 2 stay equal, though they drop other numbers, and rightly so.",
         misreadings={

@@ -111,7 +111,7 @@ def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[st
         measured=round(measured, 1),
         model=round(wrong_s / right_s, 1),
         because=f"By the model, in the right order `tp` takes {tp_s[0] * 1e3:.0f} ms within the node and the gradients "
-        f"{dp_s[1] * 1e3:.0f} ms between nodes; in the wrong one `tp` takes {tp_s[1] * 1e3:.0f} ms and the gradients "
+        f"{dp_s[1] * 1e3:.0f} ms between nodes. In the wrong one `tp` takes {tp_s[1] * 1e3:.0f} ms and the gradients "
         f"{dp_s[0] * 1e3:.0f} ms. One of the two has to cross in any order. And the job is right, so nothing but the "
         "clock will tell.",
         misreadings={

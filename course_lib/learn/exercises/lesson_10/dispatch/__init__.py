@@ -213,7 +213,7 @@ DISPATCH = Exercise(
         "course_lib.parallel.experts.exchange_rows",
         "course_lib.parallel.experts.ExpertParallel",
     ),
-    passed="Every token has its experts' outputs, on 2, 3 and 4 ranks: with favourite experts and with some that "
+    passed="Every token has its experts' outputs, on 2, 3 and 4 ranks. With favourite experts and with some that "
     "nobody chose, with no rows for a rank and with no tokens on one. No rank sent more than rows, outputs and some "
     "numbers need.",
 )

@@ -78,7 +78,8 @@ DOCUMENTS = Exercise(
         ),
         Mistake(
             "contiguous",
-            "One part of the packed sequence for each rank. Whoever has the end of a long document has the most to do.",
+            "One part of the packed sequence for each rank. The rank with the end of a long document has the most to "
+            "do.",
             wrong_answers.contiguous,
         ),
         Mistake(
@@ -161,6 +162,6 @@ DOCUMENTS = Exercise(
         "course_lib.layouts.document_cut.DocumentCut.by_order",
         "course_lib.layouts.document_orders.even",
     ),
-    passed="Whatever the lengths are, tokens are even to within one, and no rank is further above the mean of pairs "
+    passed="Whatever the lengths are, tokens are even to within one. No rank is further above the mean of pairs "
     "than a single query may cost.",
 )

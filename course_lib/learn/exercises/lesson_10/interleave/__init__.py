@@ -37,8 +37,8 @@ INTERLEAVE = Exercise(
         ),
         Mistake(
             "leaves-in-flight",
-            "Your function returns while an exchange is still in flight. Whoever gets the outputs wants tensors: wait "
-            "for the last two exchanges, too.",
+            "Your function returns while an exchange is still in flight. The caller of this wants tensors as outputs: "
+            "wait for the last two exchanges, too.",
             recognise=mistakes.leaves_in_flight,
         ),
         Mistake(

@@ -45,7 +45,7 @@ JOIN = Exercise(
         "`(lse1 - base).exp().unsqueeze(-1)`, and the output the sum of share times out.",
     ),
     forbidden=("course_lib.parallel.context.RunningAttention",),
-    passed="Both sides together are one softmax over all their keys: for scores of 1000 and of -1000, where one side "
+    passed="Both sides together are one softmax over all their keys. For scores of 1000 and of -1000, where one side "
     "outweighs the other, and where a side saw no key, or neither did. float32 stays float32, gradients reach both "
     "sides, and a third side can be joined.",
 )

@@ -136,13 +136,14 @@ MISTAKES = (
     Mistake(
         "no-last-dim",
         "A share is a number for each query, (B, H, Q), and an output has K numbers for each, (B, H, Q, K). PyTorch "
-        "lines up shapes from the last dim on, so it takes the queries for the numbers of a head; where the sizes are "
+        "lines up shapes from the last dim on. So it takes the queries for the numbers of a head; where the sizes are "
         "equal, without an error. Give the shares a last dim of size 1: `share.unsqueeze(-1)`.",
         recognise=_no_last_dim,
     ),
     Mistake(
         "gives-out-alone",
-        "One tensor came back. Whoever joins a third side needs the lse of these two: return the pair, (out, lse).",
+        "One tensor came back. A caller that joins a third side needs the lse of these two: return the pair, (out, "
+        "lse).",
         recognise=_gives_one_tensor,
     ),
     Mistake(
@@ -255,7 +256,7 @@ MISTAKES = (
     Mistake(
         "rounded",
         "Right to some digits, and what came in has fifteen. Two usual reasons: a small number such as 1e-6 was added "
-        "so as not to divide by zero; or a tensor on the way is float32, as new tensors are unless they are told.",
+        "so as not to divide by zero. Or a tensor on the way is float32, as new tensors are by default.",
         recognise=_is_rounded,
     ),
     Mistake(

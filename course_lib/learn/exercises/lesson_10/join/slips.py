@@ -79,8 +79,8 @@ MISTAKES = (
     ),
     Mistake(
         "one-buffer",
-        "The second call changed what the first one had given, as where both results lie in one tensor. Who "
-        "joins a third side may still need the first two: give a new tensor in each call.",
+        "The second call changed what the first one had given, as where both results lie in one tensor. A "
+        "caller that joins a third side may still need the first two: give a new tensor in each call.",
         recognise=_is_written_over,
     ),
 )

@@ -101,6 +101,6 @@ ONCE_A_NODE = Exercise(
         "node and token: `goes.T.nonzero()`. The sizes are its sums.",
     ),
     forbidden=("course_lib.parallel.experts.once_for_each",),
-    passed="Every token goes once to each node that has one of its experts: also from a rank without tokens, with one "
+    passed="Every token goes once to each node that has one of its experts. Also from a rank without tokens, with one "
     "choice, with one node, and where nobody chose a node.",
 )

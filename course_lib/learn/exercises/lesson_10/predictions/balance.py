@@ -19,8 +19,8 @@ def _last(pairs: Sequence[int]) -> Explanation:
     return Explanation(
         measured=round(100 * pairs[-1] / sum(pairs)),
         model=100 * (2 * n - 1) / n**2,
-        because=f"Its queries see all of the parts before theirs, and half of their own: {n - 1} and a half blocks, of "
-        f"{n * n / 2:g} that are seen at all. Rank 0 has half a block, {pairs[0] / sum(pairs):.0%}.",
+        because=f"Its queries see all of the parts before theirs, and half of their own. That is {n - 1} and a half "
+        f"blocks, of {n * n / 2:g} that are seen at all. Rank 0 has half a block, {pairs[0] / sum(pairs):.0%}.",
         misreadings={
             25: "A quarter of the positions, yes. But a late position sees more keys than an early one.",
             75: "So much has the last *half* of the positions, ranks 2 and 3 together.",
@@ -37,8 +37,8 @@ def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Explanation:
         measured=round(100 * busy_share),
         model=100 * model,
         because=f"The lap is as long as the last rank needs: {num_ranks - 1} blocks and a half. The mean over ranks is "
-        f"{num_ranks / 2:g} blocks. Rank 0 has nothing more to see after its own keys, and passes the others on; "
-        "it may run ahead, and then waits for the last rank in the next layer. With very many ranks the share comes "
+        f"{num_ranks / 2:g} blocks. Rank 0 has nothing more to see after its own keys, and passes the others on. "
+        "It may run ahead, and then waits for the last rank in the next layer. With very many ranks the share comes "
         "down to a half.",
         misreadings={
             100: "All have messages to pass on until the end. But a block whose keys all come later is not computed.",

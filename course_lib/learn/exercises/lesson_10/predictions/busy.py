@@ -45,8 +45,8 @@ def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Explanation
     return Explanation(
         measured=round(measured),
         because=f"Soon after the start an expert had up to {max(shares):.0%} of all tokens. From step 0 to step 10 "
-        f"the router's probabilities came to differ from expert to expert by {experts[1]:.3f} in place of "
-        f"{experts[0]:.3f}, and from token to token by {tokens[1]:.3f} in place of {tokens[0]:.3f}: it learns first "
+        f"the router's probabilities came to differ. From expert to expert they differ by {experts[1]:.3f} in place of "
+        f"{experts[0]:.3f}, and from token to token by {tokens[1]:.3f} in place of {tokens[0]:.3f}. It learns first "
         "what all tokens have in common. So most of them go to the same two experts. An expert learns from the tokens "
         "that it gets, and the router may come to rely on those that have had many. Later, tokens differ, and some "
         "find other experts. Nothing in the loss of the text asks for even ones.",
@@ -92,8 +92,8 @@ def _dealt(whole: float, dealt: float) -> Explanation:
     return Explanation(
         measured=round(100 * dealt, 1),
         model=round(100 * model, 1),
-        because="Dice are even in the mean only. Of 64 throws a number comes 8 times, give or take 2.6, which is a "
-        "third; of 4096 throws 512 times, give or take 21, which is a twenty-fifth. What is above the mean is turned "
+        because="Dice are even in the mean only. In 64 throws a number comes 8 times, give or take 2.6, which is a "
+        "third. In 4096 throws 512 times, give or take 21, which is a twenty-fifth. What is above the mean is turned "
         "away, on each rank for itself, though the same expert may have free places for another rank. Counts of n "
         "tokens stray by the root of n, so a 64th of the tokens has 8 times the share.",
         misreadings={
@@ -151,7 +151,7 @@ def _copies(colleagues: float, courses: float) -> Explanation:
         "*sum* over two losses. With its copy's it is the sum over all four, and has to be divided by four; the "
         f"colleague divides by two. `average_gradients` gives {rounded(courses, 2)} times the right one. Adam "
         "divides by the "
-        "size of gradients and hides such a factor; clipping by the norm does not, and plain SGD takes steps that are "
+        "size of gradients and hides such a factor. Clipping by the norm does not, and plain SGD takes steps that are "
         "twice as long.",
         misreadings={
             1: "It would be right if each of the two had a gradient of its own tokens alone. An expert's tokens "

@@ -45,12 +45,12 @@ def _why(
     return Explanation(
         measured=_CAUSES[1] if waits == len(asked_us) else _CAUSES[0],
         label="the evidence says",
-        because=f"In {waits} of {len(asked_us)} steps the host asked for the second exchange when the first was over: "
-        "it reads the counts, to know how many numbers will come. Backward stands behind that in the program. So the "
+        because=f"In {waits} of {len(asked_us)} steps the host asked for the second exchange when the first was over. "
+        "It reads the counts, to know how many numbers will come. Backward stands behind that in the program. So the "
         "GPU has no more to compute than what is left of forward. Where that was "
         f"{least:.1f} ms, {min(hidden_us) / 1e3:.1f} ms were hidden; where it was {most:.1f} ms, up to "
         f"{max(hidden_us) / 1e3:.1f} ms. Where much was left, the GPU had stood in the exchange of rows for "
-        f"{behind_us / 1e3:.1f} ms or more, and was behind its host: these five were hidden since another exchange was "
+        f"{behind_us / 1e3:.1f} ms or more, and was behind its host. These five were hidden since another exchange was "
         "not.",
         misreadings={
             _CAUSES[0]: "What they bring is looked up in the next step. No kernel of this step reads it.",

@@ -32,9 +32,9 @@ def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: in
     return Explanation(
         measured=num_rows,
         because=f"The choice has no derivative, the weights have. A chosen expert's weight is its softmax probability, "
-        f"and below its fraction line stand all {num_experts} scores: a larger score of any other expert makes it "
+        f"and below its fraction line stand all {num_experts} scores. A larger score of any other expert makes it "
         f"smaller. Divide the {top_k} weights by their sum, as many models do (`normalised=True`), and what they have "
-        f"below the line cancels: then {num_rows_normalised} rows hear of the token, but for rounding. The experts' "
+        f"below the line cancels. Then {num_rows_normalised} rows hear of the token, but for rounding. The experts' "
         f"own weights have a gradient in {top_k} of {num_experts} in either case.",
         misreadings={
             top_k: f"So it is with the experts themselves, and for the router where the {top_k} weights are divided by "
@@ -63,7 +63,7 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
         measured=_SUSPECTS[2],
         label="the evidence says",
         because=f"bfloat16 keeps 8 bits. Between 16 and 32 its numbers stand an eighth apart, so scores that "
-        f"differ by less can become equal, and which of two equals is chosen is the function's whim. {share:.1%} of "
+        f"differ by less can become equal. Which of two equals is chosen is the function's whim. {share:.1%} of "
         "the tokens went to another expert, and what another expert makes of a token is another output. Around 0 the "
         f"same differences between scores survive better: {share_at_zero:.1%} go elsewhere. An ordinary rounding error "
         "stays small; a choice makes it large.",
@@ -87,7 +87,7 @@ def _travels(times: float, top_k: int, num_ranks: int) -> Explanation:
         model=2 * there,
         because=f"A token has {top_k} rows to send, one for each choice; of {num_ranks} rows, one finds its expert at "
         f"home and {num_ranks - 1} travel. That is {there:g}, and the outputs come back the same way. The bytes grow "
-        f"with tokens and with k, and hardly with ranks: even on a thousand they are less than {2 * top_k} times those "
+        f"with tokens and with k, and hardly with ranks. Even on a thousand they are less than {2 * top_k} times those "
         "of the tokens.",
         misreadings={
             there: "That is the way there. The outputs have to come back.",

@@ -46,8 +46,8 @@ def _unused(all_bytes: int, needed_bytes: int, cut: DocumentCut) -> Explanation:
     return Explanation(
         measured=round(100 * (1 - needed_bytes / all_bytes)),
         model=100 * (1 - needed / sent),
-        because="Three of four documents have eight tokens, and each lies in one rank's part: nobody else looks at "
-        "it, and it goes round all the same. Of the long document rank 3 has the last 16 keys, which no other rank may "
+        because="Three of four documents have eight tokens, and each lies in one rank's part. Nobody else looks at "
+        "it, and it goes round all the same. Rank 3 has the last 16 keys of the long document, which no other rank may "
         "see. And keys of ranks 1 and 2 go on after the last rank that looks at them.",
         misreadings={
             0: "Under one causal mask most keys are needed by some rank further on. Here a mask hides whole documents.",

@@ -20,7 +20,7 @@ def _length(short_bytes: int, long_bytes: int) -> Explanation:
     return Explanation(
         measured=round(long_bytes / short_bytes, 2),
         model=2,
-        because="All that a block keeps belongs to a position: vectors of the stream, its query, keys and values, and "
+        because="All that a block keeps belongs to a position. Vectors of the stream, its query, keys and values, and "
         "one number for each query and head. The scores, of which each query has one for every key, fused attention "
         "makes tile by tile, and in backward once more. So memory grows by two, and only attention's arithmetic by "
         "four.",
@@ -73,7 +73,7 @@ def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> 
         measured=round(queries_bytes / keys_bytes, 2),
         model=round(model, 2),
         because=f"A position has {heads} query heads and {kv_heads} heads each of keys and values. With the queries "
-        f"travels what they have found so far, an output as large as they are and an lse a head; and the output has a "
+        f"travels what they have found so far, an output as large as they are and an lse a head. And the output has a "
         f"fourth trip, home. With as many key heads as query heads it would be "
         f"{model * kv_heads / heads:.2f} times: grouped heads are what makes keys and values light.",
         misreadings={
@@ -93,7 +93,7 @@ def _back(forward_bytes: int, both_bytes: int) -> Explanation:
         measured=round((both_bytes - forward_bytes) / forward_bytes, 2),
         model=2,
         because="Keys and values come by a second time, because a rank has kept none but its own. Beside each block "
-        "travel the sums of its gradients, as large as the block: every rank adds its part, and after a lap the sums "
+        "travel the sums of its gradients, as large as the block. Every rank adds its part, and after a lap the sums "
         "are complete, at home. In bfloat16 it is three times: keys and values take 2 bytes a number, and the course "
         "sends sums in float32.",
         misreadings={

@@ -41,7 +41,7 @@ def _even(large: tuple[float, float], small: tuple[float, float]) -> Explanation
     return Explanation(
         measured=measured,
         because=f"An expert has fewer tokens, and small counts stray more: the busiest has {small[0]:.2f} times the "
-        f"mean, in place of {large[0]:.2f}. But a rank holds 32 experts, and four times as many rows come to it: the "
+        f"mean, in place of {large[0]:.2f}. But a rank holds 32 experts, and four times as many rows come to it. The "
         f"busiest rank has {small[1]:.2f} times the mean, in place of {large[1]:.2f}. All wait for the busiest "
         "*rank*. A capacity for each expert would turn away more, for no gain.",
         misreadings={
@@ -110,7 +110,7 @@ def _folded(num_rows: int, num_needed: int, outputs_agree: bool, gradients_agree
         measured=measured,
         because=f"{num_rows:,} rows were computed, and {num_needed:,} are needed. A copy of a token has the same "
         "output, and each rank uses the one that comes back to it. An expert gets four equal copies of a "
-        "gradient, and is divided by eight ranks in place of two replicas: four times too much, and a quarter of it. "
+        "gradient, and is divided by eight ranks in place of two replicas. Four times too much, and a quarter of it. "
         "The outputs and the gradients of experts are right, so no test of these finds it. A meter does, or a clock.",
         misreadings={
             _FOLDED[0]: "An expert computes each row for itself: a copy gets what the original gets.",

@@ -122,6 +122,6 @@ ZIGZAG = Exercise(
         "course_lib.layouts.sequence_cut.SequenceCut.runs",
         "course_lib.parallel.context.own_positions",
     ),
-    passed="Each position has one owner, memory is even, and in every step of the ring all ranks have equally much to "
+    passed="Each position has one owner, memory is even. In every step of the ring all ranks have equally much to "
     "compute, to within what a remainder leaves over.",
 )

@@ -112,7 +112,7 @@ def _seeds(evidence: Evidence) -> bool:
 MISTAKES = (
     Mistake(
         "position-of-nothing",
-        "Right wherever there are positions. Of a sequence without any, every rank has an empty list.",
+        "Right wherever there are positions. Where a sequence has none, every rank has an empty list.",
         recognise=_is_wrong_only(lambda _, num_tokens: num_tokens == 0),
     ),
     Mistake(
@@ -188,8 +188,8 @@ MISTAKES = (
     ),
     Mistake(
         "rounds-up",
-        "Right where all parts are equal. Elsewhere you round a part's size up, so that the last ones are short or "
-        "empty, and they are the back parts of the first ranks. Let sizes differ by one at most.",
+        "Right where all parts are equal. Elsewhere you round a part's size up, so that the last ones are short "
+        "or empty. They are the back parts of the first ranks. Let sizes differ by one at most.",
         wrong_answers.rounds_up,
     ),
     Mistake(
@@ -224,12 +224,12 @@ MISTAKES = (
     ),
     Mistake(
         "part-numbers",
-        "You give the numbers of two parts. Wanted are the positions in them.",
+        "You give the numbers of two parts. Give the positions in them.",
         wrong_answers.part_numbers,
     ),
     Mistake(
         "two-lists",
-        "You give several lists in one, or ranges, or tensors. Wanted is one list: the positions of `rank`, its second "
+        "You give several lists in one, or ranges, or tensors. Give one list: the positions of `rank`, its second "
         "run behind its first.",
         recognise=_is_nested,
     ),

@@ -156,6 +156,6 @@ CHEAPEST = Exercise(
         "GPUs the least cost; regret `habit_cost / cost - 1`.",
     ),
     forbidden=("course_lib.learn.exercises.lesson_11.cheapest.cheapest_row",),
-    passed="The row costs least of all that fit and end in time, and you know what it costs to take all GPUs because "
+    passed="The row costs least of all that fit and end in time. You know what it costs to take all GPUs because "
     "they are there.",
 )

@@ -137,12 +137,12 @@ MISTAKES = (
     ),
     Mistake(
         "equal-cost-first",
-        "Of rows that cost the same you take the first. The one that is done sooner was asked for.",
+        "Where rows cost the same, you take the first. The one that is done sooner was asked for.",
         _slip(ties="first"),
     ),
     Mistake(
         "equal-rows-last",
-        "Of rows with equal cost and equal time you take the last. The first was asked for.",
+        "Where cost and time are equal, you take the last row. The first was asked for.",
         _slip(chosen_by="last"),
     ),
     Mistake(

@@ -15,7 +15,7 @@ MISTAKES = (
     ),
     Mistake(
         "hidden-instead",
-        "This is what is *hidden*: communication with computing beside it. Exposed is the rest of the communication.",
+        "This is what is *hidden*: communication with computing beside it. The rest of the communication is exposed.",
         wrong_answers.hidden_instead,
     ),
     Mistake(
@@ -62,7 +62,7 @@ MISTAKES = (
     ),
     Mistake(
         "the-longest-hides",
-        "Of the computing beside a message you take one piece, the longest. Several pieces with gaps between them can "
+        "You take one piece of the computing beside a message, the longest. Several pieces with gaps between them can "
         "lie beside one message, and all of them hide.",
         wrong_answers.the_longest_hides,
     ),
@@ -89,7 +89,7 @@ MISTAKES = (
     ),
     Mistake(
         "first-part-only",
-        "Of a message that overlaps computing you count what comes before it. What comes after the computing has ended "
+        "Where a message overlaps computing, you count what comes before it. What comes after the computing has ended "
         "is exposed as well.",
         wrong_answers.first_part_only,
     ),

@@ -18,7 +18,7 @@ def _domain(eight: Option, whole: Option, unstaged_eight: Option, unstaged_whole
     return Explanation(
         measured=round(measured, 1),
         label="by the planner",
-        because=f"With domains of eight the best is {eight.layout}: what talks most is inside a node already, so a "
+        because=f"With domains of eight the best is {eight.layout}: what talks most is inside a node already. So a "
         "larger domain has little left to speed up. It helps those that talk more. The best layout without stages, "
         f"{unstaged_whole.layout}, gains {gain:.0%}: it was {behind[0]:.0%} behind the best of all and is "
         f"{behind[1]:.0%}. {moral}".rstrip(),

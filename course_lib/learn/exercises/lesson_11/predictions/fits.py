@@ -46,7 +46,7 @@ def _logits(logits_bytes: float, seq: int, model: Decoder) -> Explanation:
         measured=round(logits_bytes / _GB, 1),
         label="computed",
         because=f"{number / _GB:.2f} billion numbers, three times: as the output layer makes them, in 2 bytes; in "
-        "float32 for the loss; and their probabilities in float32, which become the gradient. The scores of one token "
+        "float32 for the loss. And their probabilities in float32, which become the gradient. The scores of one token "
         f"are {model.vocab / model.hidden:.0f} times as many as its channels. And they are there when the device is "
         "fullest: all activations have been kept, and none has been used. (Programs differ by a copy or two: PyTorch's "
         "own loss makes new tensors for gradients.)",
@@ -121,7 +121,7 @@ def _fewest(plain: int, recomputed: int) -> Explanation:
     return Explanation(
         measured=right,
         label="computed",
-        because="States and logits are cut in two by a tensor axis of 2, and so are activations; it is the one cut "
+        because="States and logits are cut in two by a tensor axis of 2, and so are activations. It is the one cut "
         "that takes from all three. Without recomputation a half is still too much. Sharding alone never gets "
         "below a sequence's activations and logits, on however many devices.",
         misreadings={text: sentence for text, sentence in said.items() if text != right},
@@ -143,8 +143,8 @@ def _died() -> Explanation:
         because="Half the layers change next to nothing, so it is not what layers keep. Half the tokens take away "
         "nearly half, so it is nothing that belongs to the model, neither states nor gradients. What grows with "
         "tokens and not with layers? A row of 16,384 scores for each token. When backward begins there are three "
-        "tensors of this size at once: logarithms of probabilities, which the forward has kept, their gradient, and "
-        "the gradient of the scores.",
+        "tensors of this size at once: logarithms of probabilities, which the forward has kept. Then their gradient, "
+        "and the gradient of the scores.",
         misreadings={
             tables: "They are large, and he has counted them. They do not depend on the number of tokens.",
             layers: "Half the layers would then have taken away half of it.",

@@ -80,7 +80,7 @@ def _spread(runs: Sequence[Replayed], share: float) -> Explanation:
         label="published",
         because=f"The fastest is {fastest.of.run.layout}, the slowest {slowest.of.run.layout}, whose tensor axis is "
         f"wider than a node: {largest_parts(parts_of(slowest), 2)}. All {len(runs)} fit and compute the same, so "
-        f"one share of the peak gives about the same seconds for each; at the median it is off by "
+        f"one share of the peak gives about the same seconds for each. At the median it is off by "
         f"{_off(runs, lambda run: run.at_peak_s / share):.0f} %, the planner by "
         f"{_off(runs, lambda run: run.predicted_s):.0f} %. The planner's pick is {picked.of.run.layout}, with a "
         f"regret of {regret:.1%}.",

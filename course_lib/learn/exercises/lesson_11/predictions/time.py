@@ -16,13 +16,13 @@ def _near(times_s: Sequence[float], tie: float) -> Explanation:
     return Explanation(
         measured=near,
         label="computed",
-        because=f"Of {len(times_s):,} layouts that fit, these were told less than {tie - 1:.0%} above the fastest. "
-        "Many are twins: the same axes with another micro-batch, other virtual stages, or more computed again. The "
-        "planner cannot put them in order. It can tell them from the others: the slowest takes "
+        because=f"Of {len(times_s):,} layouts that fit, the planner puts these less than {tie - 1:.0%} above the "
+        "fastest. Many are twins: the same axes with another micro-batch, other virtual stages, or more computed "
+        "again. The planner cannot put them in order. It can tell them from the others: the slowest takes "
         f"{times_s[-1] / times_s[0]:.0f} times as long. So choose among the tied ones by what the planner does not "
-        "know, such as what your software does well, and measure a few that differ.",
+        "know, such as what your software does well. Measure a few that differ.",
         misreadings={
-            1: "It would be alone only if no other were told near it. Look at how far apart two have to be told.",
+            1: "It would be alone only if no other were near it. Look at how far apart two have to be.",
             len(times_s): "Those are all that run.",
             (lambda answer: answer > 4 * near): "Fewer: most of the layouts that run send much that waits, or cut "
             "matrices so thin that the GPU is idle.",

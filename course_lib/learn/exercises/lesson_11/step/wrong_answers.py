@@ -103,7 +103,7 @@ MISTAKES = (
     Mistake(
         "bubble-share",
         "You take (pp - 1) / (micro_batches + pp - 1), which is the idle *share* of the step, as what it adds to the "
-        "working time. Added are `pp - 1` slots to `micro_batches` slots.",
+        "working time. `pp - 1` slots are added to `micro_batches` slots.",
         _with(slots=lambda cut: cut.micro_batches * (1 + (cut.pp - 1) / (cut.micro_batches + cut.pp - 1))),
     ),
     Mistake(

@@ -131,7 +131,7 @@ HIERARCHICAL = Exercise(
         ),
         Mistake(
             "another-shape",
-            "The numbers are right, and they come in a row. Promised is the shape of the tensor: "
+            "The numbers are right, and they come in a row. The shape of the tensor is to stay: "
             "`.view(tensor.shape)` last.",
             recognise=mistakes.is_a_row,
         ),
@@ -149,7 +149,7 @@ HIERARCHICAL = Exercise(
         ),
         Mistake(
             "only-even-lengths",
-            "240 numbers went well, and with 7 your code ended with what stands below: parts are not equally long "
+            "240 numbers went well, and with 7 your code ended with what stands below. Parts are not equally long "
             "then, and these collectives want them so. Fill the row up with zeros until its length divides.",
             recognise=mistakes.raised_first_in(UNEVEN),
         ),
@@ -189,7 +189,7 @@ HIERARCHICAL = Exercise(
         "`dist.all_gather` into the chunks of `row`, and `row[: tensor.numel()].view(tensor.shape)`.",
     ),
     forbidden=("course_lib.parallel.collectives.hierarchical_all_reduce",),
-    passed="The sum of all ranks, on two nodes, on one, and with a rank on each; of float32, bfloat16, float64 and "
+    passed="The sum of all ranks, on two nodes, on one, and with a rank on each. Of float32, bfloat16, float64 and "
     "whole numbers, of 240 numbers, of 7, of one and of none, and again with others. No rank sent other nodes more "
     "than its own part needs, a reduce-scatter counted as half of an all-reduce.",
 )

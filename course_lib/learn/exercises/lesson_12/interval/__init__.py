@@ -76,8 +76,8 @@ INTERVAL = Exercise(
         "Two steps: how many seconds pass from one failure of the job to the next, on average? And then, which "
         "interval makes the docstring's goodput largest? For the second you need no formula: a computer can look.",
         "Drawn over the interval, the goodput is one hill: it rises, has a top, and falls. The top never lies beyond "
-        "M. Begin with 0 and M, and throw away, a hundred times, a part that cannot hold it. Of two points inside, the "
-        "lower one has the top on its other side. Where nothing fails there is no M; answer that first.",
+        "M. Begin with 0 and M, and throw away, a hundred times, a part that cannot hold it. The lower one of two "
+        "points inside has the top on its other side. Where nothing fails there is no M; answer that first.",
         "`mean_s = 86_400 / (gpus * failures_per_gpu_day)`, `low, high = 0.0, mean_s`, and a hundred times: "
         "`third = (high - low) / 3`; `low += third` where the goodput at `low + third` is below that at "
         "`high - third`, else `high -= third`. `math.expm1(x)` is `exp(x) - 1`. A rate of 0 gives `(math.inf, 1.0)`.",

@@ -111,7 +111,7 @@ MISTAKES = (
     ),
     Mistake(
         "sum-of-losses",
-        _RIGHT_THERE + "The goodput is 1 less each loss by itself, which is good while losses are small; in a job that "
+        _RIGHT_THERE + "The goodput is 1 less each loss by itself, which is good while losses are small. In a job that "
         "fails often they would take more than there is. Use the formula of the docstring.",
         _slip(goodput="first order"),
     ),

@@ -132,9 +132,9 @@ NODE_PLACES = Exercise(
         "The first rank of a node is the sum of the sizes of all nodes before it. A rank is on the last node whose "
         "first rank is not above it; its local rank is the difference.",
         "`rank_of`: `sum(self.sizes[:node]) + local_rank`. `place_of`: start at node 0, and `while rank >= "
-        "self.sizes[node]`: take that node's size away from the rank, and go to the next node; then `node, rank` is "
+        "self.sizes[node]`: take that node's size away from the rank, and go to the next node. Then `node, rank` is "
         "the answer.",
     ),
     passed="Every rank has its node and its local rank, and every place its rank, on nodes of one rank and of "
-    "many, alike and not: as torchrun numbers them.",
+    "many, alike and not. As torchrun numbers them.",
 )

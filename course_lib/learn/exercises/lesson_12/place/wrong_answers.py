@@ -241,7 +241,7 @@ MISTAKES = (
     ),
     _mistake(
         "only-the-one-before",
-        "Of the nodes before, you count the last one alone. The first rank of a node is the sum of the sizes of *all* "
+        "You count the last one alone of the nodes before. The first rank of a node is the sum of the sizes of *all* "
         "nodes before it.",
         _OnlyTheOneBefore,
     ),

@@ -42,7 +42,7 @@ def _restarted(before: Sequence[int], after: Sequence[int]) -> Explanation:
         measured=_new(before, after),
         model=len(before),
         because="Agents begin the whole group of ranks anew, on all nodes. The survivors stood in a collective that "
-        "nobody can complete: its group holds a rank which is gone, and nothing mends such a group from inside. So "
+        "nobody can complete. Its group holds a rank which is gone, and nothing mends such a group from inside. So "
         "those who were well end too, by an error or by their agent, and what they held in memory is lost. (There is "
         "work on mending: torchft, part 4.)",
         misreadings={
@@ -85,8 +85,8 @@ def _same(difference: float) -> Explanation:
         "same noise, whoever computed it. Only the order differs in which parts of a sum are added up: two parts of "
         "six samples, or four of three.",
         misreadings={
-            _OTHER: "Ranks changed, and batches did not: the place and the random numbers were in the checkpoint, and "
-            "they belong to the job and not to a rank.",
+            _OTHER: "Ranks changed, and batches did not: the place and the random numbers were in the checkpoint. "
+            "They belong to the job and not to a rank.",
             _BITS: "With as many ranks all the time it would be. Two ranks add the same numbers up in another order.",
             _ROUNDING: "Here the weights show no rounding; look at the difference.",
         },
@@ -99,8 +99,8 @@ def _joins(before: Sequence[int], after: Sequence[int]) -> Explanation:
     return Explanation(
         measured=_new(before, after),
         model=len(after),
-        because="The agent of node 0 sees somebody on the waiting list, ends its own two ranks, which were well, and "
-        "meets again; then all begin from the checkpoint. World size and ranks are fixed when a process joins its "
+        because="The agent of node 0 sees somebody on the waiting list. It ends its own two ranks, which were well, "
+        "and meets again. Then all begin from the checkpoint. World size and ranks are fixed when a process joins its "
         "group. A node that joins costs what a failure costs, but for the restart count.",
         misreadings={
             2: "Those two come. But a group is made for one world size: the two that work need a new one.",

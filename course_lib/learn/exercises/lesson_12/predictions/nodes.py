@@ -22,7 +22,7 @@ def _first(number_of: Mapping[str, int]) -> Explanation:
     other = next(name for name in number_of if name != first)
     by_name = first == min(number_of)
     because = (
-        "Not whoever comes first, and not where the store is: PyTorch's dynamic rendezvous sorts the agents by the "
+        "Not whoever comes first, and not where the store is. PyTorch's dynamic rendezvous sorts the agents by the "
         f"names of their machines (then by process id), and counts. `{first}` stands before `{other}` in the "
         "alphabet. Addresses that are given as `--local-addr` are sorted as text, too: 10.0.0.10 before 10.0.0.9. So "
         "do not count on the machine with the endpoint, or with a certain disk, being node 0."
@@ -55,7 +55,7 @@ def _gpu(places: Sequence[Place], sizes: Sequence[int]) -> Explanation:
         "torch.cuda.device_count()` would do here: four ranks that are neighbours in number have four different "
         "remainders by 4. It breaks as soon as the ranks of a node are not neighbours.)",
         misreadings={
-            small: "Of the first small node the ranks are 8 to 11, and their remainders 0 to 3: those GPUs are there.",
+            small: "The ranks of the first small node are 8 to 11, and their remainders 0 to 3: those GPUs are there.",
             0: "A remainder by 8 can be as large as 7, and the small nodes have GPUs 0 to 3.",
         },
     )
@@ -109,8 +109,8 @@ def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Explanation:
     return Explanation(
         measured=round(saved, 1),
         label="computed",
-        because="Both come to twice the tensor: a flat ring lets 2 (n - 1)/n of it leave a node for n *ranks*, the "
-        "hierarchical one for n *nodes*, and one less hardly counts among so many. Bytes are saved where nodes are "
+        because="Both come to twice the tensor. A flat ring lets 2 (n - 1)/n of it leave a node for n *ranks*, the "
+        "hierarchical one for n *nodes*. And one less hardly counts among so many. Bytes are saved where nodes are "
         f"few. What it saves here is waiting: {flat.num_rounds:,} messages one after the other in the flat ring, and "
         f"{storeys.num_rounds:,} in this one. (NCCL has trees for that. Part 3 goes on to thousands.)",
         misreadings={
@@ -159,7 +159,7 @@ def _steps(sent: Mapping[str, int], weights_bytes: int) -> Explanation:
     }
     return Explanation(
         measured=least,
-        because="Hybrid sharding is the hierarchical all-reduce, spread over a step: a reduce-scatter inside, an "
+        because="Hybrid sharding is the hierarchical all-reduce, spread over a step. A reduce-scatter inside, an "
         "all-reduce of the part between, and the all-gather inside comes with the next forward. "
         f"In weights: {shares['hybrid']:.2f} times for hybrid, {shares['DDP']:.2f} for DDP, and "
         f"{shares['sharded over all']:.2f} sharded over all four. (Rings alone would make 2.25 of the last; the "

@@ -42,7 +42,7 @@ def _started(run: DryRun) -> Explanation:
         f"starts {run.agents[0].num_ranks} ranks, one for each GPU of its node. The script itself runs once, on the "
         "first node; without srun there would be no torchrun on any other.",
         misreadings={
-            one: "That would be so if the script called torchrun without srun: the script runs on the first node "
+            one: "That would be so if the script called torchrun without srun. The script runs on the first node "
             "alone, and the other node would stand by, paid for.",
             tasks: "Those are the tasks. torchrun turns each of them into several ranks.",
             each: "So it would be with eight tasks on a node, and each torchrun with a single rank. Count the tasks.",
@@ -60,8 +60,8 @@ def _tasks(run: DryRun) -> Explanation:
         measured=ranks,
         label="in the dry run",
         because=f"{len(agents)} torchruns on a node, of {each} ranks each. And each says `--nnodes "
-        f"{agents[0].read.nnodes}`: so the first {agents[0].read.nnodes} agents that arrive make up a job, perhaps "
-        "both on the same node, where their ranks fight for the same GPUs. The others stand by until they give up, "
+        f"{agents[0].read.nnodes}`: so the first {agents[0].read.nnodes} agents that arrive make up a job. Perhaps "
+        "both are on the same node, where their ranks fight for the same GPUs. The others stand by until they give up, "
         "after some minutes. No line of the log says that there are too many. Either torchrun starts ranks, or Slurm.",
         misreadings={
             each: "That is what he wanted. But he has told two programs to start eight, and one starts the other.",
@@ -132,7 +132,7 @@ def _sheet(between_gbit: float) -> Explanation:
         "it, so that it can be held against a link, whatever the number of ranks. Good clusters reach 80 to 95 % of "
         "it with messages of some hundred MB; below 60 % `preflight` says `look`. Where "
         "switches add up (SHARP, 02a) each byte is sent once, and bus bandwidth can show up to twice the card. And one "
-        "card for each of 8 GPUs is eight times this for the node: ask what was sold, a card for each GPU or one for "
+        "card for each of 8 GPUs is eight times this for the node. Ask what was sold, a card for each GPU or one for "
         "the machine.",
         misreadings={
             between_gbit: "Networks are sold in bits, memory and messages are counted in bytes.",

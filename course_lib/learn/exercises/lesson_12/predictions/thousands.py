@@ -103,7 +103,7 @@ def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanat
         measured=round(100 * measured),
         model=round(100 * model),
         label="simulated",
-        because=f"Of two equal losses one doubles and the other halves: (2 + 1/2) / 2 is a quarter more, to the first "
+        because=f"One of two equal losses doubles and the other halves: (2 + 1/2) / 2 is a quarter more, to the first "
         f"order. From {_loss(found[1]):.1%} of the time it goes to {_loss(found[2]):.1%}. Half the best interval costs "
         f"about the same, {half:.1%}. A tenth of it costs {tenth:.0%}, and ten times it {ten:.0%}. So nobody needs the "
         "interval to the minute, and everybody needs its order of size.",
@@ -151,7 +151,7 @@ def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
         model=round(model),
         label="simulated",
         because=f"The slowest of {least} takes {waits_ms[least]:.0f} ms longer than the fastest could, the slowest of "
-        f"{most:,} {waits_ms[most]:.0f} ms, though the mean of each rank stays {mean_ms:g}. Each doubling of ranks "
+        f"{most:,} {waits_ms[most]:.0f} ms. The mean of each rank stays {mean_ms:g}. Each doubling of ranks "
         "adds the same, the mean times ln 2; the mean times 1 + 1/2 + 1/3 up to 1/n is exact. No single rank is to "
         "blame: at each step it is another one.",
         misreadings={

@@ -43,7 +43,7 @@ def _spoilt(found: Divergence | None, share: float) -> Explanation:
     return Explanation(
         measured=_WHO[3] if found is None else _WHO[0],
         because="The all-reduce adds rank 2's wrong gradient to the others, and hands the wrong mean to all. Equal "
-        "weights take equal steps, so the replicas agree to the bit, on weights that are wrong: "
+        "weights take equal steps. So the replicas agree to the bit, on weights that are wrong: "
         f"{'more than nine in ten' if share > 0.9 else 'some'} of them differ from those of the healthy run. The loss "
         "says nothing, and neither does a hash of weights.",
         misreadings={

@@ -216,7 +216,7 @@ MISTAKES = (
     ),
     Mistake(
         "least-alone",
-        "Of `nnodes` you compare the least number alone. Agents meet that agree in the greatest as well.",
+        "You compare the least number of `nnodes` alone. Agents meet that agree in the greatest as well.",
         _least_alone,
     ),
     Mistake(

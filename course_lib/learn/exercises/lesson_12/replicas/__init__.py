@@ -106,7 +106,7 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "nobody-is-asked",
-            "No rank has told another anything. A rank cannot see by itself that others hold something else.",
+            "No rank has sent another anything. A rank cannot see by itself that others hold something else.",
             recognise=_silent,
         ),
         Mistake(
@@ -165,20 +165,20 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "keeps-a-hash",
-            "The second of two calls with the same tensors, whose numbers had changed, gave the answer of the first: "
-            "something is kept from call to call. Weights change in each step, so hash what you are given.",
+            "The second of two calls with the same tensors, whose numbers had changed, gave the answer of the first. "
+            "Something is kept from call to call. Weights change in each step, so hash what you are given.",
             recognise=_misjudged(t.LAST, unseen=True),
         ),
         Mistake(
             "hash-in-a-float",
             "Your hash leaves as one floating-point number of 32 bits or fewer, and such a number holds 24 bits at "
-            "most. Hashes that differ further down are told as equal. An int64 holds all of 64 bits, and so do bytes.",
+            "most. You call hashes equal that differ further down. An int64 holds all of 64 bits, and so do bytes.",
             recognise=lambda evidence: evidence.error is None and any("bits" in differing(o) for o in evidence.wrong),
         ),
         Mistake(
             "rounds",
             "A difference in the last bit of one number was not seen. Either numbers were rounded on the way to your "
-            "hash (float32 and float64 cannot hold all, and `print` leaves digits out), or not all bytes went into it.",
+            "hash (float32 and float64 cannot hold all, and `print` leaves digits out). Or not all bytes went into it.",
             recognise=_misjudged(
                 *(t.LAST, t.FIRST, t.COUNTER, t.SHORT, t.HALVES, t.TWO_ODD, t.SPREAD, t.FEW, t.LONG), unseen=True
             ),
@@ -205,8 +205,9 @@ REPLICAS = Exercise(
     hints=(
         "How few bytes tell whether two ranks hold the same bits? And when all ranks have seen all of these bytes, how "
         "do they find what most of them hold?",
-        "One hash of all tensors, their bytes one after the other, as a whole number in a tensor; an all-gather of "
-        "that; `collections.Counter` of the hashes. If the most common one has no more than half of the votes: None.",
+        "One hash of all tensors, their bytes one after the other, as a whole number in a tensor. Then an all-gather "
+        "of that, and `collections.Counter` of the hashes. If the most common one has no more than half of the votes: "
+        "None.",
         "`found = hashlib.blake2b(digest_size=8)`, for each tensor "
         "`found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())`, and "
         '`int.from_bytes(found.digest(), "big", signed=True)` fits into an int64. After `dist.all_gather`: '
@@ -218,6 +219,6 @@ REPLICAS = Exercise(
         "course_lib.parallel.data.find_divergence",
         "course_lib.parallel.data.fingerprints",
     ),
-    passed="Every rank gives the same answer, bit for bit, on 5 ranks, 4, 3, 2 and one; nobody is named where no more "
-    "than half agree; and a rank sends each other one a few bytes, for 7 tensors and for 300.",
+    passed="Every rank gives the same answer, bit for bit, on 5 ranks, 4, 3, 2 and one. Nobody is named where no more "
+    "than half agree. And a rank sends each other one a few bytes, for 7 tensors and for 300.",
 )

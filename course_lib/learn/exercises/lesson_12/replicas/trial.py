@@ -124,7 +124,7 @@ class ReplicasReport(RankReport):
     )
     kept: str = fact("the ranks are right, and your code changed what it was given: {got}", right=NOTHING)
     sent: str = fact("the ranks are right, and this rank sent each other one {got}; a hash takes 8", right=_ENOUGH)
-    bits: str = fact("the ranks are right, and what each rank told is {got}; a hash has 32 bits or more", right=NOTHING)
+    bits: str = fact("the ranks are right, and what each rank sent is {got}; a hash has 32 bits or more", right=NOTHING)
     barriers: str = fact("the ranks are right, and your code called {got}; an all-gather waits itself", right=NOTHING)
     sent_bytes: float = 0.0
     salted: bool = False  # Python's own hash was taken of bytes or text

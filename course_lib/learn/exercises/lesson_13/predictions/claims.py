@@ -51,8 +51,8 @@ def _waiting(evidence: Evidence) -> Explanation:
         measured=share,
         label="by the data sheet",
         because=f"In a step {facts['bytes of each']} are moved {moves} times, each in less than a millisecond over "
-        "NVLink. The layers of the three other stages compute for far more than that. Whoever looks at the wire looks "
-        "at the wrong place.",
+        "NVLink. The layers of the three other stages compute for far more than that. The wire is the wrong "
+        "place to look at.",
         misreadings={
             _a_good_part: "So it may be on a slow network, and a trial on such a one would agree with you. Which link "
             "a trial takes must not be chosen by who writes it.",
@@ -79,7 +79,7 @@ def _flips(shares: Mapping[int, float]) -> Explanation:
     return Explanation(
         measured=round(one),
         because="A disturbed measurement takes three times as long, and where it is that of A and not that of B, B is "
-        f"named. With the median of {max(shares)} pairs it happens in {many:.2f} % of the trials: in more than half of "
+        f"named. With the median of {max(shares)} pairs it happens in {many:.2f} % of the trials. In more than half of "
         "the pairs A would have to be disturbed, and B not.",
         misreadings={
             _hardly_ever: "One looks at a difference of 30 % and thinks it safe. The noise is not of 30 %: it comes "

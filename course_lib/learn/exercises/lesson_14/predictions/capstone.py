@@ -27,7 +27,7 @@ def _room(job: CapstoneJob) -> Explanation:
         "parallelism shares out the batch, and no states.",
         misreadings={
             round(whole / 4): "A quarter: if you shared the states among the ranks, replicas share nothing but the "
-            "batch; if you counted weights alone, gradients are as large, and AdamW keeps two more.",
+            "batch. If you counted weights alone, gradients are as large, and AdamW keeps two more.",
             round(whole / 2): "Half: two of the four are missing, such as the optimizer's.",
             round(3 * whole / 4): "One of four is missing: weights, gradients, and two numbers of AdamW's.",
         },
@@ -63,7 +63,7 @@ def _between(run: Result | None, planned_bytes: int, weight_bytes: int) -> Expla
         model=round(planned_bytes * _KB),
         label="played" if sent is None else "measured",
         because="Weights are gathered for forward and again for backward. In a ring of four each sends three quarters "
-        "of their bytes over each of its links, and two of the four links join the nodes, one each way: twice 2 × 3/4. "
+        "of their bytes over each of its links. Two of the four links join the nodes, one each way: twice 2 × 3/4. "
         "Gradients are scattered: each of four ranks has two quarters for ranks of the other node, 4 × 2 × 1/4. That "
         f"makes 5 times the weights, {5 * whole:,.0f} kB.",
         misreadings={
@@ -92,7 +92,7 @@ def _without_a_run(name: str, times_s: Mapping[str, float | None]) -> str:
         return ""
     return (
         " No run of it stands here. The table's memory is an estimate: where it comes near to the room, a run may be "
-        "ended, since a rank holds more for a moment."
+        "ended. For a rank holds more for a moment."
     )
 
 
@@ -169,7 +169,7 @@ def _when(first: Result) -> Explanation:
         measured=_WHEN[place],
         because=f"The rank held {held}. Weights are there from the beginning, and so are DDP's buckets (called other), "
         "room for all gradients before there is one. Activations come in forward, gradients in backward, and AdamW "
-        "makes its two numbers for each weight in its first update: many a job runs for most of a step first.",
+        "makes its two numbers for each weight in its first update. Many a job runs for most of a step first.",
         misreadings={
             answer: sentence
             for answer, sentence in {

@@ -122,9 +122,9 @@ def _legal() -> Explanation:
     return Explanation(
         measured=right,
         label="by the rules",
-        because="The weights come out the same, all of the batch goes through all layers, memory is free, and the "
-        "additional forward is waited for and timed. It is a trade, and everybody can see its price. What makes the "
-        "others cheats is that a number no longer means what it says.",
+        because="The weights come out the same, all of the batch goes through all layers. Memory is free, and the "
+        "additional forward is waited for and timed. It is a trade, and everybody can see its price. The others are "
+        "cheats because a number no longer means what it says.",
         misreadings={name: said for name, said in _IDEAS.items() if name != right},
     )
 

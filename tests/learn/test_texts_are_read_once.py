@@ -1,0 +1,75 @@
+"""Texts that checks, reveals, hints, quizzes and problems print: no sentence is too long or begins with "who"."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_lib.authoring.notebooks.rules.sentences import LENGTH, found_in
+from course_lib.base.paths import project_root
+
+FOLDER = project_root() / "course_lib" / "learn"
+LOOKED_FOR = (LENGTH, "'who' without a noun")
+A_VALUE = "7"  # for what an f-string fills in
+
+STAND = {
+    "reach = 1; while": "code of a hint",
+    "In `finish`: for each": "code of a hint",
+    "for each action:": "code of a hint",
+    "With `reduce_s` for one bucket": "a formula of a hint",
+    "In the runs of the Ultra-Scale Playbook": "numbers with their units",
+    "the loss and its gradients are right; 7": "what is filled in is one word or none",
+    "the output is right, and an expert computed": "names in braces are filled in later",
+    "A pipeline keeps its bubble on any link": "what is filled in is a sentence of its own",
+    "Who reads which examples": "a title",
+}
+"""How a text begins that breaks the rule, and why it stands."""
+
+
+def texts_of(path: Path) -> Iterator[tuple[int, str]]:
+    """The strings of a file that are no docstring, with the number of their line."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    left_out: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            left_out.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            left_out.update(id(part) for part in ast.walk(node) if part is not node)
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            yield (
+                node.lineno,
+                "".join(str(part.value) if isinstance(part, ast.Constant) else A_VALUE for part in node.values),
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+
+
+@functools.cache
+def breaches() -> list[tuple[str, str, str]]:
+    return [
+        (f"{path.relative_to(FOLDER)}:{line}", kind, sentence.text)
+        for path in sorted(FOLDER.rglob("*.py"))
+        for line, text in texts_of(path)
+        for sentence, kind in found_in(text)
+        if kind in LOOKED_FOR
+    ]
+
+
+def test_no_sentence_that_a_learner_is_shown_has_to_be_read_twice():
+    assert [found for found in breaches() if not found[2].startswith(tuple(STAND))] == []
+
+
+def test_what_stands_is_still_there():
+    begun = [text for _, _, text in breaches()]
+    assert [start for start in STAND if not any(text.startswith(start) for text in begun)] == []
+
+
+def test_a_text_is_found_whatever_it_is_written_as(tmp_path):
+    path = tmp_path / "texts.py"
+    path.write_text('"""A docstring."""\na = "one " "two"\nb = f"three {a} " f"four"\n', encoding="utf-8")
+    assert [text for _, text in texts_of(path)] == ["one two", "three 7 four"]
