@@ -6,9 +6,11 @@ import argparse
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 
 from course_lib.authoring import bench
+from course_lib.authoring.bench.floors import Floors, floors_of
 from course_lib.authoring.bench.options import bench_parser, open_table
 from course_lib.meter.clocks.stopwatch import Comparison, Measurement
 
@@ -102,3 +104,61 @@ def test_a_bench_may_print_lines_of_its_own_before_the_head(capsys):
         assert capsys.readouterr().out == ""
         table.print_head()
     assert capsys.readouterr().out.startswith("course bench anything")
+
+
+def test_what_stands_beside_gives_ratios_in_turns_and_one_of_medians_else(capsys, tmp_path):
+    options = bench_parser("anything", None, rounds=1, of="turns").parse_args(["--json", str(tmp_path / "it")])
+    with open_table(options) as table:
+        table.add_beside("a start", [2.0, 9.0], "forks", [1.0, 3.0], "s", target=3.0)
+        table.add_beside("a call", [4.0, 6.0, 8.0], "pipes", [2.0, 4.0], "ms", target=1.5)
+    lines = capsys.readouterr().out.splitlines()
+    rows = json.loads((tmp_path / "it").read_text())["rows"]
+    assert [(row["what"], row["samples"], row["target"]) for row in rows if row["unit"] == "x"] == [
+        ("a start: course / forks", [2.0, 3.0], 3.0),
+        ("a call: course / pipes", [2.0], 1.5),
+    ]
+    assert [row["target"] for row in rows if row["unit"] != "x"] == [None] * 4
+    assert lines[-2:] == [
+        "1 of 2 targets met; missed:",
+        "  a call: course / pipes: 2 x, promised is 1.5 at the most, 33% off",
+    ]
+
+
+def test_a_missed_least_and_a_missed_nothing_are_told_as_such(capsys):
+    options = bench_parser("anything", None, rounds=1, of="turns").parse_args([])
+    with open_table(options) as table:
+        table.add("hidden", [40.0], "%", target=80.0, at_least=True)
+        table.add("errors", [2.0], "errors", target=0)
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        "  hidden: 40 %, promised is 80 at the least, 50% off",
+        "  errors: 2 errors, promised is 0 at the most",
+    ]
+
+
+def test_every_row_that_bench_launch_judges_is_a_ratio(monkeypatch, capsys, tmp_path):
+    """With stand-ins for starts, so that nothing is measured."""
+    from course_lib.authoring.bench import launch
+
+    monkeypatch.setattr(launch, "fresh_process", lambda n: 3.0)
+    monkeypatch.setattr(launch, "seconds", lambda do: 0.25)
+    monkeypatch.setattr(launch, "has_forks", lambda: True)
+    monkeypatch.setattr(launch, "floors_of", lambda n, rounds: Floors((0.5,), (1.0, 2.0), ()))
+    monkeypatch.setattr(launch, "measure_warm", lambda table, n, rounds: None)
+    assert launch.main(["--rounds", "2", "--only-ours", "--json", str(tmp_path / "kept")]) == 0
+    rows = json.loads((tmp_path / "kept").read_text())["rows"]
+    judged = [(row["what"], row["median"]) for row in rows if row["target"] is not None]
+    assert judged == [
+        ("first start, 2 ranks: course / mp.spawn", 12.0),
+        ("restart, 2 ranks: course / forks", 0.5),
+        ("first start, 4 ranks: course / mp.spawn", 12.0),
+        ("restart, 4 ranks: course / forks", 0.5),
+    ]
+    assert "first start, 2 ranks: course / mp.spawn: 12 x, promised is 1 at the most" in capsys.readouterr().out
+
+
+def test_the_floors_are_those_of_forks_that_join_and_answer():
+    floors = floors_of(2, 1)
+    assert len(floors.joined_s) == 1
+    assert len(floors.round_trips_ms) == 40
+    assert len(floors.idle_mb) == (2 if psutil.LINUX else 0)
+    assert min(*floors.joined_s, *floors.round_trips_ms, *floors.idle_mb) > 0

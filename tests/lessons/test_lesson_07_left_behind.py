@@ -94,7 +94,7 @@ def by_the_count_of_calls(stage, p, m):
     ("name", "answer", "words"),
     [
         ("07.halves", holds_its_inputs, "somebody still holds"),
-        ("07.halves", early_in_numpy, "nothing was put off"),
+        ("07.halves", early_in_numpy, "Nothing was put off"),
         ("07.halves", of_the_last_weight, ""),
         ("07.sync", leaves_hooks, "hooks stay on the weights"),
         ("07.sync", makes_groups, "process groups were made"),

@@ -101,7 +101,7 @@ def test_who_chose_another_cut_is_told_what_it_is_the_worst_by():
     )
     assert "Of the columns, none has its largest number in the row bytes" in told.misreadings["the cut by bytes"]
     assert "the cut by time" not in told.misreadings
-    assert "no other cut of the four sends more" in told.because
+    assert "No other cut of the four sends more" in told.because
 
 
 def test_where_all_cuts_are_in_one_place_none_is_the_worst():

@@ -5,6 +5,7 @@ In the order to read:
 - ``class_of_users/``: ``course bench class``: N learners of one installation work through lessons at once, each in a
   JupyterLab of theirs
 - ``other_launchers.py``: other ways to start ranks, for comparison
+- ``floors.py``: What the machine itself asks for, forks and pipes: the floors of ``course bench launch``
 - ``published_runs/``: The planner beside training runs that others published
 - ``table.py``: A benchmark's result: rows of samples, told as medians, kept as JSON with the machine that made them
 - ``options.py``: what every benchmark has in common
@@ -29,7 +30,7 @@ __all__ = ["BENCHES", "main"]
 
 BENCHES = {
     "meter": "what the communication meter costs a DDP step that it watches",
-    "launch": "how long ranks take to start and to answer, beside torch's own launchers",
+    "launch": "how long ranks take to start and to answer, beside torch's own launchers and the machine's floor",
     "predict": "how long collectives take on this machine, beside what the cost model says",
     "collectives": "the course's own collectives beside those of torch.distributed, in turns",
     "data_parallel": "threads of one process against processes: what the interpreter's lock costs",

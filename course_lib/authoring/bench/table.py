@@ -39,6 +39,13 @@ class BenchRow:
             return None
         return self.median >= self.target if self.at_least else self.median <= self.target
 
+    @property
+    def missed_by(self) -> str:
+        """What was found and what was promised, of a row that misses its target."""
+        most = "least" if self.at_least else "most"
+        off = f", {abs(self.median / self.target - 1):.0%} off" if self.target else ""
+        return f"{self.what}: {self.median:.3g} {self.unit}, promised is {self.target:g} at the {most}{off}".rstrip()
+
     def as_dict(self) -> dict[str, Any]:
         """The row as it is kept."""
         kept = {"what": self.what, "unit": self.unit, "median": self.median, "samples": self.samples}
@@ -72,6 +79,27 @@ class Table:
             self.add(f"{what}: {one.name}", [1e3 * time_s for time_s in one.times_s], "ms")
         self.add(f"{what}: {ratio}", both.ratios, "x", target=target)
 
+    def add_beside(
+        self,
+        what: str,
+        ours: Sequence[float],
+        beside: str,
+        theirs: Sequence[float],
+        unit: str,
+        *,
+        target: float | None = None,
+    ) -> None:
+        """Three lines: what the course takes, what stands beside it, and the ratio, which alone has a target.
+
+        Samples that were taken in turns, as many of the one as of the other, give a ratio each; others give the ratio
+        of the medians.
+        """
+        self.add(what, ours, unit)
+        self.add(f"{what}: {beside}", theirs, unit)
+        in_turns = len(ours) == len(theirs)
+        pairs = zip(ours, theirs, strict=True) if in_turns else [(statistics.median(ours), statistics.median(theirs))]
+        self.add(f"{what}: course / {beside}", [one / other for one, other in pairs], "x", target=target)
+
     def print_head(self) -> None:
         here = machine()
         print(f"{self.command}   ({here.cores} cores, {here.cpu_name}, torch {here.torch_version})\n")
@@ -79,11 +107,10 @@ class Table:
 
     def print_foot(self) -> None:
         judged = [row for row in self.rows if row.target is not None]
-        short = [row.what for row in judged if not row.meets_target]
-        print(
-            f"\n{len(judged) - len(short)} of {len(judged)} targets met"
-            + (f"; short: {', '.join(short)}" if short else "")
-        )
+        short = [row for row in judged if not row.meets_target]
+        print(f"\n{len(judged) - len(short)} of {len(judged)} targets met" + ("; missed:" if short else ""))
+        for row in short:
+            print(f"  {row.missed_by}")
 
     def finish(self, path: Path | None) -> None:
         """The last line, and the file, if one was asked for."""
