@@ -2,6 +2,7 @@
 
 In the order to read:
 
+- ``ports/``: The ports at which gloo's ranks connect: shut once all are connected, and who came is looked at
 - ``base/``: What every part of the cluster stands on: a rank, messages between two, process groups
 - ``hooks/``: Where communication is heard: hooks round PyTorch's operators, and the operations that are pending
 - ``failures/``: What went wrong on the ranks: status of each rank, deadlock detection, failures, the report

@@ -57,6 +57,7 @@ def deeds(store):
     yield store.get("a")
     yield [store.add("n", by) for by in (5, -2, 0)]
     yield store.get("n")
+    yield store.multi_get(["n", "a"])
     yield [store.check(keys) for keys in (["a"], ["a", "n"], ["a", "no"])]
     yield [store.compare_set("c", *parts) for parts in (("", "x"), ("y", "z"), ("x", "w"))]
     yield store.compare_set("absent", "something", "else"), store.check(["absent"])

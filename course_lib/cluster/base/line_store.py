@@ -36,6 +36,10 @@ class LineStore(dist.Store):
         """The value, once there is one."""
         return self._ask("get", key)
 
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """All their values, once there are all; one question."""
+        return self._ask("multi_get", *keys)
+
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Until all keys have values. ``DistStoreError`` where they do not get them in time."""
         self._ask("wait", *keys, timeout=timeout)

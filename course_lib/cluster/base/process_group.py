@@ -15,6 +15,7 @@ from typing import Any
 
 from course_lib.cluster.base.backends import RankDevice
 from course_lib.cluster.base.rank import Rank
+from course_lib.cluster.ports.port_guard import guard_ports
 
 __all__ = ["MEETING_SOCKET", "RankConfig", "join", "leave"]
 
@@ -60,6 +61,7 @@ def join(config: RankConfig, *, generation: int) -> Rank:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     backend = "nccl" if config.rank_device.backend == "nccl-shared" else config.rank_device.backend
+    guard_ports(asks_who_came=bool(config.notebook_address))
     if config.process_group:
         dist.init_process_group(
             backend,

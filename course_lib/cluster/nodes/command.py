@@ -170,9 +170,10 @@ def _table(record: NodesRecord) -> str:
         assert facts is not None
         gpus = f"{facts.num_gpus} GPUs" if facts.num_gpus else "no GPU"
         folder = "" if facts.has_folder else "; your folder is not there, so its ranks work in the home folder"
+        ports = "" if facts.shuts_ports else "; its system has no filter by which ports of its ranks could be shut"
         lines.append(
             f"  node {node.number}  {facts.host}: {facts.cores} cores, {gpus}, Python {facts.python}, "
-            f"PyTorch {facts.torch}{folder}{_clock_words(node.clock)}"
+            f"PyTorch {facts.torch}{folder}{ports}{_clock_words(node.clock)}"
         )
         node.hang_up()
     return "\n".join(lines)

@@ -7,6 +7,7 @@ import platform
 import socket
 from dataclasses import dataclass
 
+from course_lib.cluster.ports.own_sockets import can_shut_ports
 from course_lib.devices import machine
 
 __all__ = ["NodeFacts", "facts_here"]
@@ -23,6 +24,7 @@ class NodeFacts:
     cores: int
     num_gpus: int
     has_folder: bool  # whether the notebook's folder is there under the same name
+    shuts_ports: bool = True  # of its ranks, once they have met
 
     @property
     def versions(self) -> dict[str, str]:
@@ -46,4 +48,5 @@ def facts_here(folder: str) -> NodeFacts:
         cores=here.cores,
         num_gpus=len(here.devices),
         has_folder=os.path.isdir(folder),
+        shuts_ports=can_shut_ports(),
     )

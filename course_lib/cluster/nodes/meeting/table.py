@@ -25,16 +25,20 @@ class MeetingTable:
         What cannot be done is answered by a ``RuntimeError``.
         """
         with self._lock:
-            if what in ("get", "wait"):
+            if what in ("get", "multi_get", "wait"):
                 self._waiting.append((what, details, reply))
                 answers = []
             else:
                 answers = [(reply, self._done(what, details))]
             ready = [one for one in self._waiting if self._check(*one[1])]
             self._waiting = [one for one in self._waiting if one not in ready]
-            answers += [(to, self._values[keys[0]] if asked == "get" else None) for asked, keys, to in ready]
+            answers += [(to, self._value(asked, keys)) for asked, keys, to in ready]
         for to, value in answers:
             to(value)
+
+    def _value(self, asked: str, keys: tuple[str, ...]) -> Any:
+        values = [self._values[key] for key in keys]
+        return {"get": values[:1], "multi_get": [values]}.get(asked, [None])[0]
 
     def _done(self, what: str, details: tuple[Any, ...]) -> Any:
         try:
