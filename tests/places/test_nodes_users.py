@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
-from course_lib.cluster import Cluster
+from course_lib.cluster import Cluster, RankFailed
 from course_lib.cluster.nodes import found
 from course_lib.cluster.nodes.command import main
+from course_lib.cluster.nodes.meeting.table import MeetingTable
 from course_lib.cluster.nodes.record import VARIABLE
 
 STRANGER = 65534
@@ -102,14 +105,82 @@ def folder_of_rank() -> Path:
                 if "/stacks-" in os.readlink(f"/proc/self/fd/{one}"))  # fmt: skip
 
 
-def test_ports_are_open_for_gloo_alone(family):
-    """Each rank has one, of its group; notebook, agents and fork servers have none."""
+def test_no_port_answers_another_user(family):
+    """Each rank has one, of its group, which is shut; notebook, agents and fork servers have none."""
     cluster, processes = family
     ranks = set(cluster.run(lambda me: os.getpid()))
     assert len(ranks) == 2
+    ends = []
     for process in processes:
-        ports = [one for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
+        ports = [one.laddr for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]
         assert len(ports) == (process.pid in ranks), process
+        ends += [tuple(port) for port in ports]
+    assert as_a_stranger(lambda: [is_answered(end) for end in ends]) == [False, False]
+    assert list(cluster.run(sum_of_ranks)) == [1.0, 1.0]
+
+
+def is_answered(end: tuple[str, int]) -> bool:
+    with socket.socket() as line:  # and not create_connection, which imports what that user may be unable to read
+        line.settimeout(0.5)
+        try:
+            line.connect(end)
+        except TimeoutError:
+            return False
+        return True
+
+
+def sum_of_ranks(me) -> float:
+    import torch
+    import torch.distributed as dist
+
+    total = torch.tensor([float(me.rank)])
+    dist.all_reduce(total)
+    return total.item()
+
+
+def test_another_user_who_is_first_at_a_port_is_refused(family, monkeypatch):
+    """As soon as a rank says where it listens, to the notebook alone: a stranger reads `/proc/net/tcp` no faster."""
+    port = re.compile(rb"\x02\x00(..)\x7f\x00\x00\x01", re.DOTALL)  # as gloo writes one of 127.0.0.1
+    plain, strangers = MeetingTable._set, []
+
+    def listen_in(table, key, value):
+        for number in port.findall(value):
+            strangers.append(stranger_at(struct.unpack("!H", number)[0]))
+        plain(table, key, value)
+
+    monkeypatch.setattr(MeetingTable, "_set", listen_in)
+    try:
+        with Cluster(2, timeout_s=120) as cluster, pytest.raises(RankFailed, match=r"connected to rank \d of this"):
+            cluster.run(sum_of_ranks)
+    finally:
+        for pid in strangers:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    monkeypatch.undo()
+    with Cluster(2, timeout_s=120) as cluster:
+        assert list(cluster.run(sum_of_ranks)) == [1.0, 1.0], "the next one is whole"
+
+
+def stranger_at(port: int) -> int:
+    """A process of another user that is connected there under each number; its process ID."""
+    reads, writes = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setresgid(STRANGER, STRANGER, STRANGER)
+            os.setresuid(STRANGER, STRANGER, STRANGER)
+            lines = [socket.socket() for _ in range(2)]
+            for number, line in enumerate(lines):
+                line.connect(("127.0.0.1", port))
+                line.sendall(struct.pack("=q", number))
+            os.write(writes, b".")
+            signal.pause()
+        finally:
+            os._exit(0)
+    os.close(writes)
+    with open(reads, "rb") as ready:
+        assert ready.read(1) == b".", "the stranger is connected"
+    return pid
 
 
 def test_a_record_that_everybody_may_change_is_not_followed(family):
