@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 
 import pytest
 
+from course_lib.base.paths import library_folder
 from course_lib.cluster.nodes.addresses import checked_address, where_ssh_goes
 from course_lib.cluster.nodes.command import main
 from course_lib.cluster.nodes.errors import next_step
@@ -110,3 +112,22 @@ def test_a_folder_that_up_makes_for_a_learner_can_be_read_by_the_learner(monkeyp
     finally:
         os.umask(old)
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o755
+
+
+def test_a_clone_that_is_not_there_is_told_where_its_python_has_the_course(monkeypatch, tmp_path, capsys):
+    """By an ssh that goes nowhere: what is to be run there is run here, where Python finds the course by itself."""
+    here = library_folder()
+    (tmp_path / "ssh").write_text(
+        '#!/bin/sh\ncase "$*" in *-G*) echo "hostname 127.0.0.1"; exit 0;; esac\n'
+        f'for last; do :; done\ncd {here} && eval "exec $last"\n'
+    )
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert main(["up", "--hosts", "a", "--clone", "/no/such/folder"]) == 1
+    said = capsys.readouterr().err
+    assert re.search(r"--clone /no/such/folder is no folder of the course on \S+; the Python there has the", said)
+    assert f"{here}. Name that folder, or leave --clone out" in said
+    assert not (tmp_path / "up.json").exists()
+    assert main(["up", "--hosts", "a", "--clone", f"{here}/"]) == 0
+    assert main(["down"]) == 0

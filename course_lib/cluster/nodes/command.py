@@ -13,6 +13,7 @@ from course_lib.base.text import counted
 from course_lib.cluster.nodes.addresses import address_towards, checked_address, where_ssh_goes
 from course_lib.cluster.nodes.allocation import allocate, release
 from course_lib.cluster.nodes.errors import NodeLost, NodesUnlike
+from course_lib.cluster.nodes.facts import NodeFacts
 from course_lib.cluster.nodes.found import meet
 from course_lib.cluster.nodes.node_clock import NodeClock
 from course_lib.cluster.nodes.record import VARIABLE, NodesRecord, record_path
@@ -67,7 +68,7 @@ def _up(args: argparse.Namespace) -> int:
         )
     record = _asked(args)
     try:
-        print(_table(record))
+        print(_table(record, args.clone))
         record.write(path)
     except BaseException:
         _release(record)
@@ -161,9 +162,10 @@ def _clock_words(clock: NodeClock) -> str:
     return f"; its clock is {apart_s:,} s {where} this machine's: type `sudo timedatectl set-ntp true` on both"
 
 
-def _table(record: NodesRecord) -> str:
-    """Meet the nodes, and say what they are."""
+def _table(record: NodesRecord, clone: str = "") -> str:
+    """Meet the nodes, and say what they are. Raises ``ValueError`` where the course is not in ``clone`` there."""
     found = meet(record)
+    elsewhere = [facts for node in found.nodes if (facts := node.facts) and not _has_clone(facts, clone)]
     lines = [f"this machine, as the nodes reach it: {record.address}"]
     for node in found.nodes:
         facts = node.facts
@@ -176,4 +178,16 @@ def _table(record: NodesRecord) -> str:
             f"PyTorch {facts.torch}{folder}{ports}{_clock_words(node.clock)}"
         )
         node.hang_up()
+    if elsewhere:
+        facts = elsewhere[0]
+        raise ValueError(
+            f"--clone {clone} is no folder of the course on {facts.host}; the Python there has the course in "
+            f"{' and '.join(facts.course_folders)}. Name that folder, or leave --clone out"
+        )
     return "\n".join(lines)
+
+
+def _has_clone(facts: NodeFacts, clone: str) -> bool:
+    """Whether the course is in this folder there, which may be named from the home folder on; no name is no wish."""
+    tail = os.path.normpath(clone)
+    return not clone or any(one == tail or one.endswith(os.sep + tail) for one in facts.course_folders)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import socket
+import sys
 from dataclasses import dataclass
 
 from course_lib.cluster.ports.own_sockets import can_shut_ports
@@ -25,6 +26,7 @@ class NodeFacts:
     num_gpus: int
     has_folder: bool  # whether the notebook's folder is there under the same name
     shuts_ports: bool = True  # of its ranks, once they have met
+    course_folders: tuple[str, ...] = ()  # with the course in them, of those where Python looks, in its order
 
     @property
     def versions(self) -> dict[str, str]:
@@ -49,4 +51,5 @@ def facts_here(folder: str) -> NodeFacts:
         num_gpus=len(here.devices),
         has_folder=os.path.isdir(folder),
         shuts_ports=can_shut_ports(),
+        course_folders=tuple(one for one in sys.path if os.path.isdir(os.path.join(one, course_lib.__name__))),
     )
