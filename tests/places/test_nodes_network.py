@@ -8,8 +8,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
+import two_nodes
 from cable import burst_bytes
 from nodes_here import RATE_MBIT, SHARE, SUPPORT, environment, folders_of_ranks, of_the_course, why_no_nodes
 from two_nodes import TwoNodes
@@ -184,3 +186,35 @@ def test_a_measured_link_is_no_faster_than_its_cable() -> None:
         assert max(rates.values()) <= 1.3 * SHAPED_MBIT, (rates, "of what passes at once there is an eighth at most")
         assert min(time_s for _, time_s in told["samples"]) >= 1e-3 * nodes.delay_ms, "where the kernel has a delay"
         assert told["counted"] >= sum(size for size, _ in told["samples"]), "these messages went by the cable"
+
+
+@pytest.mark.parametrize("fails_at", ["link", "ssh-keygen"])
+def test_nodes_that_cannot_be_made_leave_nothing(monkeypatch, tmp_path, fails_at) -> None:
+    started, plain, run = [], subprocess.Popen, two_nodes._run
+
+    def noted(*words, **options):
+        started.append(plain(*words, **options))
+        return started[-1]
+
+    def refused(*command: str) -> None:
+        if fails_at in command:
+            raise subprocess.CalledProcessError(1, command)
+        run(*command)
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    monkeypatch.setattr(two_nodes, "_run", refused)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(subprocess.CalledProcessError):
+        TwoNodes()
+    assert len(started) >= 2
+    assert all(process.poll() is not None for process in started)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_holder_that_has_no_network_of_its_own_has_no_processes() -> None:
+    """Else all processes of this machine would be ended with it."""
+    with subprocess.Popen(["sleep", "100"]) as holder:
+        half_made = TwoNodes.__new__(TwoNodes)
+        half_made.holders, half_made.sshds = [holder], []
+        assert half_made.processes(0) == []
+        holder.kill()

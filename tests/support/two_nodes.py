@@ -53,6 +53,13 @@ class TwoNodes:
         (self.folder / "hosts").write_text(hosts)
         (self.folder / "own.sh").write_text(_OWN_FOLDERS)
         self.holders, self.sshds = [], []
+        try:
+            self._make(rate_mbit, delay_ms)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self, rate_mbit: float | None, delay_ms: float) -> None:
         for name in NAMES:
             words = [
                 "unshare",
@@ -64,7 +71,7 @@ class TwoNodes:
                 str(self.folder),
                 name,
             ]
-            self.holders.append(subprocess.Popen([*words, " ".join(map(str, share))]))
+            self.holders.append(subprocess.Popen([*words, " ".join(map(str, self.share))]))
         wait_until(lambda: all(_program(holder.pid) == "sleep" for holder in self.holders), "nodes with own folders")
         first, second = (str(holder.pid) for holder in self.holders)
         _run("ip", "link", "add", f"two0-{first}", "type", "veth", "peer", "name", f"two1-{first}")
@@ -127,15 +134,14 @@ class TwoNodes:
 
     def processes(self, node: int) -> list[psutil.Process]:
         """All processes in a node's network, but for its sshd and what holds its namespaces."""
-        network = os.readlink(f"/proc/{self.holders[node].pid}/ns/net")
-        ours = {p.pid for p in (self.holders[node], self.sshds[node])}
+        network = _network(self.holders[node].pid)
+        if network in ("", _network(os.getpid())):  # it has none of its own, and this machine's are not its processes
+            return []
+        ours = {p.pid for p in (self.holders[node], *self.sshds[node : node + 1])}
         found = []
         for process in psutil.process_iter():
-            try:
-                if os.readlink(f"/proc/{process.pid}/ns/net") == network and process.pid not in ours:
-                    found.append(process)
-            except OSError:
-                continue
+            if process.pid not in ours and _network(process.pid) == network:
+                found.append(process)
         return found
 
     def left(self, node: int) -> dict[str, list[str]]:
@@ -162,6 +168,8 @@ class TwoNodes:
         for process in (*self.sshds, *self.holders):
             process.kill()
             process.wait()
+        for holder in self.holders[:1]:  # a cable that has not come to a node yet; any other went with its node
+            subprocess.run(["ip", "link", "del", f"two0-{holder.pid}"], check=False, capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> TwoNodes:
@@ -169,6 +177,14 @@ class TwoNodes:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _network(pid: int) -> str:
+    """The network namespace of a process; empty where it has gone."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/net")
+    except OSError:
+        return ""
 
 
 def _program(pid: int) -> str:
