@@ -21,7 +21,7 @@ LIBRARY = ROOT / "course_lib"
 FLOORS = (
     ("base", "devices", "examples"),
     ("layouts", "schedules", "models", "data", "lessons", "forms", "environment", "rounding", "cli"),
-    ("cluster",),
+    ("cluster", "search"),
     ("meter", "nodes", "take_along", "lab"),
     ("cost", "parallel", "doctor", "own_job"),
     ("plan", "claims"),

@@ -25,6 +25,7 @@ __all__ = ["main"]
 _PRINTS_AND_ENDS = {"--help-all", "--version", "--generate-config", "--show-config", "--show-config-json"}
 _HELP = f"""\
 course lab [--folder DIR] [options of `jupyter lab`]
+course lab --open 04a [--folder DIR] [options of `jupyter lab`]
 course lab --reset 04a [--folder DIR]
 course lab --prepare [--folder DIR]
 course lab --share
@@ -34,6 +35,7 @@ Opens JupyterLab at {FIRST_LESSON}: on {LOOPBACK} only, with a token, on a free 
 --folder DIR   your lessons lie in DIR, and what you have changed there is never written over: a newer edition of a
                lesson comes beside yours. COURSE_FOLDER names it for good. Without either it is the clone, where it is
                yours to write, and otherwise a folder in your home; so it is where pip has installed the course.
+--open 04a     opens at this lesson, as `course find` names it
 --reset 04a    a lesson as it was at the start; yours is kept under a name with the date
 --prepare      brings the lessons into your folder and ends, for a hub that opens JupyterLab itself
 --share        for who keeps a course that others only read: prepares it, and says what they could not read
@@ -52,6 +54,7 @@ class _Words(argparse.ArgumentParser):
 def _our_words(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     parser = _Words(add_help=False, allow_abbrev=False)
     parser.add_argument("--folder")
+    parser.add_argument("--open")
     parser.add_argument("--reset", action="append", default=[])
     for word in ("--prepare", "--share"):
         parser.add_argument(word, action="store_true")
@@ -85,7 +88,7 @@ def main(argv: Sequence[str]) -> int:
             said = _prepare(place) or [f"You work in {place.course} itself: there is nothing to copy."]
             print("\n".join(said))
             return 0
-        return _open(place, rest)
+        return _open(place, rest, ours.open)
     except ValueError as error:
         print(f"course lab: {error}", file=sys.stderr)
         return 2
@@ -102,10 +105,11 @@ def _about(error: OSError) -> str:
     )
 
 
-def _open(place: LessonFolder, argv: list[str]) -> int:
+def _open(place: LessonFolder, argv: list[str], lesson: str | None = None) -> int:
     given = names_of(argv)
     idle = idle_minutes(is_shared=place.is_shared)
-    options = lab_options(argv, root=place.folder, token=secrets.token_hex(24), idle=idle)
+    first = FIRST_LESSON if lesson is None else _notebook(place, lesson)
+    options = lab_options(argv, root=place.folder, token=secrets.token_hex(24), idle=idle, first=first)
     if not given & {"--notebook-dir", "--ServerApp.root_dir"}:
         said = [*_prepare(place), *about_idle(idle)]
         if said:
@@ -122,6 +126,13 @@ def _open(place: LessonFolder, argv: list[str]) -> int:
 
             with contextlib.suppress(OSError, ValueError):  # it is no duty: the lessons are whole either way
                 put_back(place.course, started_s)
+
+
+def _notebook(place: LessonFolder, lesson: str) -> str:
+    """The notebook of a lesson that is named. Raises ``ValueError`` with the nearest for one that is not there."""
+    from course_lib.lab.edition import lesson_named
+
+    return lesson_named(place.course, lesson)
 
 
 def _prepare(place: LessonFolder) -> list[str]:

@@ -53,8 +53,9 @@ def names_of(argv: Sequence[str]) -> set[str]:
     return {word.split("=", 1)[0] for word in argv if word.startswith("--")}
 
 
-def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -> list[str]:
-    """JupyterLab's options for the folder ``root``; kernels end after ``idle`` minutes without a cell, if not 0.
+def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0, first: str = FIRST_LESSON) -> list[str]:
+    """JupyterLab's options for the folder ``root``, opened at ``first``; kernels end after ``idle`` minutes without a
+    cell, if not 0.
 
     Raises:
         ValueError: The options would switch the token off.
@@ -75,7 +76,7 @@ def lab_options(argv: Sequence[str], *, root: Path, token: str, idle: int = 0) -
         ({"--notebook-dir", "--ServerApp.root_dir"}, f"--ServerApp.root_dir={root}"),
         (
             {"--LabApp.default_url", "--ServerApp.default_url"},
-            f"--LabApp.default_url=/lab/tree/{FIRST_LESSON}",
+            f"--LabApp.default_url=/lab/tree/{first}",
         ),
         # The glossary opens as a page to read, and no window asks about news at the first start.
         ({"--LabApp.app_settings_dir"}, f"--LabApp.app_settings_dir={APP_SETTINGS}"),

@@ -22,6 +22,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from course_lib.base.paths import project_root
 
@@ -30,6 +31,7 @@ __all__ = [
     "LessonError",
     "LessonInfo",
     "built_notebooks",
+    "heading_link",
     "lesson_info",
     "lessons",
     "parse_first_cell",
@@ -106,6 +108,11 @@ def built_notebooks(folder: Path) -> list[Path]:
     """The built lessons in a folder, in order, the tour last; without copies that somebody keeps beside them."""
     lessons_here = [path for path in folder.glob("[0-9]*_*.ipynb") if " (" not in path.name]
     return [*sorted(lessons_here), *folder.glob("tour.ipynb")]
+
+
+def heading_link(heading: str) -> str:
+    """The end of a link that leads to a heading, as JupyterLab names it: "#Two-halves"; "" for no heading."""
+    return "#" + quote(heading.replace(" ", "-")) if heading else ""
 
 
 def tour(root: Path) -> list[LessonInfo]:

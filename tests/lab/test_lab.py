@@ -217,6 +217,14 @@ def options(*argv: str) -> list[str]:
     return options_module.lab_options(argv, root=Path("/clone"), token="secret")
 
 
+def test_it_opens_at_the_first_lesson_or_at_the_one_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--LabApp.default_url=/lab/tree/notebooks/00_start_here.ipynb" in options()
+    named = options_module.lab_options([], root=Path("/clone"), token="secret", first="notebooks/04b_batches.ipynb")
+    assert "--LabApp.default_url=/lab/tree/notebooks/04b_batches.ipynb" in named
+    assert lab.main(["--open", "99"]) == 2
+    assert "course lab: there is no lesson '99'" in capsys.readouterr().err
+
+
 def test_options_that_are_not_ours_pass_through() -> None:
     own = ["--no-browser", "--KernelManager.autorestart=False", "--collaborative"]
     assert options(*own)[-len(own) :] == own

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from urllib.parse import quote
 
 from course_lib.forms.show import Shown, escape, panel, paragraph, show
 from course_lib.learn import exercises
 from course_lib.learn.checks.reference import place_of
 from course_lib.learn.records.store import record
+from course_lib.lessons.info import heading_link
 
 __all__ = ["HintNote", "hint", "shown_note", "solution"]
 
@@ -61,12 +61,8 @@ def solution(name: str) -> HintNote:
     heading = f", under “{place.heading}”" if place.heading else ""
     text = f"The solution, with its output, is cell {place.cell} of `{place.notebook}`{heading}."
     return shown_note(
-        HintNote(f"{name}, solution", text, place.notebook.removeprefix("notebooks/") + _anchor(place.heading))
+        HintNote(f"{name}, solution", text, place.notebook.removeprefix("notebooks/") + heading_link(place.heading))
     )
-
-
-def _anchor(heading: str) -> str:
-    return "#" + quote(heading.replace(" ", "-")) if heading else ""
 
 
 def shown_note(note: HintNote) -> HintNote:
