@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import os
+import select
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,11 +81,31 @@ def _again() -> str:
     return "Install the packages with `python -m pip install -r requirements.txt`, or use ./course, which does it."
 
 
+def _reader_has_left() -> bool:
+    """Whether nobody reads standard output any more, as after `| head`: then Python has nothing to say at exit."""
+    try:
+        stdout = sys.stdout.fileno()
+        poll = select.poll()
+    except (AttributeError, OSError, ValueError):  # no file, or a system that has no poll
+        return False
+    poll.register(stdout, 0)
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stdout)
+        return True
+    return False
+
+
 def _run(verb: str, argv: list[str]) -> int:
     """Import the verb's module and run it; turn a missing package and Ctrl-C into sentences."""
     home = VERBS[verb].home
     try:
-        return int(importlib.import_module(home).main(argv) or 0)
+        code = int(importlib.import_module(home).main(argv) or 0)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        if not _reader_has_left():
+            raise
+        return 0
     except ModuleNotFoundError as error:
         name = error.name or "?"
         if name.split(".")[0] == "course_lib":

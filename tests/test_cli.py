@@ -127,3 +127,29 @@ def test_help_runs_on_the_standard_library_alone() -> None:
 def test_help_of_every_verb_imports_nothing_heavy(verb: str) -> None:
     call = f"with contextlib.suppress(SystemExit): cli.main([{verb!r}, '--help'])"
     assert imported_by(f"import contextlib\nfrom course_lib import cli\n{call}") == set()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["find", "all-reduce"],
+        ["plan", "--model", "llama-3-8b", "--machine", "dgx-h100", "--batch", "64", "--seq", "4096"],
+        ["trace", "ddp_resnet_2xa100"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_reader_who_leaves_ends_a_verb_without_a_word(words: list[str]) -> None:
+    """As `course find all-reduce | head` does."""
+    command = [sys.executable, "-m", "course_lib.cli", *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stderr
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait(HANG_LIMIT_S) == 0
+
+
+def test_a_pipe_that_breaks_elsewhere_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch, "def main(argv): raise BrokenPipeError('a rank has gone')")
+    with pytest.raises(BrokenPipeError, match="a rank has gone"):
+        cli.main(["doctor"])

@@ -6,7 +6,6 @@ The arithmetic is ``course_lib.plan``'s; here it meets words that people type, a
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -23,12 +22,7 @@ def main(arguments: Sequence[str]) -> int:
         options = parse(arguments)
         from course_lib.plan_command.command import plan  # with numpy, which --help does without
 
-        met = plan(options)
-        sys.stdout.flush()
-        return met
+        return plan(options)
     except ValueError as error:
         print(f"course plan: {one_line(error, 2000)}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader has left, as `head` does: nothing to say, and Python is not to say it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0

@@ -27,7 +27,6 @@ In the order to read:
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -75,12 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         options = parse(arguments)
         from course_lib.traces.command import show  # with numpy, which --help does without
 
-        met = show(options)
-        sys.stdout.flush()
-        return met
+        return show(options)
     except ValueError as error:
         print(f"course trace: {one_line(error, 2000)}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader has left, as `head` does: nothing to say, and Python is not to say it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
