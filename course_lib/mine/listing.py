@@ -27,6 +27,12 @@ class ListedFunction:
     when: str
     state: str
     source: str  # with what it needs of its package; "" where that cannot be read
+    digest: str = ""  # of what stands there; "" where that cannot be read
+
+    @property
+    def is_as_passed(self) -> bool:
+        """Whether lessons take it."""
+        return self.state == _AS_PASSED
 
 
 def listed(folder: Path, events: Iterable[Mapping[str, Any]] | None = None) -> list[ListedFunction]:
@@ -47,8 +53,8 @@ def _listed(folder: Path, entry: LibraryEntry, events: tuple[Mapping[str, Any], 
         return None if is_absent and not kept.passed else ListedFunction(entry, kept.latest, str(error), "")
     if version.digest in kept.passed:
         state = _SLOW if version.digest in kept.slow else _AS_PASSED
-        return ListedFunction(entry, kept.passed[version.digest], state, _source(version))
-    return ListedFunction(entry, kept.latest, _CHANGED if kept.passed else _UNKNOWN, _source(version))
+        return ListedFunction(entry, kept.passed[version.digest], state, _source(version), version.digest)
+    return ListedFunction(entry, kept.latest, _CHANGED if kept.passed else _UNKNOWN, _source(version), version.digest)
 
 
 def _source(version: Version) -> str:
