@@ -27,6 +27,7 @@ _HOME_OF = {
     "quiz": "course_lib.learn",
     "problems": "course_lib.learn",
     "progress": "course_lib.learn",
+    "start": "course_lib.start_page.page",
     "find": "course_lib.search.shown",
     "build_progress": "course_lib.learn",
     "replicas_side_by_side": "course_lib.learn",

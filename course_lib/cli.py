@@ -26,6 +26,7 @@ class Verb:
 VERBS = {
     "lab": Verb("course_lib.lab", "open JupyterLab at the first lesson, reachable from this machine alone"),
     "find": Verb("course_lib.search", "say where lessons, glossary, docs and the library speak of something"),
+    "start": Verb("course_lib.start_page", "say what you have done, what comes next, and what to answer again"),
     "test": Verb("course_lib.authoring.testing", "run every check: lint, types, unit tests, notebooks"),
     "doctor": Verb("course_lib.doctor", "say what this machine can run, and what to do about the rest"),
     "build": Verb("course_lib.authoring.notebooks.cli", "make the notebooks from their sources in notebooks/src"),

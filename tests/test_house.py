@@ -29,7 +29,7 @@ FLOORS = (
     ("widgets", "capstone", "traces"),
     ("learn", "plan_command"),
     ("mine",),
-    ("authoring", "classroom", "export"),
+    ("authoring", "classroom", "export", "start_page"),
 )
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 READS_ENVIRONMENT = {

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from course_lib.authoring.notebooks.writing.readme import lesson_table, renew_pages, stale_pages
-from course_lib.authoring.notebooks.writing.ways import MORE_PATHS, PATHS, Way, path_sections, path_table
 from course_lib.authoring.pictures.front import FRONT, is_front_fresh, words_in, words_now
 from course_lib.lessons.info import LessonInfo
+from course_lib.lessons.ways import MORE_PATHS, PATHS, Way, path_sections, path_table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from course_lib.lab.folder import FIRST_LESSON, LessonFolder, find_place
+from course_lib.lab.folder import FIRST_LESSON, START_PAGE, LessonFolder, find_place
 from course_lib.lab.options import LOOPBACK, STYLES, idle_minutes, lab_options, names_of
 from course_lib.lab.welcome import about_folder, about_idle, browser_missing, welcome
 
@@ -35,7 +35,7 @@ Opens JupyterLab at {FIRST_LESSON}: on {LOOPBACK} only, with a token, on a free 
 --folder DIR   your lessons lie in DIR, and what you have changed there is never written over: a newer edition of a
                lesson comes beside yours. COURSE_FOLDER names it for good. Without either it is the clone, where it is
                yours to write, and otherwise a folder in your home; so it is where pip has installed the course.
---open 04a     opens at this lesson, as `course find` names it
+--open 04a     opens at this lesson, as `course find` names it; `--open start` at your start page
 --reset 04a    a lesson as it was at the start; yours is kept under a name with the date
 --prepare      brings the lessons into your folder and ends, for a hub that opens JupyterLab itself
 --share        for who keeps a course that others only read: prepares it, and says what they could not read
@@ -132,6 +132,8 @@ def _notebook(place: LessonFolder, lesson: str) -> str:
     """The notebook of a lesson that is named. Raises ``ValueError`` with the nearest for one that is not there."""
     from course_lib.lab.edition import lesson_named
 
+    if lesson.strip().lower() == "start":
+        return START_PAGE
     return lesson_named(place.course, lesson)
 
 

@@ -35,7 +35,7 @@ __all__ = [
 
 SOLUTIONS = "notebooks/solutions"  # linked to, or handed out
 PICTURES = "assets"
-_AS_THEY_ARE = ("notebooks/glossary.md",)
+_AS_THEY_ARE = ("notebooks/glossary.md", "notebooks/start.ipynb")
 
 
 def editions(course: Path) -> dict[str, bytes]:

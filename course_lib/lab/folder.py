@@ -11,9 +11,19 @@ from pathlib import Path
 
 from course_lib.base import paths
 
-__all__ = ["FIRST_LESSON", "LessonFolder", "default_folder", "find_place", "lessons_folder", "may_write", "owner_of"]
+__all__ = [
+    "FIRST_LESSON",
+    "START_PAGE",
+    "LessonFolder",
+    "default_folder",
+    "find_place",
+    "lessons_folder",
+    "may_write",
+    "owner_of",
+]
 
 FIRST_LESSON = "notebooks/00_start_here.ipynb"
+START_PAGE = "notebooks/start.ipynb"
 _NAME = "one-model-many-gpus"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from course_lib import __version__
 from course_lib.base.paths import course_file
 from course_lib.lab.edition import SOLUTIONS
-from course_lib.lab.folder import LessonFolder, may_write, owner_of
+from course_lib.lab.folder import START_PAGE, LessonFolder, may_write, owner_of
 from course_lib.lab.hand_out import Handed
 from course_lib.lab.options import LOOPBACK
 
@@ -42,7 +42,7 @@ def about_folder(place: LessonFolder, handed: Handed) -> list[str]:
 
 
 def _is_lesson(name: str) -> bool:
-    return name.endswith(".ipynb") and not name.startswith(f"{SOLUTIONS}/")
+    return name.endswith(".ipynb") and not name.startswith(f"{SOLUTIONS}/") and name != START_PAGE
 
 
 def _course(place: LessonFolder) -> str:

@@ -708,7 +708,7 @@ quiz("00")
 # You can start ranks and send them work, deal out data, and let ranks agree on a number and say what that costs. You
 # can read a hang from its evidence, and a log for its first cause. And you can say what each part of a torchrun script
 # is for. `progress()` shows what you have done in every lesson. It is kept on this machine, in a file of yours, and
-# holds no code.
+# holds no code. `from course_lib import start; start()` says what comes next, and asks missed questions again.
 
 # %% tags=["nbval-ignore-output"]
 progress()

@@ -138,6 +138,7 @@ VERBS = [
     ("lab --reset 04", 2, "comes in parts"),
     ("find reduce-scatter", 0, "word: reduce-scatter"),
     ("mine", 0, "Your own library"),
+    ("start", 0, "What comes next"),
     ("lab --open 99", 2, "there is no lesson '99'"),
     ("build --check", 0, f"{NUM_PARTS} lessons: up to date"),
     ("build --nbgrader assignments 00 04a", 0, "04a_distributed_data_parallel"),

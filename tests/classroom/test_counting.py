@@ -8,11 +8,11 @@ import pytest
 
 from course_lib.classroom.board.bins import bins_of
 from course_lib.classroom.board.charts import chart_of
-from course_lib.classroom.board.lesson_index import AskedQuestion, LessonIndex, places, question, title_of_check
 from course_lib.classroom.board.mistake_stats import checks, mistakes
 from course_lib.classroom.board.prediction_stats import guesses
 from course_lib.classroom.board.progress_by_part import where
 from course_lib.classroom.board.read_shared import Learner
+from course_lib.learn.checks.lesson_index import AskedQuestion, LessonIndex, places, question, title_of_check
 
 KNOWN = LessonIndex(
     {"04a": "DDP: one", "04b": "DDP: two"},

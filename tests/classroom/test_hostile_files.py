@@ -11,11 +11,11 @@ import pytest
 from course_lib import classroom
 from course_lib.base.foreign_text import is_plain, one_line
 from course_lib.classroom.board.board_data import Wish, board_of
-from course_lib.classroom.board.lesson_index import places
 from course_lib.classroom.board.page import board_page
 from course_lib.classroom.board.read_shared import SharedReader
 from course_lib.classroom.board.text import board_text
 from course_lib.learn import exercises
+from course_lib.learn.checks.lesson_index import places
 
 BAD = [
     "\x1b]0;pwned\x07\x1b[2J", "\x9b31m", "\u202eright", "\u2067x\u2069", "a\nLeft out ada.jsonl: gone", "\r\rover",

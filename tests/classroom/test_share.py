@@ -22,6 +22,8 @@ def home(tmp_path, monkeypatch):
     kept = Store(tmp_path / "anna" / "data" / "progress.jsonl")
     kept.append({**GUESS, "code": "secret = 1", "path": "/home/anna"})
     kept.append({"event": "bet", "name": "13.Y1", "verdict": "holds", "text": "my own claim"})
+    for own, name in (("path", "You teach"), ("placement", "placement"), ("review", "00.sum")):  # of the start page
+        kept.append({"event": own, "name": name})
     return kept
 
 
@@ -48,7 +50,7 @@ def test_a_learner_shares_what_is_counted_and_nothing_else(home, drop, capsys):
     assert (head["format"], head["name"], event) == (shared.FORMAT, "", GUESS)
     assert f"number {shared.number_of(head['id'])}" in capsys.readouterr().out
     assert stat.S_IMODE(path.stat().st_mode) == 0o644  # the instructor is another user
-    assert home.path.read_text().count("\n") == 2
+    assert home.path.read_text().count("\n") == 5
 
 
 def test_sharing_again_brings_the_same_file_up_to_date_and_the_alias_stays(home, drop, capsys):

@@ -11,7 +11,7 @@ __all__ = ["files_of"]
 
 _PATTERNS = (
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "requirements.txt", "environment.yml",
-    "notebooks/[0-9][0-9]*_*.ipynb", "notebooks/tour.ipynb", "notebooks/glossary.md",
+    "notebooks/[0-9][0-9]*_*.ipynb", "notebooks/tour.ipynb", "notebooks/start.ipynb", "notebooks/glossary.md",
     "notebooks/src/[0-9][0-9]*_*.py", "notebooks/solutions/[0-9][0-9]*_*.ipynb",
     "notebooks/src/tour.py", "notebooks/solutions/tour.ipynb",
     "assets/*.png", "assets/measured/*.json", "assets/published/*", "assets/traces/*", "docs/**/*",

@@ -3,8 +3,6 @@
 In the order to read:
 
 - ``bins.py``: numbers sorted into a few bins
-- ``lesson_index.py``: which part of a lesson a name belongs to ("04.sampler" to 04b), and what the parts, checks and
-  questions are called
 - ``read_shared.py``: everybody's events, from the files in some folders
 - ``mistake_stats.py``: what the class met: which checks hold up how many, and which named mistakes were met by how many
   and how often

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from course_lib.classroom.board.charts import Chart, chart_of
-from course_lib.classroom.board.lesson_index import LessonIndex, question
 from course_lib.classroom.board.mistake_stats import CheckLine, MistakeLine, checks, mistakes
 from course_lib.classroom.board.prediction_stats import Guesses, guesses
 from course_lib.classroom.board.progress_by_part import PlaceLine, where
 from course_lib.classroom.board.read_shared import Gathered
+from course_lib.learn.checks.lesson_index import LessonIndex, question
 
 __all__ = ["ClassBoard", "Wish", "board_of"]
 

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from course_lib.classroom.board.bins import Bin, Bins, bins_of
-from course_lib.classroom.board.lesson_index import AskedQuestion
 from course_lib.classroom.board.prediction_stats import Answer, Guesses
+from course_lib.learn.checks.lesson_index import AskedQuestion
 from course_lib.learn.display.units import quantity, ratio
 
 __all__ = ["Chart", "ChartRow", "Mark", "chart_of"]

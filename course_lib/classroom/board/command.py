@@ -36,8 +36,8 @@ from course_lib.base.foreign_text import one_line
 
 if TYPE_CHECKING:
     from course_lib.classroom.board.board_data import Wish
-    from course_lib.classroom.board.lesson_index import LessonIndex
     from course_lib.classroom.board.read_shared import SharedReader
+    from course_lib.learn.checks.lesson_index import LessonIndex
 
 __all__ = ["main"]
 
@@ -65,8 +65,8 @@ def main(argv: Sequence[str]) -> int:
     asked = _options(argv)
     # With the lessons' rooms, which --help does without.
     from course_lib.classroom.board.board_data import Wish
-    from course_lib.classroom.board.lesson_index import places
     from course_lib.classroom.board.read_shared import SharedReader
+    from course_lib.learn.checks.lesson_index import places
 
     known = places()
     try:

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from course_lib.classroom.board.lesson_index import LessonIndex
 from course_lib.classroom.board.read_shared import Learner
+from course_lib.learn.checks.lesson_index import LessonIndex
 
 __all__ = ["CheckLine", "MistakeLine", "checks", "mistakes"]
 

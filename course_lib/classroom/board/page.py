@@ -8,7 +8,7 @@ from course_lib.base.html import templates
 from course_lib.classroom.board.board_data import ClassBoard
 from course_lib.classroom.board.charts import ChartRow
 from course_lib.classroom.board.histogram import view_of
-from course_lib.classroom.board.lesson_index import title_of_check
+from course_lib.learn.checks.lesson_index import title_of_check
 
 __all__ = ["MARK", "board_page"]
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.classroom.board.lesson_index import LessonIndex
 from course_lib.classroom.board.read_shared import Event, Learner
+from course_lib.learn.checks.lesson_index import LessonIndex
 
 __all__ = ["Answer", "Guesses", "guesses"]
 

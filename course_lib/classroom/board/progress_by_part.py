@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_lib.classroom.board.lesson_index import LessonIndex
 from course_lib.classroom.board.read_shared import Learner
+from course_lib.learn.checks.lesson_index import LessonIndex
 
 __all__ = ["PlaceLine", "where"]
 

@@ -53,6 +53,8 @@ FIELDS = frozenset(
     }
 )
 _OWN_CLAIMS = "13.Y"
+# Of the learner's start page: which path was chosen, what was asked once more, what a placement found.
+_AT_HOME = {"shared", "path", "placement", "review"}
 _LONGEST_ALIAS = 24
 _KEPT_IN = "sharing.json"
 
@@ -117,7 +119,7 @@ def text_of(who: Identity, events: Iterable[Mapping[str, Any]]) -> str:
     }  # fmt: skip
     lines = [head]
     for event in events:
-        if not str(event.get("name", "")).startswith(_OWN_CLAIMS) and event.get("event") != "shared":
+        if not str(event.get("name", "")).startswith(_OWN_CLAIMS) and event.get("event") not in _AT_HOME:
             lines.append({key: value for key, value in event.items() if key in FIELDS})
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 

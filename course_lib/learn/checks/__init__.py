@@ -7,6 +7,8 @@ In the order to read:
 - ``grading_process.py``: the fresh process of ``grading.py``
 - ``preload.py``: every room at once. The fork server imports this, so that no rank that tries an answer imports its
   lesson again
+- ``lesson_index.py``: which part of a lesson a name belongs to ("04.sampler" to 04b), and what the parts, checks and
+  questions are called
 - ``progress_map.py``: ``progress()``: the map of the lessons with what is done
 - ``reference.py``: the reference solutions, read from the lessons' sources, where each is written once
 - ``hints.py``: ``hint("07.split")``: one step further at each call

@@ -1,10 +1,8 @@
-"""What the builder writes: notebooks, the map of lessons in README, paths with their hours.
+"""What the builder writes: notebooks, the map of lessons in README, its paths.
 
 In the order to read:
 
 - ``build.py``: bring the notebooks of the course up to date with their sources, or say which are not
-- ``ways.py``: ways through the course for the time that somebody has, and how long each takes by the minutes of its
-  lessons
 - ``readme.py``: README.md and the pages behind it
 - ``part_links.py``: the line by which a part leads to the others of its lesson
 - ``replayed_box.py``: a table of published runs, beside what the model says of each

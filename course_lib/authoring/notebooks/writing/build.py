@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from course_lib.lab.folder import START_PAGE
 from course_lib.lessons.convert import learner_notebook, solution_shell, to_text, without_outputs
 from course_lib.lessons.execute import CellFailedError, KernelStartError, execute
 from course_lib.lessons.info import LessonError, source_files, tour_file
@@ -66,7 +67,7 @@ def find_sources(root: Path, wanted: list[str]) -> list[Path]:
 def strays(root: Path) -> list[str]:
     """A sentence for each built notebook whose source is gone."""
     folder = root / "notebooks"
-    stems = {path.stem for path in (folder / "src").glob("*.py")}
+    stems = {path.stem for path in (folder / "src").glob("*.py")} | {Path(START_PAGE).stem}  # that one is no lesson
     built = [*sorted(folder.glob("*.ipynb")), *sorted((folder / "solutions").glob("*.ipynb"))]
     return [
         f"{path.relative_to(root)} has no source in notebooks/src"

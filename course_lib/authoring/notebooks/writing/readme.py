@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
-from course_lib.authoring.notebooks.writing.ways import path_sections, path_table
 from course_lib.lessons.info import LessonInfo, lessons, tour
+from course_lib.lessons.ways import path_sections, path_table
 
 __all__ = [
     "BLOCKS",

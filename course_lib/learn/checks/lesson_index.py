@@ -16,6 +16,7 @@ __all__ = ["AskedQuestion", "LessonIndex", "places", "question", "title_of_check
 _NO_LIMIT = 1e15  # what a question's number may be where nothing is said
 
 _CHECK = re.compile(r"""\bcheck\(\s*["'](\d\d\.\w+)["']""")
+_ASK = re.compile(r"""\bask\(\s*["'](\d\d\.\w+)["']""")
 _NAMED = re.compile(r"""\b(?:check|ask|reveal|hint|solution)\(\s*["'](\d\d\.\w+)["']""")
 _QUIZ = re.compile(r"""\bquiz\(\s*["'](\d\d[a-z]?)["']""")
 _BETS = re.compile(r"""\b(?:bet|settle)\(([^)]*)\)""")
@@ -29,6 +30,7 @@ class LessonIndex:
     part_of: dict[str, str] = field(default_factory=dict)
     quiz_in: dict[str, str] = field(default_factory=dict)
     checks_in: dict[str, list[str]] = field(default_factory=dict)
+    asked_in: dict[str, list[str]] = field(default_factory=dict)
 
     def place(self, name: str, event: str = "check") -> str:
         """The part to which a name belongs, else its lesson."""
@@ -74,6 +76,7 @@ def places(root: Path | None = None) -> LessonIndex:
         for name in names:
             found.part_of.setdefault(name, info.label)
         found.checks_in[info.label] = list(dict.fromkeys(_CHECK.findall(text)))
+        found.asked_in[info.label] = list(dict.fromkeys(_ASK.findall(text)))
         for quiz in _QUIZ.findall(text):
             found.quiz_in[quiz] = info.label
     return found
