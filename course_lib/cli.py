@@ -34,7 +34,9 @@ VERBS = {
     "trace": Verb("course_lib.traces", "say where a job's time went, by its traces of torch.profiler"),
     "nodes": Verb("course_lib.cluster.nodes.command", "have the ranks of your notebooks on other machines too, by ssh"),
     "class": Verb("course_lib.classroom", "for an instructor with a class on one machine, and for those in it"),
-    "mine": Verb("course_lib.mine.command", "show your own library: what you have built, and what of it passes"),
+    "mine": Verb(
+        "course_lib.mine.terminal.command", "show your own library: what you have built, and what of it passes"
+    ),
     "export": Verb("course_lib.export", "put your work into one page of HTML, with what you predicted and passed"),
     "site": Verb("course_lib.authoring.site", "make the course a folder of pages for reading, answers folded"),
     "bench": Verb("course_lib.authoring.bench", "measure the library itself, as in `course bench launch`"),

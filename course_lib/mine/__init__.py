@@ -19,7 +19,7 @@ In the order to read:
 - ``keeping.py``: ``check`` of the lessons, which keeps what passes
 - ``again.py``: the check on what stands in the file now
 - ``listing.py``: the package as a list, for `course export` and for an instructor; text alone
-- ``command.py``: `course mine`: that list at a terminal, and the checks again
+- ``terminal/``: `course mine`: the library at a terminal, its checks again, and a folder that trains by it
 """
 
 from __future__ import annotations

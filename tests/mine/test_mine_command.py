@@ -6,8 +6,8 @@ import pytest
 from own_library import zigzag_kept
 
 from course_lib.cli import main as course
-from course_lib.mine import command
 from course_lib.mine.table import ENTRIES
+from course_lib.mine.terminal import command
 
 
 def said(capsys, *words: str) -> tuple[int, str, str]:

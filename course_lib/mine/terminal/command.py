@@ -29,6 +29,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="run the checks on what stands there now")
     what.add_argument("--source", action="store_true", help="show the text that stands there")
+    what.add_argument("--pack", type=Path, metavar="FOLDER", help="make a folder that trains by it, without the course")
     return parser.parse_args(list(argv))
 
 
@@ -47,6 +48,8 @@ def main(argv: Sequence[str]) -> int:
     except ValueError as error:
         print(f"course mine: {error}", file=sys.stderr)
         return 2
+    if wish.pack is not None:
+        return _pack(wish.pack, folder)
     found = [one for one in listed(folder) if one.entry in entries]
     if wish.check:
         return _check(found)
@@ -111,6 +114,23 @@ def _check(found: Sequence[ListedFunction]) -> int:
     passed = sum(verdict.passed for verdict in verdicts)
     print(f"\n{passed} of {len(verdicts)} pass.")
     return 0 if passed == len(verdicts) else 1
+
+
+def _pack(to: Path, folder: Path) -> int:
+    from course_lib.mine.terminal.folder import write_pack
+    from course_lib.mine.terminal.pieces import packed
+
+    try:
+        pack = packed(folder)
+        names = write_pack(to, pack)
+    except ValueError as error:
+        print(f"course mine: {error}", file=sys.stderr)
+        return 1
+    print(f"{to} holds {', '.join(names)}.")
+    for sentence in pack.left_out:
+        print(f"Left out is {sentence}")
+    print(f"Try it there: torchrun --standalone --nproc-per-node 2 train.py --way {pack.ways[-1]}")
+    return 0
 
 
 def _show_source(found: Sequence[ListedFunction]) -> int:
