@@ -105,8 +105,23 @@ def test_a_stranger_in_the_place_of_a_rank_is_refused(two_nodes, a_stranger):
     with Cluster(2, timeout_s=120) as cluster, pytest.raises(RankFailed) as caught:
         cluster.run(work)
     assert re.search(r"strangers have connected to rank \d of this group while its ranks met", str(caught.value))
+    assert "--address" not in str(caught.value), "they met"
     ports = {line.getsockname()[1] for line in a_stranger}
     assert {int(port) for port in re.findall(r"127\.0\.0\.1, port (\d+)", str(caught.value))} <= ports
+
+
+def own_group(me):
+    dist.init_process_group("gloo")
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    return total.item()
+
+
+def test_a_group_that_a_function_makes_itself_opens_no_port_of_the_notebook(two_nodes, monkeypatch):
+    monkeypatch.setattr(dist, "TCPStore", None)
+    with Cluster(2, process_group=False, timeout_s=120) as cluster:
+        for _ in range(2):
+            assert list(cluster.run(own_group)) == [2.0, 2.0]
 
 
 def test_status_names_a_node_whose_system_shuts_no_ports(two_nodes, monkeypatch, capsys):

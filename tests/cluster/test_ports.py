@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import socket
 
 import pytest
+import torch.distributed as dist
 
 from course_lib.cluster import Cluster
-from course_lib.cluster.ports import own_sockets
+from course_lib.cluster.ports import own_sockets, port_guard
 from course_lib.cluster.ports.connections import connections_to, strangers, strangers_in_words
 from course_lib.cluster.ports.own_sockets import can_shut_ports, shut_ports, socket_numbers, sockets_since
 
@@ -79,6 +82,21 @@ def test_a_group_that_is_refused_says_who_is_there_and_what_to_do():
     assert said.startswith("a stranger has connected to rank 2 of this group while its ranks met: 10.0.0.9, port 7. ")
     assert "`ss -tnp` there" in said
     assert strangers_in_words([(STRANGE, PORT), (A, PORT)], 2).startswith("strangers have connected to rank 2")
+
+
+@pytest.mark.parametrize("its_rank_says", ["[]", "null", "its end"])
+def test_a_rank_that_cannot_say_holds_nobody_up(its_rank_says):
+    """This process is rank 0 of two. What has connected is rank 1, or a stranger, or nobody can say."""
+    before, store = socket_numbers(), dist.HashStore()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as far:
+        ends = json.dumps([[far.getsockname(), server.getsockname()]])
+        store.set("connections/1", its_rank_says.replace("its end", ends))
+        with server.accept()[0], contextlib.ExitStack() as stack:
+            if its_rank_says == "[]":
+                port = far.getsockname()[1]
+                stack.enter_context(pytest.raises(port_guard.StrangerConnected, match=rf"127\.0\.0\.1, port {port}\."))
+            port_guard._look_at_who_came(store, 0, 2, before)
+    assert json.loads(store.get("connections/0")) is not None
 
 
 def ends_and_sums(me):

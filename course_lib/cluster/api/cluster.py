@@ -126,9 +126,8 @@ class Cluster:
             payload = pack_call(function, tuple(args), dict(kwargs or {}), team.folder)
             stack.callback(payload.discard)
             has_group = self._settings["process_group"]  # else it makes its own, by this store
-            _store, env = (
-                (None, None) if has_group else open_rendezvous_store(self.world_size, self._lifecycle.layout.address)
-            )
+            layout = self._lifecycle.layout
+            _store, env = (None, None) if has_group else open_rendezvous_store(self.world_size, layout)
             return self._ask(
                 range(self.world_size), "run", payload, team.new_context(), env, timeout_s=limit_s, show=show
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from course_lib.cluster.base.backends import RankDevice, rank_devices
+from course_lib.cluster.ports.port_guard import StrangerConnected
 
 if TYPE_CHECKING:
     from course_lib.cluster.base.failure import Failure
@@ -48,6 +49,8 @@ class RankLayout:
         """What may help where ranks of several nodes did not meet; empty elsewhere. None: they still try to."""
         if self.nodes is None or (failure is not None and not _NOT_REACHED.search(failure.message)):
             return ""
+        if failure is not None and failure.type_name == StrangerConnected.__name__:
+            return ""  # they met well, and somebody else did, too
         return (
             "\n\nThe ranks connect to one another, on any port, each by its network towards this machine's address "
             f"{self.address}. Is this the address by which the nodes reach it (`course nodes up --address ADDRESS`), "

@@ -8,6 +8,7 @@ have no file in common and ask their agents (``LineStore``).
 from __future__ import annotations
 
 import gc
+import importlib
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -62,10 +63,12 @@ def join(config: RankConfig, *, generation: int) -> Rank:
         torch.cuda.set_device(device)
     backend = "nccl" if config.rank_device.backend == "nccl-shared" else config.rank_device.backend
     guard_ports(asks_who_came=bool(config.notebook_address))
+    if config.notebook_address and not config.process_group:
+        _meet_by_agents(config)
     if config.process_group:
         dist.init_process_group(
             backend,
-            store=_store(config, generation),
+            store=_store(config, str(generation)),
             rank=config.rank,
             world_size=config.world_size,
             timeout=_COLLECTIVE_TIMEOUT,
@@ -74,14 +77,23 @@ def join(config: RankConfig, *, generation: int) -> Rank:
     return Rank(config.rank, config.world_size, device, backend, local_rank=config.local_rank, node=config.node)
 
 
-def _store(config: RankConfig, generation: int) -> Any:
+def _meet_by_agents(config: RankConfig) -> None:
+    """Have ``init_process_group`` of a function that asks by ``env://`` or ``tcp://`` meet as the cluster's own does.
+
+    PyTorch's store there is a port without a key. What stands for its port is the number of the call.
+    """
+    rendezvous = importlib.import_module("torch.distributed.rendezvous")  # a function has the same name
+    rendezvous._create_c10d_store = lambda hostname, port, *_, **__: _store(config, f"own {port}")  # type: ignore[attr-defined]
+
+
+def _store(config: RankConfig, name: str) -> Any:
     import torch.distributed as dist
 
     if not config.notebook_address:
-        return dist.FileStore(str(config.folder / f"store-{generation}"), config.world_size)
+        return dist.FileStore(str(config.folder / f"store-{name}"), config.world_size)
     from course_lib.cluster.base.line_store import line_store
 
-    return dist.PrefixStore(str(generation), line_store(config.folder / MEETING_SOCKET))
+    return dist.PrefixStore(name, line_store(config.folder / MEETING_SOCKET))
 
 
 def leave(*, has_failed: bool = False) -> None:

@@ -50,12 +50,12 @@ def _guarded(plain: Callable[..., None], asks_who_came: bool) -> Callable[..., N
     def make(group: Any, store: Any, rank: int, size: int, *args: Any, **kwargs: Any) -> None:
         before = socket_numbers()
         plain(group, store, rank, size, *args, **kwargs)
-        sockets = sockets_since(before)
-        if sockets.listens and len(sockets.connected) >= len(sockets.listens) * (size - 1):
-            try:
-                if asks_who_came and size > 1:
-                    _look_at_who_came(store, rank, size, before)
-            finally:
+        try:
+            if asks_who_came and size > 1:
+                _look_at_who_came(store, rank, size, before)
+        finally:
+            sockets = sockets_since(before)
+            if len(sockets.connected) >= len(sockets.listens) * (size - 1):
                 shut_ports(sockets)
 
     make._guards = True  # type: ignore[attr-defined]
@@ -64,9 +64,12 @@ def _guarded(plain: Callable[..., None], asks_who_came: bool) -> Callable[..., N
 
 def _look_at_who_came(store: Any, rank: int, size: int, before: frozenset[str]) -> None:
     """Raises ``StrangerConnected``. The port is still open: who is late, for a stranger took its place, comes in."""
-    store.set(f"{_KEY}/{rank}", json.dumps(sockets_since(before).begun_here))
-    said = store.multi_get([f"{_KEY}/{other}" for other in range(size) if other != rank])
-    asked_for = {(_end(near), _end(far)) for each in said for near, far in json.loads(each)}
+    sockets = sockets_since(before)
+    store.set(f"{_KEY}/{rank}", json.dumps(sockets.begun_here if sockets.listens else None))
+    said = [json.loads(one) for one in store.multi_get([f"{_KEY}/{other}" for other in range(size) if other != rank])]
+    if None in said:  # a system that does not list its sockets
+        return
+    asked_for = {(_end(near), _end(far)) for ends in said for near, far in ends}
     sockets = sockets_since(before)
     if not asked_for.issuperset(sockets.came_here):
         ports = frozenset(sockets.listens.values())
