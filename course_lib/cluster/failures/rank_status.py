@@ -26,8 +26,8 @@ from course_lib.cluster.hooks.pending_ops import Channel, PendingOp
 __all__ = ["RECORDER_SIZE", "Accounts", "Operation", "RankStatus", "StatusThread", "parse_stacks"]
 
 
-# Our ``Work.wait`` stands there; it is not the place where a rank waits.
-_AROUND_WAIT = "/cluster/hooks/comm_hooks.py"
+# Our ``Work.wait`` and our constructor of a group stand there; they are not the place where a rank waits.
+_AROUND_WAIT = ("/cluster/hooks/comm_hooks.py", "/cluster/ports/port_guard.py")
 _WITHIN_STORE = "/cluster/base/line_store.py"  # from there on it is we who ask, for PyTorch
 _NUM_RECENT = 16  # operations that are told: enough to compare what ranks have called
 # Functions of torch.distributed that wait for other ranks without a ``Work``.
