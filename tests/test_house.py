@@ -304,7 +304,7 @@ def test_a_strategy_loads_no_measuring_tool():
 
 
 # -- the rooms of parallel -------------------------------------------------------------------------------------------
-ROOMS = ("collectives", "data", "sharded", "model", "pipeline", "tensor", "mesh", "context", "experts")
+ROOMS = ("collectives", "data", "sharded", "model", "pipeline", "tensor", "mesh", "context", "experts", "jobs")
 
 
 def test_parallel_is_rooms_and_no_loose_files():

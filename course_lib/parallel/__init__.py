@@ -11,6 +11,7 @@ A room for each idea, in the order of the lessons; the first lines of a room say
     mesh          09          several of these at once
     context       10          a sequence cut among ranks
     experts       10          layers of which each token uses a few
+    jobs          12          a run of training that goes on on another number of ranks
 
 Names are imported from the rooms, as in ``from course_lib.parallel.data import DistributedDataParallel``.
 """
