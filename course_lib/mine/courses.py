@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
@@ -21,6 +22,7 @@ __all__ = [
     "MyDDP",
     "MyDataParallel",
     "MyFullySharded",
+    "MyJob",
     "MyPipeline",
     "MyShardedOptimizer",
     "all_reduce",
@@ -193,6 +195,43 @@ class MyPipeline:
     def step(self, inputs: Sequence[Tensor] | None = None, targets: Sequence[Tensor] | None = None) -> Tensor | None:
         """One batch, forward and backward. Its mean loss, (), on the rank of the last stage; None on the others."""
         return self.pipeline.step(inputs, targets)
+
+
+class MyJob:
+    """Trains a model as one process would, and goes on where a job before it stopped, on any number of ranks."""
+
+    def __init__(
+        self,
+        me: Rank,
+        folder: str | Path,
+        model: nn.Module,
+        optimizer: Any,
+        loss_of: Callable[[nn.Module, list[int], Any], Tensor],
+        num_samples: int,
+        batch_size: int,
+        schedule: Any = None,
+        seed: int = 0,
+        every: int = 5,
+    ) -> None:
+        from course_lib.parallel.jobs import ResumableJob
+
+        self.job = ResumableJob(me, folder, model, optimizer, loss_of, num_samples, batch_size, schedule, seed, every)
+
+    def samples(self, step: int) -> list[int]:
+        """This rank's samples of this step."""
+        return self.job.samples(step)
+
+    def run(self, until: int) -> list[float]:
+        """Train up to step ``until``; the mean loss of each step."""
+        return self.job.run(until)
+
+    def save(self) -> None:
+        """Write a checkpoint beside the others, and then remove all but the last two."""
+        self.job.save()
+
+    def resume(self) -> int:
+        """Go on from the newest checkpoint that is whole; the step where that is."""
+        return self.job.resume()
 
 
 def indices_of(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:

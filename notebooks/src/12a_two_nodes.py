@@ -7,8 +7,9 @@
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 1 of 5 · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take
-# it along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb)
+# Part 1 of 6 · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take
+# it along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
+# ranks](12f_build_a_job.ipynb)
 #
 # At the end you can
 #

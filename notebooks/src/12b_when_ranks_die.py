@@ -6,8 +6,9 @@
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 2 of 5 · [1: two nodes](12a_two_nodes.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take it
-# along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb)
+# Part 2 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take it
+# along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
+# ranks](12f_build_a_job.ipynb)
 #
 # At the end you can
 #
@@ -622,6 +623,8 @@ for agent in agents:
 #
 # **The limit.** Here something died when you said so. On thousands of GPUs something dies every few hours, and each
 # time all of them begin again. How often should they save, and what is left? [Part 3](12c_thousands.ipynb).
+#
+# You can also write such a job yourself, from an empty class: [part 6](12f_build_a_job.ipynb).
 #
 # **Further reading.** PyTorch on [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), with its failure
 # modes and membership changes, and on the

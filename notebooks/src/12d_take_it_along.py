@@ -7,8 +7,9 @@
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
-# Part 4 of 5 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
-# GPUs](12c_thousands.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb)
+# Part 4 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
+# GPUs](12c_thousands.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
+# ranks](12f_build_a_job.ipynb)
 #
 # At the end you can
 #

@@ -6,8 +6,9 @@
 #
 # **50 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 5 of 5 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
-# GPUs](12c_thousands.ipynb) · [4: take it along](12d_take_it_along.ipynb)
+# Part 5 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
+# GPUs](12c_thousands.ipynb) · [4: take it along](12d_take_it_along.ipynb) · [6: build a job that outlives its
+# ranks](12f_build_a_job.ipynb)
 #
 # At the end you can
 #

@@ -24,6 +24,10 @@ DEAR = (
     "05.fsdp_prefetch",
     "07.pipe_split",
     "07.pipe_awkward",
+    "12.job_torn",
+    "12.job_fewer",
+    "12.job_cost",
+    "12.job_awkward",
 )  # many models and ranks: up to half a minute a trial
 
 

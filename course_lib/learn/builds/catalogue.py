@@ -63,6 +63,21 @@ BUILDS: tuple[Build, ...] = (
         entry="MyPipeline",
         usable_from="07.pipe_split",
     ),
+    Build(
+        name="12.job",
+        title="A job that outlives its ranks",
+        steps=(
+            "12.job_values",
+            "12.job_samples",
+            "12.job_checkpoint",
+            "12.job_torn",
+            "12.job_fewer",
+            "12.job_cost",
+            "12.job_awkward",
+        ),
+        entry="MyJob",
+        usable_from="12.job_fewer",
+    ),
 )
 
 

@@ -1,0 +1,269 @@
+"""12.job: the usual mistakes by name. Those of a step are told in every later step as well, where they can show."""
+
+from __future__ import annotations
+
+from course_lib.learn.catalogue.exercise import Mistake
+from course_lib.learn.exercises.lesson_04.tries import alone
+from course_lib.learn.exercises.lesson_12.job import signs as by
+from course_lib.learn.judging.errors import hangs_in
+from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
+
+__all__ = ["OF_AWKWARD", "OF_CHECKPOINT", "OF_COST", "OF_FEWER", "OF_SAMPLES", "OF_TORN", "OF_VALUES"]
+
+_DAMAGED = ("a checkpoint that was cut off", "a checkpoint with other bytes")
+
+OF_VALUES = (
+    Mistake(
+        "another-factor",
+        "The first loss is so many times too large or too small as there are ranks or samples. `loss_of` gives a sum; "
+        "a step minimises the mean over the global batch. So each rank divides by the size of the *global* batch, and "
+        "the ranks add up.",
+        recognise=by.a_factor_off,
+    ),
+    Mistake(
+        "each-its-own",
+        "In the first step each rank has a loss of its own. What a step returns, and what it steps on, is of the "
+        "samples of all ranks.",
+        recognise=by.ranks_differ,
+    ),
+    Mistake(
+        "gradients-pile-up",
+        "The first step is right, and from the second on there are gradients of earlier steps. Set them back.",
+        recognise=by.trains_like("zero_grad"),
+    ),
+    Mistake(
+        "schedule-stands-still",
+        "The steps are those of a learning rate that never changes. The schedule steps once after each optimizer step.",
+        recognise=by.trains_like("schedule_step"),
+    ),
+    Mistake(
+        "seeds-for-all",
+        "The values are right, and the seed of the process has changed. Draw from generators of your own.",
+        recognise=only_wrong("kept"),
+    ),
+    Mistake(
+        "not-waited-for",
+        "A message was begun, and nobody waited for it.",
+        recognise=is_not_waited_for,
+    ),
+)
+_SAMPLES = (
+    Mistake(
+        "one-order",
+        "The first epoch is right, and a later one has not its order. The seed of epoch e is `seed + e`, and `step` "
+        "alone says which epoch it is.",
+        recognise=by.later_epochs,
+        shows=by.of_shares,
+    ),
+    Mistake(
+        "a-sample-twice",
+        "Two ranks have one sample in a step. Ranks share out one global batch: nobody fills it up, and all have the "
+        "same order.",
+        recognise=by.shares_say("two ranks have sample"),
+        shows=by.of_shares,
+    ),
+    Mistake(
+        "a-sample-is-lost",
+        "A sample of the global batch is with no rank. What does not divide by the ranks is somebody's, too.",
+        recognise=by.shares_say("no rank has sample"),
+        shows=by.of_shares,
+    ),
+    Mistake(
+        "uneven-shares",
+        "Every sample is somewhere, and one rank has more than one sample more than another. All wait for it.",
+        recognise=by.shares_say("one rank has"),
+        shows=by.of_shares,
+    ),
+    Mistake(
+        "short-batches-count-whole",
+        "The shares are right, and the first wrong loss is that of an epoch's last, smaller batch. Its mean is over "
+        "the samples that it has.",
+        recognise=by.factor_in_short_batches,
+    ),
+)
+OF_SAMPLES = (*OF_VALUES, *_SAMPLES)
+
+
+def _without(part: str, name: str, message: str) -> Mistake:
+    return Mistake(name, message, recognise=by.goes_on_without(part))
+
+
+_CHECKPOINT = (
+    Mistake(
+        "nothing-there",
+        "A job that was stopped begins again at step 0. `run` is to save after every `every` steps, and `resume` to "
+        "load the newest checkpoint, also its step, and to return that.",
+        recognise=by.finds_nothing,
+    ),
+    _without("weights", "weights-afresh", "It goes on with the weights of a new model. Load those that were saved."),
+    _without(
+        "buffers",
+        "buffers-afresh",
+        "It goes on as if the model's buffers were new. Parameters are not all of a model; `state_dict()` has both.",
+    ),
+    _without(
+        "optimizer",
+        "optimizer-afresh",
+        "It goes on with an optimizer that has forgotten its steps: its averages begin with zeros.",
+    ),
+    _without(
+        "schedule",
+        "schedule-afresh",
+        "It goes on with a schedule that counts from the beginning. That has a `state_dict()`, too.",
+    ),
+    _without(
+        "random",
+        "random-afresh",
+        "It goes on with random numbers of the beginning. The state of `random` belongs in the checkpoint.",
+    ),
+    _without(
+        "place",
+        "epoch-again",
+        "It begins the epoch again, so samples are trained on twice. The place in the epoch is part of the state; the "
+        "step says it.",
+    ),
+)
+OF_CHECKPOINT = (*OF_SAMPLES, *_CHECKPOINT)
+_TORN = (
+    Mistake(
+        "name-order",
+        "The save had returned, and an older checkpoint was found. Is `step_12` before or after `step_9` in the order "
+        "of names? Compare numbers.",
+        recognise=by.killed(lambda run: run.of.endswith("when it had returned")),
+    ),
+    Mistake(
+        "not-synced",
+        "The save had returned, then the power failed, and what was written had not reached the disk. Flush and fsync "
+        "the file before it gets its name.",
+        recognise=by.killed(by.names_say("the power failed")),
+    ),
+    Mistake(
+        "written-in-place",
+        "A kill came while a file was written, and half of a file was taken for a checkpoint. Write it beside, under a "
+        "name that nobody looks for, and rename it when it is whole.",
+        recognise=by.killed(by.names_say("as it wrote")),
+    ),
+    Mistake(
+        "old-goes-first",
+        "A kill came within the save, and neither the old checkpoint nor the new one was there. Remove what is old "
+        "after the new one has its name.",
+        recognise=by.killed(lambda run: isinstance(run.step, int) and run.step not in run.may_be),
+    ),
+    Mistake(
+        "said-too-early",
+        "A kill came within the save, and a checkpoint counted as whole of which parts were missing. Whatever says "
+        "that it is whole comes last, when all ranks are done.",
+        recognise=by.killed(by.names_say("as it began")),
+    ),
+    Mistake(
+        "keeps-them-all",
+        "Values are right, and old checkpoints stay for ever. Keep the last two.",
+        recognise=only_wrong("stored"),
+    ),
+)
+OF_TORN = (*OF_CHECKPOINT, *_TORN)
+_FEWER = (
+    Mistake(
+        "bound-to-ranks",
+        "On the same number of ranks all is right. On another one the job does not go on as it did: something in the "
+        "checkpoint, or in how a step is found, is of a rank and not of the job.",
+        recognise=only_in("another number of ranks"),
+    ),
+)
+OF_FEWER = (*OF_TORN, *_FEWER)
+_COST = (
+    Mistake(
+        "nobody-is-told",
+        "A rank could not write, and the others went on as if all were safe. All ranks are to raise an error that says "
+        "why.",
+        recognise=by.told_says("as if all were well"),
+    ),
+    Mistake(
+        "why-is-lost",
+        "A rank could not write, and the error that came does not say why. Keep the words of the first one.",
+        recognise=by.told_says("`save` raised"),
+    ),
+    Mistake(
+        "others-wait",
+        "A rank could not write, and the others wait for it for ever. It has to reach the same call as they do, also "
+        "with an error in its hands.",
+        recognise=hangs_in("a larger model"),
+    ),
+    Mistake(
+        "everybody-writes-all",
+        "Values are right, and a save writes the state more than once. All ranks have the same state: one of them "
+        "writes it, or each its part.",
+        recognise=only_wrong("written"),
+    ),
+    Mistake(
+        "sends-the-state",
+        "Values are right, and a save sends what all ranks have already. What became of it is all that they need to "
+        "know.",
+        recognise=only_wrong("sent"),
+    ),
+    Mistake(
+        "barrier-each-step",
+        "Values are right, and steps wait for each other twice: once in the all-reduce, once in a call that nothing "
+        "needs.",
+        recognise=only_wrong("others", "step_sent"),
+    ),
+)
+OF_COST = (*OF_FEWER, *_COST)
+_AWKWARD = (
+    Mistake(
+        "not-alone",
+        "Right on several ranks, and not on one.",
+        recognise=alone,
+    ),
+    Mistake(
+        "frozen-have-none",
+        "All is right but frozen weights: these have no gradient, and no optimizer knows them. They are in the "
+        "checkpoint all the same.",
+        recognise=only_in("frozen weights"),
+    ),
+    Mistake(
+        "tied-count-twice",
+        "All is right but tied weights. `state_dict()` has two names for one tensor; `parameters()` has it once.",
+        recognise=only_in("tied weights"),
+    ),
+    Mistake(
+        "needs-a-state",
+        "All is right but an optimizer that keeps nothing, or a job without a schedule.",
+        recognise=only_in("an optimizer without state"),
+    ),
+    Mistake(
+        "needs-a-checkpoint",
+        "Where there is no checkpoint, `resume` returns 0 and the job begins.",
+        recognise=only_in("an empty folder"),
+    ),
+    Mistake(
+        "trusts-the-bytes",
+        "A file that was cut off is seen, and one with other bytes in its middle is loaded as if it were good. "
+        "`torch.load` looks at no checksum; the archive has some (`zipfile`), or write your own.",
+        recognise=only_in("a checkpoint with other bytes"),
+    ),
+    Mistake(
+        "stops-at-damage",
+        "The newest checkpoint is damaged, and the job does not go on with the one before it.",
+        recognise=by.all_of(only_in(*_DAMAGED), lambda evidence: not only_wrong("said")(evidence)),
+    ),
+    Mistake(
+        "says-nothing",
+        "A damaged checkpoint was passed over, and nobody was told. Say which file it was, and what is used instead.",
+        recognise=only_wrong("said"),
+    ),
+    Mistake(
+        "takes-others-files",
+        "All is right until files of others lie in the folder. Look for the names that you give, and remove no other.",
+        recognise=only_in("files of others in the folder"),
+    ),
+    Mistake(
+        "shared-between-jobs",
+        "One job is right, and two at the same time are not: something is kept in the class or in a default argument. "
+        "Keep it in `self`.",
+        recognise=by.all_of(
+            only_in("two jobs at the same time", "a larger model"), by.wrong_in("two jobs at the same time")
+        ),
+    ),
+)
+OF_AWKWARD = (*OF_COST, *_AWKWARD)

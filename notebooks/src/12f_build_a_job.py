@@ -1,0 +1,526 @@
+# %% [markdown]
+# # 12f · Beyond one machine: build a job that outlives its ranks
+#
+# One empty class, and seven steps that ask more of it each time. At the end ranks and a node are killed under it, and
+# its weights are those of a job that nobody disturbed.
+#
+# **75 minutes · difficulty 5 of 5 · needs: cpu**
+#
+# Part 6 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
+# GPUs](12c_thousands.ipynb) · [4: take it along](12d_take_it_along.ipynb) · [5: wrong
+# numbers](12e_wrong_numbers.ipynb)
+#
+# At the end you can
+#
+# - write a training job that any number of ranks may begin, and any other number may continue;
+# - say at each moment of a save what a kill would leave on the disk;
+# - tell apart what belongs to a rank, to a step and to the job.
+#
+# From [part 2](12b_when_ranks_die.ipynb) you need the state of a job, and from [04c](04c_drift_and_production.ipynb)
+# how a file is written that no crash can spoil.
+
+# %%
+from course_lib import build_progress, check, hint, mine, pace, shared_cluster, side_by_side
+from course_lib.cluster import folder_for_ranks
+from course_lib.learn import elastic
+from course_lib.nodes import Nodes
+from course_lib.parallel.jobs import ResumableJob
+from course_lib.rounding import agree
+
+import os
+import tempfile
+import zipfile
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+# %% tags=["nbval-ignore-output"]
+two, three = shared_cluster(2), shared_cluster(3)
+
+# %% [markdown]
+# ![A line of steps on three ranks, with checkpoints after steps 3 and 6; the ranks die while they write the second one,
+# and two ranks go on; question marks stand at the half-written file, at the step where they go on, and at their
+# samples](../assets/12_outlives.png)
+#
+# ## One cell
+#
+# This cell is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before it
+# ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+#
+# Take two sittings. The first one ends with step 3. Step 4 is the hardest.
+#
+# Write the shortest thing that passes the next check. For steps 1 and 2 nothing is saved: leave `save` and `resume` as
+# they are.
+
+
+# %%
+class MyJob:
+    """Trains a model as one process would; other ranks, also more or fewer, go on where these have stopped.
+
+    ``loss_of(model, samples, random)``: the *sum* of the losses of these samples, 0-d. You call it once a step on each
+    rank, also with an empty list. It draws from ``random``, a ``torch.Generator`` of the CPU that is seeded with
+    ``seed`` once, before step 0; all ranks draw the same. A step minimises the mean over the global batch.
+
+    Epoch e has the order ``torch.randperm(num_samples, generator=torch.Generator().manual_seed(seed + e))``. The next
+    ``batch_size`` of it are a global batch; the last one of an epoch has what is left. ``schedule``: None, or stepped
+    after each step of the optimizer. On all ranks the model is the same, and ``folder`` is one folder, which exists.
+    """
+
+    def __init__(
+        self, me, folder, model, optimizer, loss_of, num_samples, batch_size, schedule=None, seed=0, every=5
+    ):
+        ### BEGIN SOLUTION
+        self.me, self.folder = me, Path(folder)
+        self.model, self.optimizer, self.schedule = model, optimizer, schedule
+        self.loss_of, self.num_samples, self.batch_size = loss_of, num_samples, batch_size
+        self.seed, self.every, self.step = seed, every, 0
+        self.random = torch.Generator().manual_seed(seed)
+
+    def batch(self, step):
+        """The samples of all ranks: which ones they are, the step alone says."""
+        epoch, place = divmod(step, -(-self.num_samples // self.batch_size))
+        draw = torch.Generator().manual_seed(self.seed + epoch)
+        order = torch.randperm(self.num_samples, generator=draw).tolist()
+        return order[place * self.batch_size : (place + 1) * self.batch_size]
+        ### END SOLUTION
+
+    def samples(self, step):
+        """This rank's samples of a step, a list; those of all ranks are the global batch, and as even as may be."""
+        ### BEGIN SOLUTION
+        return self.batch(step)[self.me.rank :: self.me.world_size]
+        ### END SOLUTION
+
+    def run(self, until):
+        """Train up to step ``until``, and ``save`` after each step whose number, from 1 on, ``every`` divides.
+
+        Returns the mean losses of the global batches of the steps done now, a list of floats, on every rank the same.
+        """
+        ### BEGIN SOLUTION
+        losses = []
+        while self.step < until:
+            losses.append(self.one_step())
+            if self.step % self.every == 0:
+                self.save()
+        return losses
+
+    def one_step(self):
+        self.optimizer.zero_grad()
+        size = len(self.batch(self.step))
+        loss = self.loss_of(self.model, self.samples(self.step), self.random) / size
+        loss.backward()
+        grads = [p.grad for p in self.model.parameters() if p.grad is not None]
+        flat = torch.cat([loss.detach().view(1), *(grad.flatten() for grad in grads)])
+        dist.all_reduce(flat)
+        parts = flat[1:].split([grad.numel() for grad in grads])
+        for grad, part in zip(grads, parts, strict=True):
+            grad.copy_(part.view_as(grad))
+        self.optimizer.step()
+        if self.schedule is not None:
+            self.schedule.step()
+        self.step += 1
+        return flat[0].item()
+
+    def parts(self):
+        """What has a ``state_dict``."""
+        found = {"model": self.model, "optimizer": self.optimizer, "schedule": self.schedule}
+        return {name: part for name, part in found.items() if part is not None}
+
+    def there(self):
+        return sorted(self.folder.glob("step_????????.pt"))
+
+    def write(self):
+        state = {name: part.state_dict() for name, part in self.parts().items()}
+        state |= {"random": self.random.get_state(), "step": self.step}
+        draft = self.folder / "draft"
+        with draft.open("wb") as file:
+            torch.save(state, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.folder / f"step_{self.step:08d}.pt")
+        for old in self.there()[:-2]:
+            old.unlink()
+
+    def read(self, path):
+        with zipfile.ZipFile(path) as archive:
+            if spoilt := archive.testzip():
+                raise ValueError(f"{spoilt} in it has other bytes than were saved")
+        return torch.load(path, weights_only=True)
+        ### END SOLUTION
+
+    def save(self):
+        """Write a checkpoint. When this has returned, it is on the disk; before that, the one before it is there.
+
+        The last two whole ones stay. Where it cannot be written, every rank raises an error that says why.
+        """
+        ### BEGIN SOLUTION
+        ### STUB pass  # from step 3 on
+        told = [None]
+        if self.me.rank == 0:
+            try:
+                self.write()
+            except Exception as error:
+                told = [f"step {self.step} could not be saved: {error}"]
+        dist.broadcast_object_list(told, src=0)
+        if told[0]:
+            raise RuntimeError(told[0])
+        ### END SOLUTION
+
+    def resume(self):
+        """Go on from the newest whole checkpoint in the folder. Returns its step; 0 where there is none."""
+        ### BEGIN SOLUTION
+        ### STUB return 0  # from step 3 on
+        for path in reversed(self.there()):
+            try:
+                state = self.read(path)
+            except Exception as error:
+                print(f"{path.name} is passed over, for the one before it: {error}")
+                continue
+            for name, part in self.parts().items():
+                part.load_state_dict(state[name])
+            self.random.set_state(state["random"])
+            self.step = state["step"]
+            break
+        return self.step
+        ### END SOLUTION
+
+
+# %% [markdown]
+# ## Step 1: the values
+#
+# ### A worked example
+#
+# A job has data, a model, an optimizer with a schedule, and a loss that draws random numbers. Here is a small one. Its
+# loss adds noise to all inputs, and then takes the rows that were asked for. So it does not matter which rank has which
+# sample.
+
+# %%
+NUM, BATCH = 50, 8  # samples in an epoch, in a global batch: the last one has two
+X, Y = torch.randn(2, NUM, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+
+def objects(seed):
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 4)).double()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
+    return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.7)
+
+
+def loss_of(model, samples, random):
+    device = next(model.parameters()).device
+    noise = torch.randn(X.shape, generator=random, dtype=X.dtype)
+    rows = torch.tensor(samples, dtype=torch.int64)
+    return ((model((X + 0.1 * noise)[rows].to(device)) - Y[rows].to(device)) ** 2).sum()
+
+
+model, _, _ = objects(0)
+both = [loss_of(model, samples, torch.Generator().manual_seed(1)).item() for samples in ([4, 9, 7], [9, 4])]
+alone_7 = loss_of(model, [7], torch.Generator().manual_seed(1)).item()
+print("sample 7 adds the same, whoever has it:", agree(both[0] - both[1], alone_7, within=1e-9))
+
+# %% [markdown]
+# ### Your class
+#
+# The run below has twelve steps on two ranks: by your class, by the course's and by PyTorch's. The last one saves and
+# loads by `torch.distributed.checkpoint` (DCP). In `lives` stand the steps at which a job stops, and new objects go on
+# in the same folder. A class that fails has dashes.
+
+
+# %%
+class PyTorchs(ResumableJob):
+    """The course's job, with PyTorch's checkpoints: DCP writes a folder for each."""
+
+    def parts(self):
+        model, optimizer = get_state_dict(self.model, self.optimizer)
+        rest = {"schedule": self.schedule.state_dict(), "random": self.random.get_state(), "step": self.step}
+        return {"model": model, "optimizer": optimizer} | rest
+
+    def save(self):
+        dcp.save(self.parts(), checkpoint_id=self.folder / f"{self.step:08d}")
+
+    def resume(self):
+        there = sorted(path.parent for path in self.folder.glob("*/.metadata"))
+        if there:
+            state = self.parts()  # it is read into what is there
+            dcp.load(state, checkpoint_id=there[-1])
+            both = {"model_state_dict": state["model"], "optim_state_dict": state["optimizer"]}
+            set_state_dict(self.model, self.optimizer, **both)
+            self.schedule.load_state_dict(state["schedule"])
+            self.random.set_state(state["random"])
+            self.step = state["step"]
+        return self.step
+
+
+# %%
+JOBS = {"yours": MyJob, "the course's": ResumableJob, "PyTorch's": PyTorchs}
+SETTINGS = {"seed": 3, "every": 4}
+
+
+def life(me, job_class, folder, until, model_seed):
+    """Objects of one life, which go on in this folder: the step where they began, losses, and weights."""
+    model, optimizer, schedule = objects(model_seed)
+    device = torch.device("cpu") if me.backend == "gloo" else me.device
+    made = job_class(me, folder, model.to(device), optimizer, loss_of, NUM, BATCH, schedule, **SETTINGS)
+    begun = made.resume()
+    losses = torch.tensor(made.run(until), dtype=torch.float64)
+    return begun, losses, {name: one.detach().cpu() for name, one in model.state_dict().items()}
+
+
+def fresh(me, root):
+    """A new folder at each call, the same on all ranks."""
+    calls = root / f"rank {me.rank}"
+    calls.mkdir(exist_ok=True)
+    number = len(list(calls.iterdir()))
+    (calls / str(number)).touch()
+    (root / f"run {number}").mkdir(exist_ok=True)
+    return root / f"run {number}"
+
+
+# %%
+def all_lives(root, lives):
+    def job(me, job_class):
+        folder, losses = fresh(me, root), torch.empty(0, dtype=torch.float64)
+        for number, until in enumerate(lives):
+            begun, new, weights = life(me, job_class, folder, until, model_seed=number)
+            losses = torch.cat([losses[:begun], new])
+        return {"losses": losses} | weights
+
+    return job
+
+
+# %%
+def alone(num_steps):
+    """What one process gives, without any class."""
+    model, optimizer, schedule = objects(0)
+    random, losses = torch.Generator().manual_seed(SETTINGS["seed"]), []
+    while len(losses) < num_steps:
+        epoch = torch.Generator().manual_seed(SETTINGS["seed"] + len(losses) // -(-NUM // BATCH))
+        for batch in torch.randperm(NUM, generator=epoch).split(BATCH)[: num_steps - len(losses)]:
+            optimizer.zero_grad()
+            loss = loss_of(model, batch.tolist(), random) / len(batch)
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            losses.append(loss.item())
+    weights = {name: one.detach() for name, one in model.state_dict().items()}
+    return {"losses": torch.tensor(losses, dtype=torch.float64)} | weights
+
+
+# %%
+def beside(cluster, *lives):
+    with folder_for_ranks(cluster) as root:
+        side_by_side(
+            cluster,
+            all_lives(Path(root), lives),
+            JOBS,
+            expected=alone(lives[-1]),
+            within=1e-9,
+            build="12.job",
+        )
+
+
+# %% tags=["nbval-ignore-output"]
+beside(two, 12)
+
+# %%
+check("12.job_values", MyJob)
+
+# %%
+# hint("12.job_values")
+
+# %% [markdown]
+# ## Step 2: samples
+#
+# Now the sizes do not divide. The last batch of an epoch is smaller, perhaps smaller than there are ranks, and then a
+# rank has no sample. `samples` is asked for any step in any order. So the step alone must say which epoch it is, and
+# which place in it. The check looks at two epochs, and at a step far away.
+
+# %%
+for step in (5, 6, 7):
+    print("step", step, "· epoch and place:", divmod(step, -(-NUM // BATCH)))
+
+# %%
+check("12.job_samples", MyJob)
+
+# %%
+# hint("12.job_samples")
+
+# %% [markdown]
+# ## Step 3: a checkpoint
+#
+# `save` writes into the folder all that the next step depends on. `resume` is called on new objects: other weights, an
+# optimizer and a schedule that have done nothing. Afterwards they go on as if nobody had stopped. Which objects does
+# your step read, and what does each of them remember?
+#
+# The check stops jobs after any step, also between two checkpoints. Steps that were lost are trained again, from the
+# weights of the checkpoint. So no sample enters the surviving weights twice.
+
+# %% tags=["nbval-ignore-output"]
+beside(two, 9, 12)
+
+# %%
+check("12.job_checkpoint", MyJob)
+
+# %%
+# hint("12.job_checkpoint")
+
+# %% [markdown]
+# ## Step 4: killed while it saves
+#
+# A kill may come at any moment of a save, and to any rank. Then `resume` is to find a whole checkpoint: the new one, or
+# the one before it. When `save` has returned, it is the new one, even if the power fails. The last two stay, and older
+# ones go. When may they go?
+#
+# The check kills nobody. Python tells it before a file is opened, renamed or removed, and it copies the folder each
+# time. A file that is being written is also cut in half in one more copy. Your class then resumes in every copy. A file
+# that you have not synced is empty in the copy for the power failure.
+
+# %%
+with tempfile.TemporaryDirectory() as folder:
+    for step in (9, 12):
+        (Path(folder) / f"step_{step}.pt").touch()
+    print("by name:", *sorted(path.name for path in Path(folder).iterdir()))
+
+# %%
+check("12.job_torn", MyJob)
+
+# %%
+# hint("12.job_torn")
+
+# %% [markdown]
+# ## Step 5: on another number of ranks
+#
+# Three ranks have died, and two are left; or a node has come back. The global batches stay as they were, so losses and
+# weights do, too. Here three ranks stop after nine steps, and two go on. What in your class is of a rank?
+
+# %% tags=["nbval-ignore-output"]
+for name, job_class in JOBS.items():
+    with folder_for_ranks(three) as folder:
+        three.run(life, job_class, folder, 9, 0)
+        begun, losses, weights = two.run(life, job_class, folder, 12, 1)[0]
+    want = alone(12)
+    same = len(losses) == 12 - begun and torch.allclose(losses, want["losses"][begun:], rtol=1e-9)
+    print(f"{name:<13} goes on at step {begun}, with the losses of one process: {same}")
+
+# %%
+check("12.job_fewer", MyJob)
+
+# %%
+# hint("12.job_fewer")
+
+# %% [markdown]
+# ## Step 6: what it costs, and a full disk
+#
+# All ranks have the same weights and the same states. So how many of them need to write, and what has to be sent in a
+# save? The check counts both, by rank. It also counts what a step without a save sends.
+#
+# Then a disk is full, on one of the ranks that write. No rank may go on in the belief that all is safe, and none may
+# wait for ever. All are to raise an error that says why. The next save may succeed.
+
+# %% tags=["nbval-ignore-output"]
+beside(three, 9, 12)
+
+# %%
+check("12.job_cost", MyJob)
+
+# %%
+# hint("12.job_cost")
+
+# %% [markdown]
+# ## Step 7: awkward jobs
+#
+# In which of these does your class raise an error, and in which is it wrong without a word?
+#
+# - frozen weights, tied weights, an optimizer without any state and no schedule;
+# - a folder without a checkpoint, and one where files of others lie, which are to stay;
+# - a newest checkpoint that was cut off, and one whose size is right and whose bytes are not;
+# - two jobs at the same time, and one rank alone.
+#
+# Where the newest checkpoint is damaged, the one before it is used. A rank says so, in print or as a warning, and names
+# the file.
+
+# %%
+check("12.job_awkward", MyJob)
+
+# %%
+# hint("12.job_awkward")
+
+# %% [markdown]
+# ## Then it is killed
+#
+# Two nodes of one rank each, by real agents of torchrun. First rank 1 is killed by SIGKILL, then the whole node 1. One
+# rank goes on alone. (`mine.MyJob` is the version of yours that has passed step 5; the course's stands in until then.)
+
+# %% tags=["nbval-ignore-output"]
+own_job = mine.MyJob
+
+# %%
+LONG = 9 * -(-NUM // BATCH)  # nine epochs
+
+
+def until_it_is_over(me, job_class, folder):
+    """Step by step, with a line in this rank's diary for each; computing that takes a while."""
+    model, optimizer, schedule = objects(0)
+    checkpoints = folder / "checkpoints"
+    made = job_class(me, checkpoints, model, optimizer, loss_of, NUM, BATCH, schedule, **SETTINGS)
+    diary, step = elastic.Diary(me, folder), made.resume()
+    while step < LONG:
+        samples = made.samples(step)
+        pace(me, 0.1)
+        losses, step = made.run(step + 1), step + 1
+        diary.note({"epoch": (step - 1) // -(-NUM // BATCH), "step": step}, samples)
+    return losses[-1], {name: one.detach() for name, one in model.state_dict().items()}
+
+
+# %% tags=["nbval-ignore-output"]
+kept_folder = tempfile.TemporaryDirectory()
+folder = Path(kept_folder.name)
+(folder / "checkpoints").mkdir()
+with Nodes(2, ranks_per_node=1) as nodes:
+    print(nodes)
+    job = nodes.torchrun(until_it_is_over, own_job, folder, max_restarts=5, min_nodes=1)
+    until = partial(elastic.wait_for, folder, job=job)
+    first = until(world_size=2, steps=6)
+    job.kill(rank=1)
+    second = until(world_size=2, steps=6, after=first)
+    job.kill(node=1)
+    job.wait(timeout_s=120)
+    results = job.results
+
+# %% tags=["nbval-ignore-output"]
+notes = elastic.read_diaries(folder)
+for start in elastic.starts_of(notes):
+    print(f"start {start.number}: {start.world_size} ranks, steps {start.first} to {start.last}")
+print("checkpoints:", *sorted(path.name for path in (folder / "checkpoints").iterdir()))
+
+# %% [markdown]
+# How many steps were done twice, and why so few? And what is left of all this in the weights?
+
+# %%
+last_loss, weights = results[0]
+undisturbed = alone(LONG)
+print("the last loss of one process:", agree(last_loss, undisturbed["losses"][-1].item(), within=1e-9))
+print("its weights:", agree(weights["0.weight"], undisturbed["0.weight"], within=1e-9))
+deals = elastic.dealt(elastic.kept(notes), NUM)
+print("epochs in which a sample was lost or seen twice:", [n for n, deal in deals.items() if deal != (0, 0)])
+
+# %% [markdown]
+# ## How far you are
+
+# %% tags=["nbval-ignore-output"]
+build_progress("12.job")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You have written what torchtitan and other trainers have around `torch.distributed.checkpoint`. DCP does two things
+# more. Where weights are sharded, each rank writes its shards, and any number of ranks finds its own in them
+# ([05b](05b_whole_for_a_moment.ipynb)). And `async_save` writes beside training
+# ([12c](12c_thousands.ipynb)).
+#
+# Your folder is one that all nodes see. Where each node has a disk of its own, ranks must first agree which checkpoint
+# all of them have. And a rename is on the disk only when its folder has been synced, too.
