@@ -24,6 +24,7 @@ __all__ = [
     "MyFullySharded",
     "MyJob",
     "MyPipeline",
+    "MyRingAttention",
     "MyShardedOptimizer",
     "all_reduce",
     "average_gradients",
@@ -265,3 +266,25 @@ def positions_of(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     from course_lib.layouts.sequence_cut import SequenceCut
 
     return list(SequenceCut(num_tokens, num_ranks).positions(rank))
+
+
+class MyRingAttention:
+    """Attention of this rank's queries to the keys of all ranks of a group, which hold these ``positions`` each."""
+
+    def __init__(
+        self,
+        me: Rank,
+        positions: Sequence[Sequence[int]],
+        causal: bool = False,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        from course_lib.layouts.document_cut import DocumentCut
+
+        self.me, self.causal, self.group = me, causal, group
+        self.cut = DocumentCut([sum(map(len, positions))], positions)
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """(B, H, T_r, K), (B, G, T_r, K) twice -> (B, H, T_r, K)."""
+        from course_lib.parallel.context import ring_attention
+
+        return ring_attention(self.me, q, k, v, self.cut, is_causal=self.causal, group=self.group)

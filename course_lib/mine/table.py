@@ -73,6 +73,9 @@ ENTRIES = (
     LibraryEntry("07.1f1b", "order_of_stage", "schedules", "what a stage does under 1F1B, as texts"),
     LibraryEntry("07.pipe_split", "MyPipeline", "pipeline", "a runtime that executes any schedule of the course"),
     LibraryEntry("10.zigzag", "positions_of", "context", "the positions of a rank, so that work is even"),
+    LibraryEntry(
+        "10.ring_messages", "MyRingAttention", "ring_attention", "attention to the keys of all ranks of a group"
+    ),
     LibraryEntry("12.job_fewer", "MyJob", "job", "a run of training that other ranks may continue"),
 )
 

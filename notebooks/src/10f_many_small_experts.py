@@ -6,9 +6,10 @@
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 6 of 7 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
+# Part 6 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
 # experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [5: hide the
-# exchange](10e_hide_the_exchange.ipynb) · [7: packed documents](10g_packed_documents.ipynb)
+# exchange](10e_hide_the_exchange.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
+# attention](10h_build_ring_attention.ipynb)
 #
 # At the end you can
 #

@@ -64,6 +64,21 @@ BUILDS: tuple[Build, ...] = (
         usable_from="07.pipe_split",
     ),
     Build(
+        name="10.ring",
+        title="Ring attention of your own",
+        steps=(
+            "10.ring_values",
+            "10.ring_backward",
+            "10.ring_causal",
+            "10.ring_messages",
+            "10.ring_memory",
+            "10.ring_hidden",
+            "10.ring_awkward",
+        ),
+        entry="MyRingAttention",
+        usable_from="10.ring_messages",
+    ),
+    Build(
         name="12.job",
         title="A job that outlives its ranks",
         steps=(

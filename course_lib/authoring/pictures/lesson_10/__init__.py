@@ -3,6 +3,7 @@
 In the order to read:
 
 - ``balance.py``: pictures of a causal sequence among ranks
+- ``building.py``: the picture of a ring that is to be built
 - ``busy.py``: pictures of experts that are equally busy or not, of two levers on a router, and of an expert that is
   full
 - ``experts.py``: pictures of a layer of experts
@@ -12,7 +13,7 @@ In the order to read:
 - ``small.py``: the picture of a token that goes to a node once
 """
 
-from course_lib.authoring.pictures.lesson_10 import balance, busy, experts, packed, ring, small
+from course_lib.authoring.pictures.lesson_10 import balance, building, busy, experts, packed, ring, small
 from course_lib.authoring.pictures.lesson_10.explorer import explorer
 from course_lib.authoring.pictures.sketch import Drawings
 
@@ -34,4 +35,5 @@ PICTURES: Drawings = {
     "room": busy.room,
     "once_a_node": small.once_a_node,
     "packed": packed.mask,
+    "ring_to_build": building.ring_to_build,
 }

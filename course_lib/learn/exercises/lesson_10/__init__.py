@@ -1,7 +1,7 @@
 """Lesson 10, long contexts and experts.
 
 Part a: the ring. Part b: balance. Part c: experts. Part d: their balance. Part e: exchanges that hide. Part f: many
-small experts. Part g: packed documents.
+small experts. Part g: packed documents. Part h: ring attention, built.
 """
 
 from course_lib.learn.exercises.lesson_10.choice import CHOICE
@@ -13,11 +13,12 @@ from course_lib.learn.exercises.lesson_10.once_a_node import ONCE_A_NODE
 from course_lib.learn.exercises.lesson_10.part_quizzes import PART_QUIZZES
 from course_lib.learn.exercises.lesson_10.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_10.quiz import QUESTIONS
+from course_lib.learn.exercises.lesson_10.ring import RING_STEPS
 from course_lib.learn.exercises.lesson_10.room import ROOM
 from course_lib.learn.exercises.lesson_10.stem import STEM
 from course_lib.learn.exercises.lesson_10.zigzag import ZIGZAG
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE, INTERLEAVE, DOCUMENTS)
+EXERCISES = (JOIN, ZIGZAG, STEM, CHOICE, DISPATCH, ROOM, ONCE_A_NODE, INTERLEAVE, DOCUMENTS, *RING_STEPS)
 QUIZ = (*QUESTIONS, *PART_QUIZZES)

@@ -1,0 +1,272 @@
+"""10.ring: how usual wrong answers are told by what they leave behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_10.ring.cases import (
+    SITUATIONS,
+    RingSituation,
+    own_part,
+    whole_of,
+)
+from course_lib.learn.exercises.lesson_10.ring.reports import (
+    RingBackwardReport,
+    RingMessagesReport,
+    RingValuesReport,
+    near,
+)
+from course_lib.learn.judging.report import Recogniser, differing, reports
+
+__all__ = [
+    "both",
+    "costs",
+    "first_wrong_in",
+    "gave",
+    "has_nan",
+    "keeps_an_earlier_one",
+    "keys_have",
+    "lets_go",
+    "loses_the_dtype",
+    "no_gradient_at_all",
+    "only_overflows",
+    "only_where",
+    "sends",
+]
+
+
+def both(*found: Recogniser) -> Recogniser:
+    return lambda evidence: all(one(evidence) for one in found)
+
+
+def first_wrong_in(*kinds: str) -> Recogniser:
+    """Whether the first thing that is wrong is in one of these cases."""
+    return lambda evidence: bool(evidence.wrong) and evidence.wrong[0].case.startswith(kinds)
+
+
+def only_where(holds: Callable[[RingSituation], bool]) -> Recogniser:
+    """Whether outputs or gradients are wrong, and in such situations alone."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [
+            holds(SITUATIONS[one.kind]) and bool(differing(one) & {"outputs", "gradients"}) for one in evidence.wrong
+        ]
+        return evidence.error is None and bool(found) and all(found)
+
+    return recognise
+
+
+# -- outputs ----------------------------------------------------------------------------------------------------------
+
+
+def _plain_reports(evidence: Evidence) -> list[tuple[AnswerOutcome, Any]]:
+    """Each report of a rank that took part, where one object was called once a turn."""
+    return [
+        (one, got)
+        for one, got in reports(evidence, RingValuesReport)
+        if isinstance(got.outputs, list)
+        and not SITUATIONS[one.kind].is_stacked
+        and SITUATIONS[one.kind].num_objects == 1
+    ]
+
+
+def gave(kind: str) -> Recogniser:
+    """Whether wherever an output is wrong, it is what this slip makes, and the slip makes something wrong there."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [
+            _is_slip(one, got.outputs[0], kind) for one, got in _plain_reports(evidence) if "outputs" in differing(one)
+        ]
+        return bool(found) and all(found)
+
+    return recognise
+
+
+def _is_slip(outcome: AnswerOutcome, out: Any, kind: str) -> bool:
+    if not isinstance(out, Tensor):
+        return False
+    slip = _slip(outcome.kind, outcome.num_ranks, outcome.rank, kind)
+    within = 1e-2 if SITUATIONS[outcome.kind].dtype is torch.bfloat16 else 1e-7
+    is_right = not near(slip, outcome.expected.outputs[0].double(), within)
+    return not is_right and not near(slip, out.double(), within)
+
+
+@lru_cache(maxsize=256)
+def _slip(label: str, world_size: int, rank: int, kind: str) -> Tensor:
+    """What a rank gives in the first call by one of the usual slips."""
+    one, members = SITUATIONS[label], SITUATIONS[label].members(world_size)
+    place, positions = members.index(rank), one.positions(len(members))
+    q, k, v, _ = (x.double() for x in whole_of(label, len(members), 0, 0))
+    sharing = one.heads[0] // one.heads[1]
+    k, v = k.repeat_interleave(sharing, 1), v.repeat_interleave(sharing, 1)
+    q = own_part(q, positions[place])
+    blocks = []
+    for owner, own in enumerate(positions):
+        scores = q @ own_part(k, own).mT * (1.0 if kind == "unscaled" else one.head_dim**-0.5)
+        if one.is_causal:
+            sees = _sees(kind, positions, place, owner)
+            scores = scores.masked_fill(~sees, float("-inf"))
+        blocks.append((scores, own_part(v, own)))
+    if kind == "own":
+        blocks = [blocks[place]]
+    return _joined(blocks, kind)
+
+
+def _sees(kind: str, positions: list[list[int]], place: int, owner: int) -> Tensor:
+    """(Q, S): which keys of the owner each query of ``place`` looks at."""
+    mine, theirs = torch.tensor(positions[place]), torch.tensor(positions[owner])
+    if kind == "local":
+        mine, theirs = torch.arange(len(mine)), torch.arange(len(theirs))
+    if kind == "others" and owner != place:
+        return torch.ones(len(mine), len(theirs), dtype=torch.bool)
+    return mine.unsqueeze(1) >= theirs
+
+
+def _joined(blocks: list[tuple[Tensor, Tensor]], kind: str) -> Tensor:
+    scores, values = torch.cat([scores for scores, _ in blocks], -1), torch.cat([v for _, v in blocks], -2)
+    if kind == "averages":
+        weights = torch.cat([each.softmax(-1).nan_to_num() / len(blocks) for each, _ in blocks], -1)
+    elif kind == "unrescaled":
+        weights = torch.cat([(each - each.amax(-1, keepdim=True)).exp() for each, _ in blocks], -1)
+        weights = weights / weights.sum(-1, keepdim=True)
+    else:
+        weights = scores.softmax(-1)
+    return weights @ values
+
+
+def only_overflows(evidence: Evidence) -> bool:
+    """Whether values are wrong with large scores alone, where they are no numbers."""
+    found = [got for one, got in _plain_reports(evidence) if "outputs" in differing(one)]
+    is_large = only_where(lambda one: one.scale > 1)(evidence)
+    return is_large and bool(found) and all(_has_no_number(got.outputs) for got in found)
+
+
+def _has_no_number(outputs: list[Any]) -> bool:
+    return any(isinstance(out, Tensor) and not bool(out.isfinite().all()) for out in outputs)
+
+
+def has_nan(evidence: Evidence) -> bool:
+    """Whether all is right without a causal mask, and with one an output is no number."""
+    found = [got for one, got in _plain_reports(evidence) if "outputs" in differing(one)]
+    is_causal = only_where(lambda one: one.is_causal)(evidence)
+    return is_causal and bool(found) and any(_has_no_number(got.outputs) for got in found)
+
+
+def keeps_an_earlier_one(evidence: Evidence) -> bool:
+    """Whether the first call is right wherever the second gave what the first did."""
+    found = [
+        isinstance(got.outputs[0], Tensor) and isinstance(got.outputs[1], Tensor) and torch.equal(*got.outputs[:2])
+        for one, got in _plain_reports(evidence)
+        if "outputs" in differing(one)
+    ]
+    return evidence.error is None and bool(found) and all(found)
+
+
+def lets_go(evidence: Evidence) -> bool:
+    """Whether ranks hung over a message whose sender had let go of it."""
+    return evidence.error is not None and "let go of it without wait()" in evidence.error.story
+
+
+def loses_the_dtype(evidence: Evidence) -> bool:
+    """Whether something is wrong in narrow numbers alone, and it is the dtype."""
+    coarse = only_where(lambda one: one.dtype is torch.bfloat16)(evidence)
+    return coarse and all("expected the type" in one.difference for one in evidence.wrong)
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+
+
+def _with_gradients(evidence: Evidence) -> list[tuple[AnswerOutcome, dict[str, Any]]]:
+    """Where gradients are wrong and nothing else is, here or elsewhere."""
+    if any("outputs" in differing(one) for one in evidence.wrong):
+        return []
+    return [
+        (one, got.gradients[0])
+        for one, got in _plain_reports(evidence)
+        if isinstance(got, RingBackwardReport) and differing(one) == {"gradients"} and got.gradients
+    ]
+
+
+def no_gradient_at_all(evidence: Evidence) -> bool:
+    """Whether the outputs are right, and q, k and v have no gradient anywhere."""
+    found = [all(grad is None for grad in grads.values()) for _, grads in _with_gradients(evidence)]
+    return evidence.error is None and bool(found) and all(found)
+
+
+def keys_have(what: str) -> Recogniser:
+    """Whether the gradient of q is right, and that of v is "own": the part of this rank's own queries alone, or
+    "another's": that of another rank's values, with or without the part of their owner.
+    """
+
+    def recognise(evidence: Evidence) -> bool:
+        found = []
+        for one, grads in _with_gradients(evidence):
+            parts = _parts_of_values(one.kind, one.num_ranks)
+            place, many = SITUATIONS[one.kind].members(one.num_ranks).index(one.rank), len(parts)
+            if what == "own":
+                wanted = [parts[place][place]]
+            else:
+                wholes = [
+                    (other, torch.stack([parts[i][other] for i in range(many)]).sum(0))
+                    for other in range(many)
+                    if other != place
+                ]
+                wanted = [each for other, whole in wholes for each in (whole, whole - parts[other][other])]
+            found.append(
+                any(isinstance(grads.get("v"), Tensor) and not near(each, grads["v"], 1e-7) for each in wanted)
+            )
+        return evidence.error is None and bool(found) and all(found)
+
+    return recognise
+
+
+@lru_cache(maxsize=64)
+def _parts_of_values(label: str, world_size: int) -> list[list[Tensor]]:
+    """``[i][j]``: what the queries of place i add to the gradient of the values of place j, in the first call."""
+    one = SITUATIONS[label]
+    positions = one.positions(len(one.members(world_size)))
+    q, k, _, grad = (x.double() for x in whole_of(label, len(positions), 0, 0))
+    sharing = one.heads[0] // one.heads[1]
+    scores = q @ k.repeat_interleave(sharing, 1).mT * one.head_dim**-0.5
+    if one.is_causal:
+        scores = scores.masked_fill(torch.ones_like(scores[0, 0], dtype=torch.bool).triu(1), float("-inf"))
+    weights = scores.softmax(-1)
+    found = []
+    for own in positions:
+        part = (own_part(weights, own).mT @ own_part(grad, own)).unflatten(1, (one.heads[1], sharing)).sum(2)
+        found.append([own_part(part, theirs) for theirs in positions])
+    return found
+
+
+# -- costs ------------------------------------------------------------------------------------------------------------
+
+
+def costs(*names: str, but: tuple[str, ...] = ()) -> Recogniser:
+    """Whether all values are right, one of these costs is too high somewhere, and none of ``but``."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [differing(one) for one in evidence.wrong]
+        is_right = evidence.error is None and not any(one & {"outputs", "gradients", "kept"} for one in found)
+        return is_right and any(one & {*names} for one in found) and not any(one & {*but} for one in found)
+
+    return recognise
+
+
+def sends(holds: Callable[[RingSituation, int, int, int], bool]) -> Recogniser:
+    """Whether wherever too many bytes are sent forward, (situation, ranks, due bytes, sent bytes) are so."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = [
+            holds(SITUATIONS[one.kind], one.num_ranks, one.expected.sent, got.sent)
+            for one, got in reports(evidence, RingMessagesReport)
+            if "sent" in differing(one)
+        ]
+        return costs("sent")(evidence) and bool(found) and all(found)
+
+    return recognise

@@ -1,0 +1,565 @@
+# %% [markdown]
+# # 10h · Long context and experts: build ring attention
+#
+# One empty class, and seven steps that ask more of it each time. At the end it stands in a transformer, beside the
+# course's ring and beside one device.
+#
+# **75 minutes · difficulty 5 of 5 · needs: cpu**
+#
+# Part 8 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
+# experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [5: hide the
+# exchange](10e_hide_the_exchange.ipynb) · [6: many small experts](10f_many_small_experts.ipynb) · [7: packed
+# documents](10g_packed_documents.ipynb)
+#
+# At the end you can
+#
+# - write attention for a sequence that no rank has whole, forward and backward;
+# - say for each byte of the ring why it is sent, and for each tensor how long it stays;
+# - order messages and computing so that one hides behind the other.
+#
+# From [part 1](10a_long_context.ipynb) you need the ring and how two results are joined; from [part
+# 2](10b_equal_work.ipynb) zigzag order. Shapes are as there: queries (B, H, T, K), keys and values (B, G, T, K).
+
+# %%
+from course_lib import Link, Links, build_progress, check, hint, mine, shared_cluster, side_by_side
+from course_lib.cluster import recv, send, start
+from course_lib.data import documentation_windows
+from course_lib.layouts import DocumentCut, SequenceCut
+from course_lib.meter import bytes_text, metered
+from course_lib.models import Transformer, TransformerConfig, next_token_loss
+from course_lib.parallel.context import context_loss, ring_attention, split_context
+from course_lib.plot import gantt_beside
+from course_lib.rounding import agree
+
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed._functional_collectives import all_gather_single_autograd
+from torch.nn.parallel import DistributedDataParallel
+
+# %% tags=["nbval-ignore-output"]
+four = shared_cluster(4)
+
+# %% [markdown]
+# ![Rank 1 of four: forward it meets the keys and values of ranks 1, 0, 3 and 2, with a question mark between one and
+# the next, and asks which pairs to compute; backward it meets them again, and behind each travels something with a
+# question mark](../assets/10_ring_to_build.png)
+#
+# ## One cell
+#
+# This cell is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before it
+# ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+#
+# Take two sittings. The first one ends with step 3, and each has some 75 minutes.
+#
+# Write the shortest thing that passes the next check. For step 1 every rank may send everything to everybody.
+
+
+# %%
+### BEGIN SOLUTION
+### STUB # what your class needs beside itself can stand here
+def widened(x):
+    """In float32 at least: many small numbers are about to be added up."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def stretches_of(own):
+    """Positions without a gap, each as (the first position, where they stand in the rank's tensors)."""
+    cuts = [at for at in range(len(own)) if at == 0 or own[at] != own[at - 1] + 1]
+    return [(own[a], slice(a, b)) for a, b in zip(cuts, [*cuts[1:], len(own)], strict=False)]
+
+
+def scores_of(q, k, is_same):
+    """(..., Q, K) and (..., S, K) -> (..., Q, S); of the same positions only those that are not after it."""
+    scores = q @ k.mT * q.size(-1) ** -0.5
+    if is_same:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
+        scores.masked_fill_(later, -torch.inf)
+    return scores
+
+
+class Around(torch.autograd.Function):
+    """Both ways round as one operation of autograd. M heads of queries share one of keys: (B, G, M, T_r, K)."""
+
+    @staticmethod
+    def forward(ctx, ring, q, k, v):
+        queries = widened(q).unflatten(1, (k.size(1), -1))
+        sums, total = torch.zeros_like(queries), torch.zeros_like(queries[..., 0])
+        largest = torch.full_like(total, -torch.inf)
+        for owner, block in ring.blocks(k, v):
+            keys, values = widened(block).unsqueeze(3)
+            for here, there, is_same in ring.pairs(owner):
+                scores = scores_of(queries[..., here, :], keys[..., there, :], is_same)
+                now = torch.maximum(largest[..., here], scores.amax(-1))
+                old, weights = (largest[..., here] - now).exp(), (scores - now[..., None]).exp()
+                found = weights @ values[..., there, :]
+                sums[..., here, :] = sums[..., here, :] * old[..., None] + found
+                total[..., here] = total[..., here] * old + weights.sum(-1)
+                largest[..., here] = now
+        out = (sums / total[..., None]).flatten(1, 2).to(q.dtype)
+        ctx.ring = ring
+        ctx.save_for_backward(q, k, v, out, largest + total.log())
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        ring, (q, k, v, out, lse) = ctx.ring, ctx.saved_tensors
+        queries, grads, outs = (widened(x).unflatten(1, (k.size(1), -1)) for x in (q, grad, out))
+        dots, grad_q = (grads * outs).sum(-1, keepdim=True), torch.zeros_like(queries)
+        coming, wait = None, start([])
+        for owner, block in ring.blocks(k, v):
+            part = torch.zeros_like(widened(block))  # what this rank adds to the gradients of that block
+            keys, values = widened(block).unsqueeze(3)
+            for here, there, is_same in ring.pairs(owner):
+                query, key, given = queries[..., here, :], keys[..., there, :], grads[..., here, :]
+                weights = (scores_of(query, key, is_same) - lse[..., here, None]).exp()
+                part[1][..., there, :] += (weights.mT @ given).sum(2)
+                weights *= given @ values[..., there, :].mT - dots[..., here, :]
+                weights *= q.size(-1) ** -0.5
+                grad_q[..., here, :] += weights @ key
+                part[0][..., there, :] += (weights.mT @ query).sum(2)
+            if owner == ring.at:
+                own = part
+                continue
+            wait()
+            if coming is not None:
+                part += coming
+            coming = ring.room_like(part, owner - 1)
+            wait = ring.pass_on(part, coming)
+        wait()
+        if coming is not None:
+            own += coming
+        return None, grad_q.flatten(1, 2).to(q.dtype), *own.to(k.dtype)
+
+
+### END SOLUTION
+class MyRingAttention:
+    """Attention of this rank's queries to the keys of all ranks of a group.
+
+    ``positions``: for each rank of the group, in its order, a list of the positions that this rank holds, rising.
+    With ``causal`` a query looks at the keys that are not after it. ``group``: None for all ranks.
+    """
+
+    def __init__(self, me, positions, causal=False, group=None):
+        ### BEGIN SOLUTION
+        ranks = list(range(me.world_size)) if group is None else dist.get_process_group_ranks(group)
+        self.at, self.count, self.group, self.causal = ranks.index(me.rank), len(ranks), group, causal
+        self.before, self.after = ranks[self.at - 1], ranks[(self.at + 1) % self.count]
+        self.sizes, self.stretches = [len(own) for own in positions], [stretches_of(own) for own in positions]
+
+    def room_like(self, block, owner):
+        return block.new_empty(*block.shape[:-2], self.sizes[owner], block.size(-1))
+
+    def pass_on(self, give, take):
+        both = [send(give, self.after), recv(take, self.before)]
+        return start([message for message in both if message.tensor.numel()], group=self.group)
+
+    def blocks(self, k, v):
+        """Each rank's keys and values, (2, B, G, T_o, K), while the next ones are on their way."""
+        block = torch.stack([k, v])
+        for step in range(self.count):
+            owner, arriving, wait = (self.at - step) % self.count, None, start([])
+            if step < self.count - 1:
+                arriving = self.room_like(block, owner - 1)
+                wait = self.pass_on(block, arriving)
+            yield owner, block
+            wait()
+            block = arriving
+
+    def pairs(self, owner):
+        """Which of this rank's stretches look at which of the owner's, and whether they are the same positions."""
+        for first, here in self.stretches[self.at]:
+            for other, there in self.stretches[owner]:
+                if not self.causal or other <= first:
+                    yield here, there, self.causal and other == first
+        ### END SOLUTION
+
+    def __call__(self, q, k, v):
+        """This rank's output, (B, H, T_r, K), of the dtype of q, which autograd can go back through.
+
+        q: (B, H, T_r, K); k and v: (B, G, T_r, K), and H is a multiple of G: heads 0 to H/G - 1 of queries share head
+        0 of keys, and so on. T_r is the number of this rank's positions. All ranks of the group call together.
+        """
+        ### BEGIN SOLUTION
+        return Around.apply(self, q, k, v)
+        ### END SOLUTION
+
+
+# %% [markdown]
+# ## Step 1: the values
+#
+# No mask yet: every query looks at every key. The check has scores of 1000, and calls your object twice. (What comes in
+# is yours to read, and not to change.)
+#
+# Messages go by `start`, of which `exchange` is made: `wait = start([send(x, after), recv(room, before)])` begins both
+# and returns at once; `wait()` waits for both. A message is one piece of memory: `torch.stack([k, v])` makes one of
+# two.
+#
+# The run below has 64 positions on four ranks: by your class, by the course's ring, and by PyTorch. PyTorch's ring is
+# for GPUs ([part 2](10b_equal_work.ipynb)). So its column has an all-gather of keys and values, and then its attention
+# kernel. Llama 3 was trained so. A class that fails has dashes.
+
+# %%
+T, K = 64, 8
+
+
+def dealt(order):
+    """The positions of each of four ranks."""
+    cut = SequenceCut(T, 4, order=order)
+    return [cut.positions(rank) for rank in range(4)]
+
+
+def whole(heads):
+    """q, k, v and the gradient of the output, (1, H, T, K) or (1, G, T, K)."""
+    draw, (num_heads, num_kv_heads) = torch.Generator().manual_seed(0), heads
+    counts = num_heads, num_kv_heads, num_kv_heads, num_heads
+    return [torch.randn(1, count, T, K, generator=draw, dtype=torch.float64) for count in counts]
+
+
+def given(me, order, heads):
+    *leaves, grad = (x[:, :, dealt(order)[me.rank]].to(me.device) for x in whole(heads))
+    return *(x.requires_grad_() for x in leaves), grad
+
+
+# %%
+def run_once(me, attention, order, causal, back, q, k, v, grad):
+    """The output of this rank and, with ``back``, the gradients of its q, k and v."""
+    out = attention(me, dealt(order), causal)(q, k, v)
+    if back:
+        out.backward(grad)
+    return [x.detach().cpu() for x in (out, *(x.grad for x in (q, k, v) if back))]
+
+
+def alone(order, heads, causal, back, rank):
+    """What one process has for the positions of a rank."""
+    *leaves, grad = whole(heads)
+    q, k, v = (x.requires_grad_() for x in leaves)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+    if back:
+        out.backward(grad)
+    return [x.detach()[:, :, dealt(order)[rank]] for x in (out, *(x.grad for x in (q, k, v) if back))]
+
+
+# %%
+class TheCourses:
+    """The course's ring with the interface of your class."""
+
+    def __init__(self, me, positions, causal=False, group=None):
+        cut = DocumentCut([sum(map(len, positions))], positions)
+        self.ring = partial(ring_attention, me, cut=cut, is_causal=causal, group=group)
+
+    def __call__(self, q, k, v):
+        return self.ring(q, k, v)
+
+
+class PyTorchs:
+    """All keys and values on every rank, by an all-gather that autograd knows; then PyTorch's attention."""
+
+    def __init__(self, me, positions, causal=False, group=None):
+        theirs = torch.tensor([position for own in positions for position in own], device=me.device)
+        own = torch.tensor(positions[me.rank], device=me.device)
+        self.mask = theirs <= own.unsqueeze(1) if causal else None
+
+    def __call__(self, q, k, v):
+        k, v = (all_gather_single_autograd(x.contiguous(), 2, dist.group.WORLD) for x in (k, v))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=self.mask, enable_gqa=True)
+
+
+# %%
+RINGS = {"yours": MyRingAttention, "the course's": TheCourses, "PyTorch's": PyTorchs}
+
+
+def beside(order="contiguous", heads=(4, 4), causal=False, back=True, **more):
+    return side_by_side(
+        four,
+        lambda me, attention, *parts: run_once(me, attention, order, causal, back, *parts),
+        RINGS,
+        expected=partial(alone, order, heads, causal, back),
+        prepare=lambda me: given(me, order, heads),
+        within=1e-9,
+        build="10.ring",
+        **more,
+    )
+
+
+# %%
+beside(back=False)
+
+# %%
+values = check("10.ring_values", MyRingAttention)
+
+# %%
+# hint("10.ring_values")
+
+# %% [markdown]
+# ## Step 2: the way back
+#
+# A message has numbers, and no history: autograd does not see what another rank has done with them. So you write the
+# way back yourself. This is how an operation with its own backward looks; `ctx` carries things from forward to
+# backward.
+
+
+# %%
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, factor, x):
+        ctx.factor = factor  # whatever is no tensor
+        ctx.save_for_backward(x)  # tensors
+        return factor * x * x
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return None, ctx.factor * 2 * x * grad  # a gradient for each argument of forward
+
+
+x = torch.ones(2, requires_grad=True)
+Doubled.apply(3.0, x).sum().backward()
+print(x.grad)
+
+# %% [markdown]
+# Take one query with weights $p_j$, output $o = \sum_j p_j v_j$ and gradient $g$ of that output. The gradient of value
+# $v_j$ is then $p_j g$. The gradient of the score of key $j$ is $p_j (g \cdot v_j - g \cdot o)$. With the log-sum-exp
+# $\ell$ of all keys a weight can be made anew from its score $s_j$ alone: $p_j = e^{s_j - \ell}$.
+#
+# Which of these can a rank compute of a block that is not its own? To whom does it belong?
+
+# %%
+beside()
+
+# %%
+check("10.ring_backward", MyRingAttention)
+
+# %%
+# hint("10.ring_backward")
+
+# %% [markdown]
+# ## Step 3: a causal mask
+#
+# Now a query looks at keys that are not after it. Each rank has one stretch of positions, or two in zigzag order, or
+# more. A *stretch* has no gap. `positions` has those of all ranks:
+
+# %%
+print("rank 0:", dealt("zigzag")[0])
+print("rank 3:", dealt("zigzag")[3])
+
+# %% [markdown]
+# Take a stretch of your queries and a stretch of somebody's keys. If all of these keys come after all of these queries,
+# nothing may be computed of this pair. The check counts multiplications; some more for scales and sums are fine. Where
+# both are the same positions you may compute all and mask.
+
+# %%
+beside("zigzag", causal=True)
+
+# %%
+check("10.ring_causal", MyRingAttention)
+
+# %%
+# hint("10.ring_causal")
+
+# %% [markdown]
+# A good place to stop. What you have is kept.
+#
+# ## Step 4: messages
+#
+# Now bytes count. With p ranks a rank sends p - 1 blocks of keys and values forward, to a neighbour, in at most two
+# messages each. Backward it may send twice the bytes, in at most four messages for each step. There is no collective
+# and no barrier.
+#
+# And heads may be grouped: 4 heads of queries with 2 or 1 of keys and values. How many heads travel? Compare the bytes
+# in the table with those above. As in a transformer, q, k and v may be strided, with gaps between the positions of a
+# head.
+
+# %%
+beside("zigzag", heads=(4, 2), causal=True)
+
+# %%
+check("10.ring_messages", MyRingAttention)
+
+# %%
+# hint("10.ring_messages")
+
+# %% [markdown]
+# From here on lessons can run on your class, as `mine.MyRingAttention`.
+#
+# ## Step 5: memory
+#
+# Why a ring at all? Look at the row of memory in the tables. The check looks whenever you compute:
+#
+# - forward at most two blocks that came or are coming are there, in backward four, for the sums of gradients;
+# - no tensor is larger than the scores of one block, or than a block;
+# - from forward to backward you keep the output, and what has the size of your own part, and no scores;
+# - when the output is gone, nothing is left.
+
+# %%
+check("10.ring_memory", MyRingAttention)
+
+# %%
+# hint("10.ring_memory")
+
+# %% [markdown]
+# ## Step 6: time hidden
+#
+# While a block is computed, the next one can be on its way. No clock judges that. The check asks at the first product
+# of each block: what has begun, and was not waited for? Forward it is the next block, coming and going. And backward?
+# There two things travel.
+#
+# Here is a longer sequence on a slow link. The last row is a time, and differs from run to run.
+
+# %% tags=["nbval-ignore-output"]
+T = 512
+slow = Links(Link(bandwidth_bytes_per_s=20e6))
+with four.shaped(links=slow):
+    beside("zigzag", heads=(4, 2), causal=True, hidden=True)
+
+# %% [markdown]
+# What rank 0 sends and receives in it, forward and backward. Where are the gaps?
+
+
+# %%
+def messages_of_rank_0(attention):
+    """One run of a ring on the slow link, as spans."""
+    order, heads = "zigzag", (4, 2)
+
+    def job(me):
+        parts = given(me, order, heads)
+        dist.barrier()
+        run_once(me, attention, order, True, True, *parts)
+
+    spans = metered(four, job).communication.of(0).timeline().spans
+    return [span for span in spans if span.name != "barrier"]
+
+
+# %% tags=["nbval-ignore-output"]
+with four.shaped(links=slow):
+    rows = mine.beside(messages_of_rank_0, TheCourses, MyRingAttention if values.passed else None)
+gantt_beside(rows, title=f"{T} positions on four ranks: the messages of rank 0")
+
+# %%
+check("10.ring_hidden", MyRingAttention)
+
+# %%
+# hint("10.ring_hidden")
+
+# %% [markdown]
+# ## Step 7: awkward sequences
+#
+# In which of these does your class hang, and in which is it wrong without a word?
+#
+# - ranks with 3, 0, 6 and 1 positions; every fourth position on each rank;
+# - bfloat16: it comes in and goes out, and scores and sums are in float32;
+# - k needs no gradient, and the others do;
+# - two rings by turns, with other positions;
+# - a group of two ranks of four, a group of one, and a job of one rank.
+
+# %%
+check("10.ring_awkward", MyRingAttention)
+
+# %%
+# hint("10.ring_awkward")
+
+# %% [markdown]
+# ## Then it is used
+#
+# A transformer with two layers learns the course's documentation, 128 positions on four ranks in zigzag order. Its
+# attention is your ring. (`mine.MyRingAttention` is the version of yours that has passed; the course's stands in until
+# then.)
+
+# %% tags=["nbval-ignore-output"]
+own_ring = mine.MyRingAttention
+
+# %%
+config = TransformerConfig(context_length=128, num_layers=2, width=32, num_heads=4, num_kv_heads=2)
+CUT = SequenceCut(config.context_length, 4)
+windows, _ = documentation_windows(config.context_length)
+X, Y = (torch.stack(part) for part in zip(*(windows[number] for number in range(4)), strict=True))
+
+
+class OwnAttention(nn.Module):
+    """The matrices of an attention layer around a ring."""
+
+    def __init__(self, layer, ring):
+        super().__init__()
+        self.w_q, self.w_k, self.w_v, self.w_out = layer.w_q, layer.w_k, layer.w_v, layer.w_out
+        self.head_dim, self.ring = layer.head_dim, ring
+
+    def forward(self, x):
+        matrices = self.w_q, self.w_k, self.w_v
+        q, k, v = (w(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2) for w in matrices)
+        return self.w_out(self.ring(q, k, v).transpose(1, 2).flatten(2))
+
+
+# %%
+def train(me, attention, num_steps=5):
+    """The losses of this rank's part."""
+    torch.manual_seed(0)
+    model = split_context(me, Transformer(config).double(), CUT)
+    ring = attention(me, [CUT.positions(rank) for rank in range(me.world_size)], True)
+    for block in model.blocks:
+        block.attention = OwnAttention(block.attention, ring)
+    ddp, losses = DistributedDataParallel(model), []  # averages gradients over ranks
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(num_steps):
+        optimizer.zero_grad()
+        loss = context_loss(me, ddp(X.to(me.device)), Y.to(me.device), CUT)
+        loss.backward()
+        optimizer.step()
+        dist.all_reduce(mean := loss.detach() / me.world_size)
+        losses.append(mean.item())
+    return losses
+
+
+# %%
+def train_alone(num_steps=5):
+    torch.manual_seed(0)
+    model, losses = Transformer(config).double(), []
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    for _ in range(num_steps):
+        optimizer.zero_grad()
+        loss = next_token_loss(model(X), Y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+losses = four.run(train, own_ring)[0]
+print("all losses as on one device:", agree(losses, train_alone(), within=1e-6))
+print("the last loss is lower than the first:", losses[-1] < losses[0])
+
+# %% [markdown]
+# And what does a step cost, by the course's ring and by yours?
+
+# %% tags=["nbval-ignore-output"]
+trained = mine.beside(
+    lambda attention: metered(four, train, attention, 1), TheCourses, mine.if_passed("MyRingAttention")
+)
+for whose, run in trained.items():
+    sent = run.communication
+    print(f"{whose}: {bytes_text(sent.sent_bytes(0))} in {sent.num_messages(0)} messages of rank 0")
+gantt_beside(
+    {whose: run.communication.of(0).timeline() for whose, run in trained.items()},
+    title="A step of training on four ranks: the messages of rank 0",
+)
+
+# %% [markdown]
+# ## How far you are
+
+# %% tags=["nbval-ignore-output"]
+build_progress("10.ring")
+
+# %% [markdown]
+# **For the quick.** Let your class take the lengths of packed documents ([part 7](10g_packed_documents.ipynb)), and
+# leave out pairs of stretches of two documents. Which blocks need not travel all the way?
+#
+# ## What you can do now
+#
+# You have written what stands behind context parallelism in PyTorch and Megatron-Core. Theirs call a fused kernel for
+# each block, which gives an output and a log-sum-exp, and join these as you did in part 1. Yours has the arithmetic in
+# the open, and sends the same bytes.
+#
+# What a fused kernel does better: it never writes the scores of a block to memory. The course's ring takes a step in
+# that direction, with tiles of a block (`course_lib/parallel/context/ring.py`).
