@@ -157,7 +157,7 @@ OF_MESSAGES = (*OF_CAUSAL, *_MESSAGES)
 _MEMORY = (
     Mistake(
         "all-at-once",
-        "Values and messages are right, and a tensor was made that has room for more than one block: all keys, or the "
+        "Values and messages are right. A tensor was made that has room for more than one block: all keys, or the "
         "scores of all keys. Join block by block.",
         recognise=by.costs("largest"),
     ),

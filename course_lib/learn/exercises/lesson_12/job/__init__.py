@@ -48,7 +48,7 @@ JOB_STEPS = (
         hints=(
             "What would one process divide the sum of the losses by? What is each rank's part of that?",
             "A step: zero the gradients, take this rank's samples, divide `loss_of` by the size of the global batch, "
-            "go back, add up gradients and loss over all ranks, then optimizer and schedule. `random` is one "
+            "and go back. Add up gradients and loss over all ranks, then optimizer and schedule. `random` is one "
             "generator, made in `__init__`.",
             "`loss = self.loss_of(self.model, self.samples(self.step), self.random) / len(batch)`, `loss.backward()`; "
             "`dist.all_reduce(p.grad)` for each parameter that has one, `whole = loss.detach().clone()`, "

@@ -165,7 +165,7 @@ OF_TORN = (*OF_CHECKPOINT, *_TORN)
 _FEWER = (
     Mistake(
         "bound-to-ranks",
-        "On the same number of ranks all is right. On another one the job does not go on as it did: something in the "
+        "On the same number of ranks all is right. On another one the job does not go on as it did. Something in the "
         "checkpoint, or in how a step is found, is of a rank and not of the job.",
         recognise=only_in("another number of ranks"),
     ),
@@ -259,7 +259,7 @@ _AWKWARD = (
     ),
     Mistake(
         "shared-between-jobs",
-        "One job is right, and two at the same time are not: something is kept in the class or in a default argument. "
+        "One job is right, and two at the same time are not. Something is kept in the class or in a default argument. "
         "Keep it in `self`.",
         recognise=by.all_of(
             only_in("two jobs at the same time", "a larger model"), by.wrong_in("two jobs at the same time")
