@@ -5,6 +5,7 @@ In the order to read:
 - ``checked.py``: ``@checked``: a function, or a dataclass, whose arguments are held against its own type hints, with a
   sentence
 - ``checks.py``: sentences for settings that cannot work
+- ``chosen_name.py``: one of some names, by itself or by words that it alone has
 - ``clock.py``: the clock of a job: the notebook's, also on a rank of another machine
 - ``foreign_text.py``: A text that somebody else wrote, so that it can neither steer a terminal nor pass for another
   text on a page

@@ -5,6 +5,7 @@ In the order to read:
 - ``share/``: What a learner shares with the class: one file
 - ``board/``: The board of a class: what learners share, gathered, counted, drawn
 - ``kept/``: What learners have built and kept, as a list and as text
+- ``slides/``: Slides, speaker notes and a handout of a class plan
 - ``trial/``: A class on trial: how many fit on a machine, tried with kernels that work
 """
 
@@ -29,6 +30,14 @@ WORDS = {
     "mine": (
         "course_lib.classroom.kept.command",
         "which functions of their own learners have kept, and their text",
+    ),
+    "slides": (
+        "course_lib.classroom.slides.command",
+        "slides of a class plan, with speaker notes on a page of their own",
+    ),
+    "handout": (
+        "course_lib.classroom.slides.handout",
+        "the pictures and questions of a class plan, to print, without answers",
     ),
     "share": (
         "course_lib.classroom.share.command",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from course_lib.base.foreign_text import one_line
+from course_lib.base.chosen_name import chosen_name
 from course_lib.learn.records.store import record
 from course_lib.lessons.info import LessonInfo
 from course_lib.lessons.ways import MORE_PATHS, PATHS, Way
@@ -19,15 +18,7 @@ EVERYTHING = PATHS[-1]  # of somebody who has chosen none
 def path_named(words: str) -> Way:
     """The path of this name, or the one that alone has these words. Raises ``ValueError`` with the nearest."""
     paths = {path.time: path for path in (*MORE_PATHS, *PATHS)}
-    wanted = " ".join(str(words).split()).casefold()
-    having = [path for name, path in paths.items() if wanted and wanted in name.casefold()]
-    same = [path for path in having if path.time.casefold() == wanted]
-    if same or len(having) == 1:
-        return (same or having)[0]
-    folded = {name.casefold(): name for name in paths}
-    near = difflib.get_close_matches(wanted, folded, n=1, cutoff=0.4)
-    guess = f" The nearest is {folded[near[0]]!r}." if near else ""
-    raise ValueError(f"there is no path {one_line(words, 60)!r}; there are {', '.join(map(repr, paths))}.{guess}")
+    return paths[chosen_name(words, [*paths], what="path")]
 
 
 def choose_path(words: str) -> Way:

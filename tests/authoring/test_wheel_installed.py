@@ -151,6 +151,8 @@ VERBS = [
     (PLAN, 0, "tp"),
     ("trace ddp_resnet_2xa100", 0, "3 steps of 222 ms"),
     ("class check --learners 3", None, "A class of 3 on this machine"),
+    ("class slides half a day", 0, "10 slides"),
+    ("class handout half a day", 0, "3 questions"),
     ("class board --help", 0, "course class board"),
     ("bench", 0, "launch"),
     ("bench gpu --list", 0, "lessons"),
