@@ -4,7 +4,8 @@ Read ``placements.py`` (what a cut is, and which collective it needs), ``autogra
 with their backward), ``redistribution.py`` (from one cut to another, on real ranks), ``region.py`` (where a split
 region begins and ends), ``layers.py`` (columns, then rows), ``attention.py``, ``vocabulary.py`` and ``transformer.py``,
 which puts them together. ``overlapped_column_parallel.py`` overlaps the backward pass, ``randomness.py`` is about
-dropout, ``checkpoint.py`` about saving, ``tiled_matmul.py`` about cuts in both directions. Production code uses
+dropout, ``checkpoint.py`` about saving, ``tiled_matmul.py`` about cuts in both directions, ``given_transformer.py`` has
+the interface of what a learner builds. Production code uses
 ``torch.distributed.tensor.parallel``.
 """
 
@@ -14,6 +15,7 @@ from course_lib.base.lazy import loads_when_used
 
 _HOME_OF = {
     "ColumnParallelLinear": "layers",
+    "GivenTransformer": "given_transformer",
     "HeadParallelAttention": "attention",
     "MATMUL_RULES": "placements",
     "MatmulPlan": "placements",
