@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from course_lib.cluster.base.rank import Rank
 
 if TYPE_CHECKING:
+    from course_lib.models.transformer import Transformer
     from course_lib.schedules.table import Schedule
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "MyPipeline",
     "MyRingAttention",
     "MyShardedOptimizer",
+    "MySplitTransformer",
     "all_reduce",
     "average_gradients",
     "clip",
@@ -196,6 +198,22 @@ class MyPipeline:
     def step(self, inputs: Sequence[Tensor] | None = None, targets: Sequence[Tensor] | None = None) -> Tensor | None:
         """One batch, forward and backward. Its mean loss, (), on the rank of the last stage; None on the others."""
         return self.pipeline.step(inputs, targets)
+
+
+class MySplitTransformer:
+    """This rank's parts of a transformer that a group of ranks shares, cut by columns, rows and vocabulary."""
+
+    def __init__(
+        self, me: Rank, model: Transformer, group: dist.ProcessGroup | None = None, sequence: bool = False
+    ) -> None:
+        from course_lib.parallel.tensor.given_transformer import GivenTransformer
+
+        self.split = GivenTransformer(me, model, group, sequence)
+        self.parts = self.split.parts
+
+    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
+        """The mean cross-entropy, the same on all ranks, 0-d; tokens and targets are (B, T)."""
+        return self.split.loss(tokens, targets)
 
 
 class MyJob:

@@ -6,8 +6,9 @@
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 1 of 4 · [2: a transformer, cut](08b_split_transformer.ipynb) · [3: positions, shared
-# out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and production](08d_links_and_production.ipynb)
+# Part 1 of 5 · [2: a transformer, cut](08b_split_transformer.ipynb) · [3: positions, shared
+# out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and production](08d_links_and_production.ipynb) · [5:
+# build the transformer](08e_build_split_transformer.ipynb)
 #
 # At the end you can
 #

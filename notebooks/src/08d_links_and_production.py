@@ -6,8 +6,9 @@
 #
 # **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 4 of 4 · [1: one product, cut](08a_tensor_parallel.ipynb) · [2: a transformer,
-# cut](08b_split_transformer.ipynb) · [3: positions, shared out](08c_sequence_parallel.ipynb)
+# Part 4 of 5 · [1: one product, cut](08a_tensor_parallel.ipynb) · [2: a transformer, cut](08b_split_transformer.ipynb)
+# · [3: positions, shared out](08c_sequence_parallel.ipynb) · [5: build the
+# transformer](08e_build_split_transformer.ipynb)
 #
 # At the end you can
 #

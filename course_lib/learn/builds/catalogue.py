@@ -64,6 +64,21 @@ BUILDS: tuple[Build, ...] = (
         usable_from="07.pipe_split",
     ),
     Build(
+        name="08.split",
+        title="A split transformer of your own",
+        steps=(
+            "08.split_values",
+            "08.split_vocabulary",
+            "08.split_messages",
+            "08.split_memory",
+            "08.split_sequence",
+            "08.split_seeds",
+            "08.split_awkward",
+        ),
+        entry="MySplitTransformer",
+        usable_from="08.split_memory",
+    ),
+    Build(
         name="10.ring",
         title="Ring attention of your own",
         steps=(

@@ -1,9 +1,10 @@
 """The pictures of lesson 08: the explorer is the widget's own, the others are drawings.
 
-``products.py`` draws one product, cut; ``regions.py`` regions and their gates; ``model.py`` a loss and dropout.
+``products.py`` draws one product, cut; ``regions.py`` regions and their gates; ``model.py`` a loss and dropout;
+``building.py`` has the picture of part e.
 """
 
-from course_lib.authoring.pictures.lesson_08 import model, products, regions
+from course_lib.authoring.pictures.lesson_08 import building, model, products, regions
 from course_lib.authoring.pictures.sketch import Drawings
 
 __all__ = ["PICTURES"]
@@ -24,4 +25,5 @@ PICTURES: Drawings = {
     "hidden": regions.hidden,
     "masks": model.masks,
     "gather": products.gather,
+    "building": building.building,
 }

@@ -1,5 +1,6 @@
 """Lesson 08, tensor parallelism. Part a: a pair of cuts, two gates, a split MLP. Part b: heads, a table of tokens, a
-loss. Part c: a norm that drifts, two gates along positions, a norm that drifts there. Part d: gathered logits.
+loss. Part c: a norm that drifts, two gates along positions, a norm that drifts there. Part d: gathered logits. Part e:
+a transformer, built whole.
 """
 
 from course_lib.learn.exercises.lesson_08.along import ALONG
@@ -14,7 +15,8 @@ from course_lib.learn.exercises.lesson_08.norm import NORM
 from course_lib.learn.exercises.lesson_08.positions import POSITIONS
 from course_lib.learn.exercises.lesson_08.predictions import PREDICTIONS
 from course_lib.learn.exercises.lesson_08.quiz import QUIZ
+from course_lib.learn.exercises.lesson_08.split import SPLIT_STEPS
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (BETWEEN, GATES, MLP, HEADS, EMBEDDING, LOSS, NORM, ALONG, POSITIONS, LOGITS)
+EXERCISES = (BETWEEN, GATES, MLP, HEADS, EMBEDDING, LOSS, NORM, ALONG, POSITIONS, LOGITS, *SPLIT_STEPS)

@@ -14,6 +14,7 @@ from course_lib import cost
 from course_lib.claims import VERDICTS
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_08.predictions.along import ALONG
+from course_lib.learn.exercises.lesson_08.predictions.building import HELD
 from course_lib.learn.exercises.lesson_08.predictions.clinic import CLINICS, NORMS
 
 if TYPE_CHECKING:
@@ -253,4 +254,5 @@ PREDICTIONS = (
         choices=VERDICTS,
         tell=_bet_b3,
     ),
+    *HELD,
 )
