@@ -8,6 +8,7 @@ In the order to read:
 
 - ``table.py``: which exercise gives which function, and in which file it stands
 - ``courses.py``: the course's own functions under those names, which stand in for the learner's
+- ``courses_of_cut_models.py``: its classes for the builds of lessons 07 to 12
 - ``place.py``: where the folder is, and whether anything is kept
 - ``source/``: A learner's functions as text: out of cells, into a file, and out of it again
 - ``files.py``: that text written, and what it replaces set beside

@@ -5,19 +5,15 @@ Each is an adapter of a few lines around what the course's library has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-
-if TYPE_CHECKING:
-    from course_lib.models.transformer import Transformer
-    from course_lib.schedules.table import Schedule
+from course_lib.mine.courses_of_cut_models import MyJob, MyPipeline, MyRingAttention, MySplitTransformer
 
 __all__ = [
     "MyDDP",
@@ -179,80 +175,6 @@ class MyFullySharded(nn.Module):
         return clip_shards(self.parameters(), max_norm, self.sharded.members)
 
 
-class MyPipeline:
-    """Executes any schedule of the course: this rank's row of the table, with the messages that the table implies."""
-
-    def __init__(
-        self,
-        me: Rank,
-        stages: Mapping[int, nn.Module],
-        schedule: Schedule,
-        loss_of: Callable[[Tensor, Tensor], Tensor],
-        room: Callable[[int, int], Tensor],
-        ties: Sequence[Sequence[tuple[int, str]]] = (),
-    ) -> None:
-        from course_lib.parallel.pipeline.given_stages import GivenStages
-
-        self.pipeline = GivenStages(me, stages, schedule, loss_of, room, ties)
-
-    def step(self, inputs: Sequence[Tensor] | None = None, targets: Sequence[Tensor] | None = None) -> Tensor | None:
-        """One batch, forward and backward. Its mean loss, (), on the rank of the last stage; None on the others."""
-        return self.pipeline.step(inputs, targets)
-
-
-class MySplitTransformer:
-    """This rank's parts of a transformer that a group of ranks shares, cut by columns, rows and vocabulary."""
-
-    def __init__(
-        self, me: Rank, model: Transformer, group: dist.ProcessGroup | None = None, sequence: bool = False
-    ) -> None:
-        from course_lib.parallel.tensor.given_transformer import GivenTransformer
-
-        self.split = GivenTransformer(me, model, group, sequence)
-        self.parts = self.split.parts
-
-    def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        """The mean cross-entropy, the same on all ranks, 0-d; tokens and targets are (B, T)."""
-        return self.split.loss(tokens, targets)
-
-
-class MyJob:
-    """Trains a model as one process would, and goes on where a job before it stopped, on any number of ranks."""
-
-    def __init__(
-        self,
-        me: Rank,
-        folder: str | Path,
-        model: nn.Module,
-        optimizer: Any,
-        loss_of: Callable[[nn.Module, list[int], Any], Tensor],
-        num_samples: int,
-        batch_size: int,
-        schedule: Any = None,
-        seed: int = 0,
-        every: int = 5,
-    ) -> None:
-        from course_lib.parallel.jobs import ResumableJob
-
-        self.job = ResumableJob(me, folder, model, optimizer, loss_of, num_samples, batch_size, schedule, seed, every)
-
-    def samples(self, step: int) -> list[int]:
-        """This rank's samples of this step."""
-        return self.job.samples(step)
-
-    def run(self, until: int) -> list[float]:
-        """Train up to step ``until``; the mean loss of each step."""
-        return self.job.run(until)
-
-    def save(self) -> None:
-        """Write a checkpoint beside the others, and then remove all but the last two."""
-        self.job.save()
-
-    def resume(self) -> int:
-        """Go on from the newest checkpoint that is whole; the step where that is."""
-        return self.job.resume()
-
-
 def indices_of(num_items: int, rank: int, world_size: int, epoch: int, seed: int) -> list[int]:
     """The indices that a rank reads in an epoch, as PyTorch's DistributedSampler gives them."""
     from course_lib.parallel.data import DistributedSampler
@@ -284,25 +206,3 @@ def positions_of(rank: int, num_ranks: int, num_tokens: int) -> list[int]:
     from course_lib.layouts.sequence_cut import SequenceCut
 
     return list(SequenceCut(num_tokens, num_ranks).positions(rank))
-
-
-class MyRingAttention:
-    """Attention of this rank's queries to the keys of all ranks of a group, which hold these ``positions`` each."""
-
-    def __init__(
-        self,
-        me: Rank,
-        positions: Sequence[Sequence[int]],
-        causal: bool = False,
-        group: dist.ProcessGroup | None = None,
-    ) -> None:
-        from course_lib.layouts.document_cut import DocumentCut
-
-        self.me, self.causal, self.group = me, causal, group
-        self.cut = DocumentCut([sum(map(len, positions))], positions)
-
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """(B, H, T_r, K), (B, G, T_r, K) twice -> (B, H, T_r, K)."""
-        from course_lib.parallel.context import ring_attention
-
-        return ring_attention(self.me, q, k, v, self.cut, is_causal=self.causal, group=self.group)

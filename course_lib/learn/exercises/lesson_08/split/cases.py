@@ -25,7 +25,7 @@ __all__ = [
     "VOCABULARY",
     "WEIGHED",
     "SplitSituation",
-    "WholeRun",
+    "UnsplitRun",
     "batch_of",
     "dim_of",
     "oracle",
@@ -221,7 +221,7 @@ def part_of(name: str, whole: Tensor, place: int, count: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class WholeRun:
+class UnsplitRun:
     """What the whole model had at the beginning, by name, and each step's loss and gradients."""
 
     begin: dict[str, Tensor]
@@ -230,7 +230,7 @@ class WholeRun:
 
 
 @lru_cache(maxsize=64)
-def oracle(label: str, number: int = 0) -> WholeRun:
+def oracle(label: str, number: int = 0) -> UnsplitRun:
     """The steps of this situation by the uncut model."""
     situation = SITUATIONS[label]
     model = situation.model(number)
@@ -249,4 +249,4 @@ def oracle(label: str, number: int = 0) -> WholeRun:
             for parameter in model.parameters():
                 if parameter.grad is not None:
                     parameter.sub_(situation.rate * parameter.grad)
-    return WholeRun(begin, losses, gradients)
+    return UnsplitRun(begin, losses, gradients)

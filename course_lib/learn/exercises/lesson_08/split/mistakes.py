@@ -45,7 +45,7 @@ OF_VALUES = (
     ),
     Mistake(
         "another-part",
-        "`parts` on some rank is not what is due there: rank r of the group has the r-th piece, in order, along the "
+        "`parts` on some rank is not what is due there. Rank r of the group has the r-th piece, in order, along the "
         "dim that the docstring says.",
         recognise=by.both(by.wrong_first("begin"), lambda evidence: not by.begins_whole(evidence)),
     ),
@@ -117,8 +117,8 @@ OF_MESSAGES = (*OF_VOCABULARY, *_MESSAGES)
 _MEMORY = (
     Mistake(
         "whole-weights-stay",
-        "Values and messages are right. The model was let go, and your object still holds more than its parts: a name "
-        "for the model, or a view, behind which all of its memory stays.",
+        "Values and messages are right. The model was let go, and your object still holds more than its parts. It is a "
+        "name for the model, or a view, behind which all of its memory stays.",
         recognise=by.both(by.wrong_first("held"), only_wrong("held", "saved", "left")),
     ),
     Mistake(
@@ -150,8 +150,8 @@ _SEQUENCE = (
     ),
     Mistake(
         "norms-not-summed",
-        "Without `sequence` all is right. With it, of something that all ranks hold, a norm or the bias of a row cut, "
-        "each rank has the gradient of its own positions alone. Their sum is due on every rank.",
+        "Without `sequence` all is right. With it, each rank has the gradient of its own positions alone of something "
+        "that all ranks hold. That is a norm or the bias of a row cut. Their sum is due on every rank.",
         recognise=by.both(by.some_partial, by.wrong_only_in(*_ALONG)),
     ),
 )
@@ -170,7 +170,7 @@ _SEEDS = (
     ),
     Mistake(
         "masks-alike-at-places",
-        "With `sequence` each rank has positions of its own, and after the stem, attention or the MLP the masks there "
+        "With `sequence` each rank has positions of its own. After the stem, attention or the MLP the masks there "
         "are the same on all ranks, or there are none.",
         recognise=only_wrong("places"),
     ),
@@ -182,7 +182,7 @@ _SEEDS = (
     ),
     Mistake(
         "seeds-left-apart",
-        "After a step the ranks' generators are no longer alike, or the seed has changed, so that later masks differ "
+        "After a step the ranks' generators are no longer alike, or the seed has changed. Then later masks differ "
         "where all ranks hold the same. Put the generator back to where it stood.",
         recognise=by.wrong_first("generators", "kept"),
     ),
@@ -245,7 +245,7 @@ _AWKWARD = (
     ),
     Mistake(
         "shared-between-objects",
-        "One model is right, and two at the same time are not: something is kept in the class, in a global or in a "
+        "One model is right, and two at the same time are not. Something is kept in the class, in a global or in a "
         "default argument. Keep it in `self`.",
         recognise=by.wrong_only_in("two models at the same time"),
     ),
