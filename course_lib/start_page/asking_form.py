@@ -21,21 +21,17 @@ class AskingForm(Form):
     def __init__(self, session: QuestionsInTurn) -> None:
         self._session = session
         self.text, self.feedback = widgets.HTML(), widgets.HTML()
-        self.choice = widgets.RadioButtons(options=[], layout={"width": "auto"})
-        self.box = widgets.Text(
-            description="Your answer:",
-            continuous_update=False,  # a busy kernel holds back all changes of a box but the first
-            style={"description_width": "initial"},
-            layout={"width": "auto", "min_width": "16em", "max_width": "30em"},
-        )
+        self.choice: widgets.RadioButtons | None = None  # made anew for each question: keys.js names it once
+        self.box: widgets.Text | None = None
+        self.question = widgets.VBox([self.text])
+        self.question.add_class("course-question")  # the radio buttons are given its text as their name
         self.button = widgets.Button(description="Answer", layout=_WIDE)
         self.unknown = widgets.Button(description=session.not_known, layout=_WIDE)
         self.button.on_click(lambda _: self._answer())
         self.unknown.on_click(lambda _: self._take(""))
         buttons = widgets.HBox([self.button, self.unknown], layout={"flex_flow": "row wrap"})
-        super().__init__([self.feedback, self.text, self.choice, self.box, buttons])
+        super().__init__([self.feedback, self.question, buttons])
         self.add_class("course-answers")  # sent when they are complete, see keys.js
-        self.add_class("course-question")  # the radio buttons are given its text as their name
         self.refresh()
 
     def refresh(self, said: str = "", kind: str = "quiet") -> None:
@@ -43,31 +39,36 @@ class AskingForm(Form):
         item, session = self._session.item, self._session
         self.feedback.value = panel(kind, "", paragraph(said)) if said else ""
         self.button.disabled = self.unknown.disabled = item is None
-        is_choice = item is not None and bool(item.choices) and not item.is_order
-        self.choice.layout.display = None if is_choice else "none"
-        self.box.layout.display = "none" if is_choice or item is None else None
+        self.choice = self.box = None
         if item is None:
             self.text.value = panel("info", session.title, "".join(map(paragraph, session.conclusion())))
-            return
-        lines = [item.text] if is_choice else [*item.lines(), item.how]
-        self.text.value = "".join(map(paragraph, [f"{session.title}. {session.count}", *lines]))
-        if is_choice:
-            letters = string.ascii_lowercase
-            labels = [f"{letter}) {text}" for letter, text in zip(letters, item.choices, strict=False)]
-            self.choice.options = list(zip(labels, range(len(labels)), strict=True))
-            self.choice.value = None
-        self.box.value = ""
-
-    def _answer(self) -> None:
-        item = self._session.item
-        if item is None:
+            self.question.children = [self.text]
             return
         is_choice = bool(item.choices) and not item.is_order
-        given = self.choice.value if is_choice else self.box.value.strip()
+        below = [] if is_choice else [*item.lines()[1:], item.how]
+        head = paragraph(f"{session.title}. {session.count}") + f"<strong>{paragraph(item.text)}</strong>"
+        self.text.value = head + "".join(map(paragraph, below))
+        if is_choice:
+            lettered = zip(string.ascii_lowercase, item.choices, strict=False)
+            labels = [(f"{letter}) {text}", place) for place, (letter, text) in enumerate(lettered)]
+            self.choice = widgets.RadioButtons(options=labels, value=None, layout={"width": "auto"})
+        else:
+            self.box = widgets.Text(
+                description="Your answer:",
+                continuous_update=False,  # a busy kernel holds back all changes of a box but the first
+                style={"description_width": "initial"},
+                layout={"width": "auto", "min_width": "16em", "max_width": "30em"},
+            )
+        self.question.children = [self.text, self.choice or self.box]
+
+    def _answer(self) -> None:
+        if self._session.item is None:
+            return
+        given = self.choice.value if self.choice else self.box.value.strip() if self.box else None
         if given in (None, ""):
             self.refresh_note("Give an answer first, or say that you do not know.")
             return
-        self._take(string.ascii_lowercase[given] if is_choice else str(given))
+        self._take(string.ascii_lowercase[given] if self.choice else str(given))
 
     def _take(self, text: str) -> None:
         try:

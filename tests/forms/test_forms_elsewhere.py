@@ -18,6 +18,7 @@ from course_lib.forms.show import panel, paragraph, table
 from course_lib.learn import ask, bet, exercises
 from course_lib.learn.quizzes.quizzes import Quiz
 from course_lib.plot.dark import GROUND
+from course_lib.start_page.page import placement_of
 from course_lib.widgets import ScheduleStudio, ShardedExplorer
 
 BUILT_IN = {"@jupyter-widgets/base", "@jupyter-widgets/controls"}
@@ -25,6 +26,7 @@ FORMS = {
     "ask": lambda: ask("00.shared").form(),
     "bet": lambda: bet("A8").form(),
     "quiz": lambda: Quiz("00", exercises.quiz_of("00")).form(),
+    "placement": lambda: placement_of().form(),
     "explorer": ShardedExplorer,
     "studio": ScheduleStudio,
 }

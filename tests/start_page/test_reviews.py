@@ -152,13 +152,16 @@ def test_the_form_asks_by_choices_and_says_what_is_wrong(learner: Planted) -> No
     learner.did("quiz", "00.mean", right=False)
     learner.did("predict", "00.sum", kind="number", right=False, measured=2.0, unit=exercises.prediction("00.sum").unit)
     form = ReviewSession(due_on(learner.events, after(1)), learner.events).form()
-    assert form.choice.layout.display is None
-    assert form.box.layout.display == "none"
+    assert form.choice is not None
+    assert form.box is None
+    assert form.question.children == (form.text, form.choice)
+    assert "<strong>" in form.text.value  # keys.js names the radio buttons by it
     form.button.click()
     assert "Give an answer first" in form.feedback.value
     form.choice.value = 0
     form.button.click()
-    assert form.box.layout.display is None
+    assert form.choice is None
+    assert form.box is not None
     form.box.value = "apple"
     form.button.click()
     assert "✗" in form.feedback.value

@@ -28,6 +28,7 @@ FORMS = {
     "the studio": "from course_lib.widgets import ScheduleStudio, run_on_ranks\nScheduleStudio(run_on_ranks)",
     "a mesh": "from course_lib.widgets import MeshExplorer\nMeshExplorer(two)",
     "a context": "from course_lib.widgets import ContextExplorer\nContextExplorer(two)",
+    "a placement": "from course_lib import start\nstart(placement=True)",
     "plans": "from course_lib.widgets import PlanExplorer\nPlanExplorer()",
 }
 NUM_PICTURES = 9  # of the explorers and the studio
