@@ -6,6 +6,7 @@ from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_10.ring import signs as by
 from course_lib.learn.exercises.lesson_10.ring.cases import GROUPS, UNEVEN, ZIGZAG
+from course_lib.learn.judging.errors import error_says
 from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BACKWARD", "OF_CAUSAL", "OF_HIDDEN", "OF_MEMORY", "OF_MESSAGES", "OF_VALUES"]
@@ -44,13 +45,13 @@ OF_VALUES = (
         "earlier-result",
         "The first call is right, and the next one gives what the first one gave, though its numbers are other ones. "
         "Keep no result from call to call.",
-        recognise=by.keeps_an_earlier_one,
+        recognise=lambda evidence: by.keeps_an_earlier_one(evidence) or error_says("a second time")(evidence),
     ),
     Mistake(
         "spoils-what-came",
         "The values are right, and something has changed that was to stay: a tensor that you were given, or the seed "
         "of random numbers.",
-        recognise=only_wrong("kept"),
+        recognise=lambda evidence: only_wrong("kept")(evidence) or error_says("by an inplace operation")(evidence),
     ),
     Mistake(
         "not-waited-for",
