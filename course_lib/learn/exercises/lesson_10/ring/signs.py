@@ -77,7 +77,7 @@ def _plain_reports(evidence: Evidence) -> list[tuple[AnswerOutcome, Any]]:
 
 
 def gave(kind: str) -> Recogniser:
-    """Whether wherever an output is wrong, it is what this slip makes, and the slip makes something wrong there."""
+    """Whether an output is wrong, and wherever each rank has one stretch a wrong one is what this slip makes."""
 
     def recognise(evidence: Evidence) -> bool:
         found = [
@@ -133,7 +133,7 @@ def _joined(blocks: list[tuple[Tensor, Tensor]], kind: str) -> Tensor:
     if kind == "averages":
         weights = torch.cat([each.softmax(-1).nan_to_num() / len(blocks) for each, _ in blocks], -1)
     elif kind == "unrescaled":
-        weights = torch.cat([(each - each.amax(-1, keepdim=True)).exp() for each, _ in blocks], -1)
+        weights = torch.cat([(each - each.amax(-1, keepdim=True)).exp().nan_to_num() for each, _ in blocks], -1)
         weights = weights / weights.sum(-1, keepdim=True)
     else:
         weights = scores.softmax(-1)
