@@ -95,6 +95,7 @@ def test_a_rank_that_cannot_say_holds_nobody_up(its_rank_says):
             if its_rank_says == "[]":
                 port = far.getsockname()[1]
                 stack.enter_context(pytest.raises(port_guard.StrangerConnected, match=rf"127\.0\.0\.1, port {port}\."))
+            port_guard._tell_whom_we_asked(store, 0, sockets_since(before))
             port_guard._look_at_who_came(store, 0, 2, before)
     assert json.loads(store.get("connections/0")) is not None
 

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
 from course_lib.cluster.ports.connections import connections_to, strangers, strangers_in_words
-from course_lib.cluster.ports.own_sockets import End, shut_ports, socket_numbers, sockets_since
+from course_lib.cluster.ports.own_sockets import End, SocketsHere, shut_ports, socket_numbers, sockets_since
 
 __all__ = ["StrangerConnected", "guard_ports"]
 
@@ -50,24 +51,33 @@ def _guarded(plain: Callable[..., None], asks_who_came: bool) -> Callable[..., N
     def make(group: Any, store: Any, rank: int, size: int, *args: Any, **kwargs: Any) -> None:
         before = socket_numbers()
         plain(group, store, rank, size, *args, **kwargs)
+        sockets = sockets_since(before)
         try:
             if asks_who_came and size > 1:
+                _tell_whom_we_asked(store, rank, sockets)
                 _look_at_who_came(store, rank, size, before)
         finally:
-            sockets = sockets_since(before)
-            if len(sockets.connected) >= len(sockets.listens) * (size - 1):
+            if not _is_lazy() and len(sockets.connected) >= len(sockets.listens) * (size - 1):
                 shut_ports(sockets)
 
     make._guards = True  # type: ignore[attr-defined]
     return make
 
 
+def _is_lazy() -> bool:
+    """Whether gloo connects at the first message: it needs its port then, and other groups connect meanwhile."""
+    return os.environ.get("TORCH_GLOO_LAZY_INIT", "").lower() not in ("", "0", "n", "no", "f", "false")
+
+
+def _tell_whom_we_asked(store: Any, rank: int, sockets: SocketsHere) -> None:
+    """Both ends of each connection that this rank has asked for; None where it cannot say."""
+    store.set(f"{_KEY}/{rank}", json.dumps(sockets.begun_here if sockets.listens and not _is_lazy() else None))
+
+
 def _look_at_who_came(store: Any, rank: int, size: int, before: frozenset[str]) -> None:
     """Raises ``StrangerConnected``. The port is still open: who is late, for a stranger took its place, comes in."""
-    sockets = sockets_since(before)
-    store.set(f"{_KEY}/{rank}", json.dumps(sockets.begun_here if sockets.listens else None))
     said = [json.loads(one) for one in store.multi_get([f"{_KEY}/{other}" for other in range(size) if other != rank])]
-    if None in said:  # a system that does not list its sockets
+    if None in said:
         return
     asked_for = {(_end(near), _end(far)) for ends in said for near, far in ends}
     sockets = sockets_since(before)
