@@ -3,6 +3,7 @@
 In the order to read:
 
 - ``build.py``: bring the notebooks of the course up to date with their sources, or say which are not
+- ``size_table.py``: how large each part is: words, lines given and written, questions, checks, minutes
 - ``readme.py``: README.md and the pages behind it
 - ``part_links.py``: the line by which a part leads to the others of its lesson
 - ``replayed_box.py``: a table of published runs, beside what the model says of each

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from course_lib.authoring.notebooks.writing.size_table import size_table
 from course_lib.lessons.info import LessonInfo, lessons, tour
 from course_lib.lessons.ways import path_sections, path_table
 
@@ -28,6 +29,7 @@ BLOCKS = {
     "docs/lessons.md": ("lessons",),
     "docs/commands.md": ("verbs", "measurements"),
     "docs/paths.md": ("more",),
+    "docs/maintaining/sizes.md": ("sizes",),
 }
 """The blocks of each page, by their names."""
 
@@ -88,12 +90,14 @@ def _pages(root: Path) -> dict[str, tuple[str, str]]:
         if (root / page).exists():
             old = new = (root / page).read_text(encoding="utf-8")
             for name in names:
-                new = with_block(new, name, partial(_content, name, infos), page)
+                new = with_block(new, name, partial(_content, name, infos, root), page)
             found[page] = (old, new)
     return found
 
 
-def _content(name: str, infos: Sequence[LessonInfo]) -> str:
+def _content(name: str, infos: Sequence[LessonInfo], root: Path) -> str:
+    if name == "sizes":
+        return size_table(root)
     if name == "verbs":
         return command_table()
     if name == "measurements":
