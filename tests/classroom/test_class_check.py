@@ -284,7 +284,7 @@ def test_a_word_that_is_unknown(capsys):
 def test_a_word_that_is_not_there(capsys):
     assert cli.main(["class", "bord"]) == 2
     told = capsys.readouterr().err
-    assert "there is no 'bord'; there are check, board, mine, share." in told
+    assert "there is no 'bord'; there are check, board, mine, slides, handout, share." in told
     assert "Did you mean `course class board`?" in told
 
 

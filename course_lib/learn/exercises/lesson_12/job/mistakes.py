@@ -99,7 +99,7 @@ _CHECKPOINT = (
     _without(
         "buffers",
         "buffers-afresh",
-        "It goes on as if the model's buffers were new. Parameters are not all of a model; `state_dict()` has both.",
+        "It goes on as if the model's buffers were new. Parameters are not all that a model has.",
     ),
     _without(
         "optimizer",
@@ -109,7 +109,7 @@ _CHECKPOINT = (
     _without(
         "schedule",
         "schedule-afresh",
-        "It goes on with a schedule that counts from the beginning. That has a `state_dict()`, too.",
+        "It goes on with a schedule that counts from the beginning. A schedule has a state, as an optimizer has.",
     ),
     _without(
         "random",
