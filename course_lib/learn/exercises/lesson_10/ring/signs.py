@@ -76,12 +76,25 @@ def _plain_reports(evidence: Evidence) -> list[tuple[AnswerOutcome, Any]]:
     ]
 
 
+_LOOKED_FOR: dict[str, Callable[[RingSituation], bool]] = {
+    "averages": lambda one: one.order == "contiguous",
+    "unrescaled": lambda one: one.order == "contiguous",
+    "unscaled": lambda one: one.scale == 1,
+}
+
+
 def gave(kind: str) -> Recogniser:
-    """Whether an output is wrong, and wherever each rank has one stretch a wrong one is what this slip makes."""
+    """Whether an output is wrong, and a wrong one is what this slip makes.
+
+    A slip at the seam of two blocks is looked for where each rank has one stretch: others join stretches, too. One in
+    the size of scores is looked for where they are small: large ones leave one key, whatever they are divided by.
+    """
 
     def recognise(evidence: Evidence) -> bool:
         found = [
-            _is_slip(one, got.outputs[0], kind) for one, got in _plain_reports(evidence) if "outputs" in differing(one)
+            _is_slip(one, got.outputs[0], kind)
+            for one, got in _plain_reports(evidence)
+            if "outputs" in differing(one) and _LOOKED_FOR.get(kind, bool)(SITUATIONS[one.kind])
         ]
         return bool(found) and all(found)
 
