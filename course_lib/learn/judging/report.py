@@ -30,14 +30,18 @@ __all__ = [
     "Recogniser",
     "Report",
     "always",
+    "both",
     "compare",
     "differing",
+    "either",
     "fact",
     "first_unwaited",
     "is_not_waited_for",
     "only_in",
     "only_wrong",
     "reports",
+    "some_wrong",
+    "wrong_in",
 ]
 
 NOTHING = "nothing"
@@ -142,6 +146,26 @@ def only_wrong(*names: str) -> Recogniser:
 def only_in(*kinds: str) -> Recogniser:
     """Whether something is wrong, and in these cases alone."""
     return lambda evidence: bool(evidence.wrong) and all(one.kind in kinds for one in evidence.wrong)
+
+
+def wrong_in(kind: str) -> Recogniser:
+    """Whether something is wrong in this case."""
+    return lambda evidence: any(one.kind == kind for one in evidence.wrong)
+
+
+def some_wrong(*names: str) -> Recogniser:
+    """Whether one of these fields differs somewhere, and nothing ended with an error."""
+    return lambda evidence: evidence.error is None and any(differing(one) & {*names} for one in evidence.wrong)
+
+
+def both(*found: Recogniser) -> Recogniser:
+    """Whether all of these say so."""
+    return lambda evidence: all(one(evidence) for one in found)
+
+
+def either(*found: Recogniser) -> Recogniser:
+    """Whether one of these says so."""
+    return lambda evidence: any(one(evidence) for one in found)
 
 
 def is_not_waited_for(evidence: Evidence) -> bool:

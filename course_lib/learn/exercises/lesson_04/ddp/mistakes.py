@@ -7,7 +7,7 @@ from course_lib.learn.exercises.lesson_04.ddp import recognise as by
 from course_lib.learn.exercises.lesson_04.ddp.trial import NOTHING_TO_TRAIN
 from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.judging.errors import error_says, hangs_in, raised_first_in
-from course_lib.learn.judging.report import differing, is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import both, differing, is_not_waited_for, only_in, only_wrong, some_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_OVERLAP", "OF_VALUES"]
 
@@ -22,7 +22,7 @@ OF_VALUES = (
         "begins-unlike",
         "The ranks do not begin with the same weights: each has drawn its own. Equal gradients keep apart what begins "
         "apart. Broadcast every parameter and buffer from rank 0 when the module is wrapped.",
-        recognise=by.some_wrong("begin"),
+        recognise=some_wrong("begin"),
         shows=lambda outcome: "begin" in differing(outcome),
     ),
     Mistake(
@@ -96,7 +96,7 @@ _BYTES = (
         "mixes-dtypes",
         "All is right but a model of two dtypes. `torch.cat` of float32 and float64 is float64, so what was float32 "
         "travels in twice its bytes. Keep a bucket for each dtype.",
-        recognise=by.both(only_wrong("messages", "views"), only_in("two dtypes")),
+        recognise=both(only_wrong("messages", "views"), only_in("two dtypes")),
     ),
     Mistake(
         "sends-besides",
@@ -111,7 +111,7 @@ _MEMORY = (
         "copies-back",
         "Values and messages are right, and the mean is copied out of the bucket into each gradient. Make the gradient "
         "a *view* of the bucket, `parameter.grad = part.view_as(parameter)`, and nothing has to be copied back.",
-        recognise=by.both(by.some_wrong("views"), only_wrong("views", "stays", "peak", "early", "waits")),
+        recognise=both(some_wrong("views"), only_wrong("views", "stays", "peak", "early", "waits")),
     ),
     Mistake(
         "keeps-two",
@@ -149,9 +149,9 @@ _WAITS_FOR_UNUSED = Mistake(
     "Plain models are right. Where a rank leaves a layer out, no hook is called for it, so its bucket is never "
     "complete. At the end of backward put zeros where nothing came, and start what is left.",
     recognise=lambda evidence: (
-        by.both(hangs_in(_UNUSED), only_in(_UNUSED))(evidence)
-        or by.both(is_not_waited_for, only_in(_UNUSED, _QUIET))(evidence)
-        or by.both(only_in(_UNUSED), by.some_wrong("gradients"))(evidence)
+        both(hangs_in(_UNUSED), only_in(_UNUSED))(evidence)
+        or both(is_not_waited_for, only_in(_UNUSED, _QUIET))(evidence)
+        or both(only_in(_UNUSED), some_wrong("gradients"))(evidence)
     ),
 )
 _AWKWARD = (
@@ -159,26 +159,26 @@ _AWKWARD = (
         "order-of-arrival",
         "Where gradients come in another order on some ranks, the sums of different layers are mixed. Calls have no "
         "names: every rank is to start its buckets in the order of the list, whichever is complete first.",
-        recognise=by.both(by.some_wrong_in(_ORDER), only_in(_ORDER, _UNUSED, _QUIET)),
+        recognise=both(by.some_wrong_in(_ORDER), only_in(_ORDER, _UNUSED, _QUIET)),
     ),
     Mistake(
         "sends-in-no-sync",
         "Inside `no_sync` all-reduces were made. There each rank adds up its own gradients, and the next backward "
         "outside sends the sums. One that ends inside another does not end that one.",
-        recognise=by.both(by.some_wrong("quiet"), only_in(_QUIET)),
+        recognise=both(some_wrong("quiet"), only_in(_QUIET)),
     ),
     Mistake(
         "loses-the-quiet-part",
         "After accumulation in `no_sync` some mean is wrong. What the quiet passes have added up is in `.grad`, also "
         "where the last pass did not use a layer. And after an error inside `no_sync` gradients are sent again "
         "(`try`, `finally`).",
-        recognise=by.both(by.some_wrong("gradients"), only_in(_QUIET)),
+        recognise=both(some_wrong("gradients"), only_in(_QUIET)),
     ),
     Mistake(
         "buffers-of-its-own",
         "All is right but the buffers: a forward pass is to see those of rank 0. Broadcast them before each one that "
         "is averaged, or each rank goes on with statistics of its own.",
-        recognise=by.both(only_wrong("buffers"), only_in("buffers")),
+        recognise=both(only_wrong("buffers"), only_in("buffers")),
     ),
     Mistake(
         "frozen-have-none",

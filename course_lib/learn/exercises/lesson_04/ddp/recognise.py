@@ -14,26 +14,15 @@ from course_lib.learn.exercises.lesson_04.ddp.reports import OTHER_PARAMETERS, A
 from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
 
 __all__ = [
-    "both",
     "calls_late",
     "gave_own",
     "gave_sums",
     "message_sizes",
     "one_call_a_gradient",
     "other_parameters",
-    "some_wrong",
     "some_wrong_in",
     "too_soon",
 ]
-
-
-def both(*found: Recogniser) -> Recogniser:
-    return lambda evidence: all(one(evidence) for one in found)
-
-
-def some_wrong(*names: str) -> Recogniser:
-    """Whether one of these facts is wrong somewhere, and no error came."""
-    return lambda evidence: evidence.error is None and any(differing(one) & {*names} for one in evidence.wrong)
 
 
 def other_parameters(evidence: Evidence) -> bool:

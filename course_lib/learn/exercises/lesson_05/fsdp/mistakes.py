@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Mistake
-from course_lib.learn.exercises.lesson_04.ddp.recognise import both, some_wrong
 from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_05.fsdp import signs as by
 from course_lib.learn.judging.errors import error_says
-from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import both, is_not_waited_for, only_in, only_wrong, some_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BYTES", "OF_MEMORY", "OF_PREFETCH", "OF_TOOLS", "OF_VALUES"]
 

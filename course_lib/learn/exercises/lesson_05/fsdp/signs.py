@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_04.ddp.recognise import some_wrong
 from course_lib.learn.exercises.lesson_05.fsdp.cases import SITUATIONS, first_weights_losses, scaled
 from course_lib.learn.exercises.lesson_05.fsdp.models import WIDE_LAYERS
 from course_lib.learn.exercises.lesson_05.fsdp.reports import (
@@ -14,7 +13,7 @@ from course_lib.learn.exercises.lesson_05.fsdp.reports import (
     losses_alike,
     state_alike,
 )
-from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
+from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports, some_wrong
 
 __all__ = [
     "ahead",

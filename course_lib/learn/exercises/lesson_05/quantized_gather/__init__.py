@@ -9,8 +9,6 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_05.quantized_gather.signs import (
-    both,
-    either,
     gives,
     in_another_order,
     is_off_as,
@@ -23,7 +21,7 @@ from course_lib.learn.exercises.lesson_05.quantized_gather.signs import (
 from course_lib.learn.exercises.lesson_05.quantized_gather.trial import KINDS, GatherKind, right, trial
 from course_lib.learn.judging.errors import error_says
 from course_lib.learn.judging.judge import by_trial
-from course_lib.learn.judging.report import compare, is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import both, compare, either, is_not_waited_for, only_in, only_wrong
 
 __all__ = ["QUANTIZED_GATHER"]
 

@@ -18,8 +18,6 @@ from course_lib.learn.exercises.lesson_05.quantized_gather.trial import (
 from course_lib.learn.judging.report import Recogniser, always, differing, only_wrong, reports
 
 __all__ = [
-    "both",
-    "either",
     "gives",
     "in_another_order",
     "is_off_as",
@@ -124,11 +122,3 @@ def is_own_alone(evidence: Evidence) -> bool:
             or (isinstance(report.full[1], Tensor) and report.full[1].shape == shard_of(at.kind, at.rank).shape)
         ),
     )(evidence) and any("full" in differing(one) for one in evidence.wrong)
-
-
-def either(*recognisers: Recogniser) -> Recogniser:
-    return lambda evidence: any(one(evidence) for one in recognisers)
-
-
-def both(*recognisers: Recogniser) -> Recogniser:
-    return lambda evidence: all(one(evidence) for one in recognisers)

@@ -7,7 +7,7 @@ from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_07.pipe import signs as by
 from course_lib.learn.exercises.lesson_07.pipe.cases import CHUNKS, FAILS, MESSAGES, SPLIT, TIED
 from course_lib.learn.judging.errors import error_says, hangs_in, raised_first_in
-from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import both, is_not_waited_for, only_in, only_wrong, some_wrong
 
 __all__ = ["OF_AWKWARD", "OF_CHUNKS", "OF_MEMORY", "OF_MESSAGES", "OF_SPLIT", "OF_VALUES"]
 
@@ -65,7 +65,7 @@ _MESSAGES = (
         "idle-cells",
         "A table with idle cells stops your loop. `schedule.actions` has None there; `schedule.rows` has the actions "
         "alone.",
-        recognise=by.both(raised_first_in(*MESSAGES), error_says("NoneType")),
+        recognise=both(raised_first_in(*MESSAGES), error_says("NoneType")),
     ),
     Mistake(
         "sends-besides",
@@ -137,7 +137,7 @@ _CHUNKS = (
         "mixes-messages",
         "One stage a rank is right. With several, a message is taken for another one: two ranks send each other "
         "activations and gradients, and they arrive in the order of sending. Receive them in that order.",
-        recognise=by.both(by.wrong_first_in(*CHUNKS), by.takes_another),
+        recognise=both(by.wrong_first_in(*CHUNKS), by.takes_another),
     ),
     Mistake(
         "ring-of-waits",
@@ -169,7 +169,7 @@ _SPLIT = (
         "no-input-to-go-to",
         "Where a stage's input needs no gradient, as that of the first stage, I has nothing to compute. Asking "
         "autograd for it is an error.",
-        recognise=by.both(
+        recognise=both(
             raised_first_in(*SPLIT),
             error_says("does not require grad", "not to have been used", "NoneType", "not require"),
         ),
@@ -178,7 +178,7 @@ _SPLIT = (
         "replaces-gradients",
         "Whole backwards are right. In halves, gradients of weights are put in the place of those that were there. "
         "Each micro-batch *adds* to `grad`.",
-        recognise=by.both(by.wrong_first_in(*SPLIT), by.some_wrong("gradients")),
+        recognise=both(by.wrong_first_in(*SPLIT), some_wrong("gradients")),
     ),
 )
 OF_SPLIT = (*OF_CHUNKS, *_SPLIT)

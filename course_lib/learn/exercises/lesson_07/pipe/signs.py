@@ -10,10 +10,9 @@ import torch
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_07.pipe.cases import SITUATIONS, SPLIT, UncutRun, oracle
 from course_lib.learn.exercises.lesson_07.pipe.reports import PipeMessagesReport, PipeValuesReport
-from course_lib.learn.judging.report import Recogniser, differing, reports
+from course_lib.learn.judging.report import Recogniser, differing, reports, some_wrong
 
 __all__ = [
-    "both",
     "fewer_rooms_than_messages",
     "gives_another_loss",
     "goes_back_twice",
@@ -23,20 +22,10 @@ __all__ = [
     "messages",
     "nothing_comes_back",
     "other_order",
-    "some_wrong",
     "takes_another",
     "times_too_large",
     "wrong_first_in",
 ]
-
-
-def both(*found: Recogniser) -> Recogniser:
-    return lambda evidence: all(one(evidence) for one in found)
-
-
-def some_wrong(*names: str) -> Recogniser:
-    """Whether one of these facts is wrong somewhere, and no error came."""
-    return lambda evidence: evidence.error is None and any(differing(one) & {*names} for one in evidence.wrong)
 
 
 def wrong_first_in(*kinds: str) -> Recogniser:

@@ -6,7 +6,7 @@ from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_08.split import signs as by
 from course_lib.learn.exercises.lesson_08.split.cases import SEQUENCE
-from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import both, is_not_waited_for, only_in, only_wrong, wrong_in
 
 __all__ = ["OF_AWKWARD", "OF_MEMORY", "OF_MESSAGES", "OF_SEEDS", "OF_SEQUENCE", "OF_VALUES", "OF_VOCABULARY"]
 
@@ -21,15 +21,15 @@ OF_VALUES = (
         "bias-on-each-rank",
         "Without biases all is right. A rank that adds the bias of a row cut to its summand adds it once for each "
         "rank. It is added once, after the sum, and its gradient is complete on every rank.",
-        recognise=by.both(
-            by.wrong_only_in(*_WITH_BIASES), by.wrong_in(_WITH_BIASES[0]), by.wrong_first("losses", "gradients")
+        recognise=both(
+            by.wrong_only_in(*_WITH_BIASES), wrong_in(_WITH_BIASES[0]), by.wrong_first("losses", "gradients")
         ),
     ),
     Mistake(
         "not-summed-back",
         "The loss is right. Of something that all ranks hold, each has the gradient of its own features alone, and "
         "only their sum is right. Which gate sums gradients, and in front of which matrices does it stand?",
-        recognise=by.both(by.some_partial, lambda evidence: not by.wrong_only_in(*_ALONG)(evidence)),
+        recognise=both(by.some_partial, lambda evidence: not by.wrong_only_in(*_ALONG)(evidence)),
     ),
     Mistake(
         "summed-twice",
@@ -47,7 +47,7 @@ OF_VALUES = (
         "another-part",
         "`parts` on some rank is not what is due there. Rank r of the group has the r-th piece, in order, along the "
         "dim that the docstring says.",
-        recognise=by.both(by.wrong_first("begin"), lambda evidence: not by.begins_whole(evidence)),
+        recognise=both(by.wrong_first("begin"), lambda evidence: not by.begins_whole(evidence)),
     ),
     Mistake(
         "not-what-computes",
@@ -119,19 +119,19 @@ _MEMORY = (
         "whole-weights-stay",
         "Values and messages are right. The model was let go, and your object still holds more than its parts. It is a "
         "name for the model, or a view, behind which all of its memory stays.",
-        recognise=by.both(by.wrong_first("held"), only_wrong("held", "saved", "left")),
+        recognise=both(by.wrong_first("held"), only_wrong("held", "saved", "left")),
     ),
     Mistake(
         "left-behind",
         "Values and messages are right. After the step something of it is still there. What belongs to one step goes "
         "with it.",
-        recognise=by.both(by.wrong_first("left"), only_wrong("left", "saved")),
+        recognise=both(by.wrong_first("left"), only_wrong("left", "saved")),
     ),
     Mistake(
         "still-whole",
         "Values and messages are right. With `sequence` a rank keeps as much of a step as without. Between the "
         "regions it is to have its own positions alone: norms, dropout and the stream.",
-        recognise=by.both(only_wrong("saved"), only_in(SEQUENCE[-1])),
+        recognise=both(only_wrong("saved"), only_in(SEQUENCE[-1])),
     ),
     Mistake(
         "keeps-more",
@@ -152,7 +152,7 @@ _SEQUENCE = (
         "norms-not-summed",
         "Without `sequence` all is right. With it, each rank has the gradient of its own positions alone of something "
         "that all ranks hold. That is a norm or the bias of a row cut. Their sum is due on every rank.",
-        recognise=by.both(by.some_partial, by.wrong_only_in(*_ALONG)),
+        recognise=both(by.some_partial, by.wrong_only_in(*_ALONG)),
     ),
 )
 OF_SEQUENCE = (*OF_MESSAGES, *_MEMORY, *_SEQUENCE)

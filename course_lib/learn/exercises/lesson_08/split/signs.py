@@ -12,11 +12,10 @@ from torch import Tensor
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_08.split.cases import SITUATIONS, dim_of, oracle, part_of
 from course_lib.learn.exercises.lesson_08.split.reports import SplitMessagesReport, SplitValuesReport
-from course_lib.learn.judging.report import Recogniser, differing, reports
+from course_lib.learn.judging.report import Recogniser, both, differing, reports
 
 __all__ = [
     "begins_whole",
-    "both",
     "bytes_are_more",
     "coarse",
     "enters_more_often",
@@ -26,13 +25,8 @@ __all__ = [
     "some_partial",
     "some_times_too_large",
     "wrong_first",
-    "wrong_in",
     "wrong_only_in",
 ]
-
-
-def both(*found: Recogniser) -> Recogniser:
-    return lambda evidence: all(one(evidence) for one in found)
 
 
 def wrong_first(*names: str) -> Recogniser:
@@ -48,11 +42,6 @@ def wrong_first(*names: str) -> Recogniser:
 def wrong_only_in(*kinds: str) -> Recogniser:
     """Whether something is wrong, in cases whose names begin so and in no other; it may be an error."""
     return lambda evidence: bool(evidence.wrong) and all(one.kind.startswith(kinds) for one in evidence.wrong)
-
-
-def wrong_in(kind: str) -> Recogniser:
-    """Whether something is wrong in this case."""
-    return lambda evidence: any(one.kind == kind for one in evidence.wrong)
 
 
 def _seen(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, SplitValuesReport]]:

@@ -7,7 +7,7 @@ from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_10.ring import signs as by
 from course_lib.learn.exercises.lesson_10.ring.cases import GROUPS, UNEVEN, ZIGZAG
 from course_lib.learn.judging.errors import error_says
-from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import both, is_not_waited_for, only_in, only_wrong
 
 __all__ = ["OF_AWKWARD", "OF_BACKWARD", "OF_CAUSAL", "OF_HIDDEN", "OF_MEMORY", "OF_MESSAGES", "OF_VALUES"]
 
@@ -103,7 +103,7 @@ _CAUSAL = (
         "one-stretch",
         "Right where each rank has one stretch of positions. In zigzag order a rank has an early one and a late one, "
         "and each sees other keys.",
-        recognise=by.both(
+        recognise=both(
             by.first_wrong_in(*ZIGZAG), by.only_where(lambda one: one.is_causal and one.order in ("zigzag", "striped"))
         ),
     ),

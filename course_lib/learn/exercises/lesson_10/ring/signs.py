@@ -25,7 +25,6 @@ from course_lib.learn.exercises.lesson_10.ring.reports import (
 from course_lib.learn.judging.report import Recogniser, differing, reports
 
 __all__ = [
-    "both",
     "costs",
     "first_wrong_in",
     "gave",
@@ -39,10 +38,6 @@ __all__ = [
     "only_where",
     "sends",
 ]
-
-
-def both(*found: Recogniser) -> Recogniser:
-    return lambda evidence: all(one(evidence) for one in found)
 
 
 def first_wrong_in(*kinds: str) -> Recogniser:

@@ -6,7 +6,7 @@ from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_12.job import signs as by
 from course_lib.learn.judging.errors import hangs_in
-from course_lib.learn.judging.report import is_not_waited_for, only_in, only_wrong
+from course_lib.learn.judging.report import both, is_not_waited_for, only_in, only_wrong, wrong_in
 
 __all__ = ["OF_AWKWARD", "OF_CHECKPOINT", "OF_COST", "OF_FEWER", "OF_SAMPLES", "OF_TORN", "OF_VALUES"]
 
@@ -245,7 +245,7 @@ _AWKWARD = (
     Mistake(
         "stops-at-damage",
         "The newest checkpoint is damaged, and the job does not go on with the one before it.",
-        recognise=by.all_of(only_in(*_DAMAGED), lambda evidence: not only_wrong("said")(evidence)),
+        recognise=both(only_in(*_DAMAGED), lambda evidence: not only_wrong("said")(evidence)),
     ),
     Mistake(
         "says-nothing",
@@ -261,9 +261,7 @@ _AWKWARD = (
         "shared-between-jobs",
         "One job is right, and two at the same time are not. Something is kept in the class or in a default argument. "
         "Keep it in `self`.",
-        recognise=by.all_of(
-            only_in("two jobs at the same time", "a larger model"), by.wrong_in("two jobs at the same time")
-        ),
+        recognise=both(only_in("two jobs at the same time", "a larger model"), wrong_in("two jobs at the same time")),
     ),
 )
 OF_AWKWARD = (*OF_COST, *_AWKWARD)

@@ -12,7 +12,6 @@ from course_lib.learn.judging.report import Recogniser, differing, reports
 
 __all__ = [
     "a_factor_off",
-    "all_of",
     "factor_in_short_batches",
     "finds_nothing",
     "goes_on_without",
@@ -25,25 +24,15 @@ __all__ = [
     "told_says",
     "trains_like",
     "wrong_first_in",
-    "wrong_in",
 ]
 
 _PLAIN = "batches that divide"
 _STOPPED = "jobs that were stopped"
 
 
-def all_of(*found: Recogniser) -> Recogniser:
-    return lambda evidence: all(one(evidence) for one in found)
-
-
 def wrong_first_in(*kinds: str) -> Recogniser:
     """Whether the first thing that is wrong is in one of these cases."""
     return lambda evidence: bool(evidence.wrong) and evidence.wrong[0].kind in kinds
-
-
-def wrong_in(kind: str) -> Recogniser:
-    """Whether something is wrong in this case."""
-    return lambda evidence: any(one.kind == kind for one in evidence.wrong)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
