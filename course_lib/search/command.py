@@ -6,11 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from course_lib.search.entry import KINDS
+from course_lib.search.entry import KINDS, MOST_SHOWN
 
 __all__ = ["main"]
 
-_MOST_SHOWN = 10  # without loading what shows them
 _DESCRIPTION = """\
 Where the course speaks of something: in lessons, the glossary, docs/, the library and what it says.
 
@@ -28,7 +27,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         "--in", dest="kinds", action="append", default=[], metavar="PLACE", help=", ".join(KINDS.values())
     )
     parser.add_argument(
-        "--most", type=int, default=_MOST_SHOWN, metavar="N", help=f"places to show; {_MOST_SHOWN} without"
+        "--most", type=int, default=MOST_SHOWN, metavar="N", help=f"places to show; {MOST_SHOWN} without"
     )
     return parser.parse_args(list(argv))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["KINDS", "SearchEntry", "SearchHit"]
+__all__ = ["KINDS", "MOST_SHOWN", "SearchEntry", "SearchHit"]
 
 # What a text is, and what it is called on the command line: `--in docs`.
 KINDS = {"word": "glossary", "lesson": "lessons", "docs": "docs", "library": "library", "message": "messages"}
+MOST_SHOWN = 10  # places, where nobody says another number
 
 
 @dataclass(frozen=True)

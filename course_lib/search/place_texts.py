@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from course_lib.base.text import counted
-from course_lib.search.entry import SearchEntry, SearchHit
+from course_lib.search.entry import MOST_SHOWN, SearchEntry, SearchHit
 from course_lib.search.find import SearchResult
 
-__all__ = ["MOST_SHOWN", "as_text", "name_of", "said_of"]
-
-MOST_SHOWN = 10
+__all__ = ["as_text", "name_of", "said_of"]
 
 
 def as_text(result: SearchResult, most: int = MOST_SHOWN) -> str:

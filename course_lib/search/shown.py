@@ -12,9 +12,9 @@ from urllib.parse import quote
 from course_lib.base.html import templates
 from course_lib.forms.show import Shown, panel, paragraph, show
 from course_lib.lessons.info import heading_link
-from course_lib.search.entry import KINDS, SearchEntry, SearchHit
+from course_lib.search.entry import KINDS, MOST_SHOWN, SearchEntry, SearchHit
 from course_lib.search.find import SearchResult, search
-from course_lib.search.place_texts import MOST_SHOWN, as_text, name_of, said_of
+from course_lib.search.place_texts import as_text, name_of, said_of
 
 __all__ = ["FoundPlaces", "find"]
 

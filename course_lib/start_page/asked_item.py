@@ -5,13 +5,11 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from course_lib.base.foreign_text import one_line
-from course_lib.learn.catalogue.quiz_spec import Question
-from course_lib.learn.paper.typed import typed
+from course_lib.learn import exercises
 
-__all__ = ["AskedItem", "number_of", "of_quiz", "order_of", "place_of"]
+__all__ = ["AskedItem", "of_quiz", "order_of", "place_of"]
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,14 @@ class AskedItem:
         return [self.text, *(f"   {letter}) {choice}" for letter, choice in letters)]
 
 
-def of_quiz(lesson: str, question: Question) -> AskedItem:
-    """A question of a lesson's quiz. A wrong answer is told what it mixes up, and not the right one."""
+def of_quiz(lesson: str, name: str) -> AskedItem:
+    """A question of a lesson's quiz. A wrong answer is told what it mixes up, and not the right one.
+
+    Raises ``ValueError`` for a lesson or a question that there is not.
+    """
+    question = next((one for one in exercises.quiz_of(lesson) if one.name == name), None)
+    if question is None:
+        raise ValueError(f"the quiz of lesson {lesson} has no question {name!r}")
     shown = tuple(question.show(choice) for choice in question.choices)
 
     def judge(text: str) -> tuple[bool, str]:
@@ -77,8 +81,3 @@ def order_of(text: str, choices: Sequence[str]) -> list[str]:
     if sorted(given) != sorted(letters):
         raise ValueError(f"{one_line(text, 40)!r} is no order; type each letter from a to {letters[-1]} once.")
     return [choices[letters.index(letter)] for letter in given]
-
-
-def number_of(text: str, unit: str) -> Any:
-    """The number that was typed, in ``unit``. Raises ``ValueError`` with a sentence for what is none."""
-    return typed(text, unit)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from course_lib.base.text import and_list, counted
-from course_lib.learn import exercises
 from course_lib.learn.checks.lesson_index import LessonIndex
 from course_lib.learn.records.store import record
 from course_lib.lessons.info import LessonInfo
@@ -79,8 +78,7 @@ class PlacementSession(AskingSession):
         asked = self._search.next
         if asked is None:
             return None
-        lesson, name = asked
-        return of_quiz(lesson, next(one for one in exercises.quiz_of(lesson) if one.name == name))
+        return of_quiz(*asked)
 
 
 def parts_up_to_quiz(lesson: str, index: LessonIndex) -> list[str]:

@@ -10,8 +10,9 @@ from course_lib.learn import exercises
 from course_lib.learn.catalogue.prediction_spec import Asked
 from course_lib.learn.display.revealed import Reveal
 from course_lib.learn.paper.sheet import ProblemSheet
+from course_lib.learn.paper.typed import typed
 from course_lib.learn.records.store import record
-from course_lib.start_page.asked_item import AskedItem, number_of, of_quiz, order_of, place_of
+from course_lib.start_page.asked_item import AskedItem, of_quiz, order_of, place_of
 from course_lib.start_page.asking_session import AskingSession
 from course_lib.start_page.reviews import ReviewState
 
@@ -58,9 +59,9 @@ def item_of(state: ReviewState, events: Sequence[Mapping[str, Any]]) -> AskedIte
             return _of_prediction(exercises.prediction(state.name), events)
         lesson, _, word = state.name.partition(".")
         if state.kind == "quiz":
-            return of_quiz(lesson, next(one for one in exercises.quiz_of(lesson) if one.name == word))
+            return of_quiz(lesson, word)
         return _of_problem(lesson, state.name)
-    except (ValueError, StopIteration):
+    except ValueError:
         return None
 
 
@@ -72,7 +73,7 @@ def _of_prediction(asked: Asked, events: Sequence[Mapping[str, Any]]) -> AskedIt
     kind = "order" if asked.order else "choice" if asked.choices else "number"
 
     def judge(text: str) -> tuple[bool, str]:
-        given: Any = number_of(text, asked.unit) if kind == "number" else None
+        given: Any = typed(text, asked.unit) if kind == "number" else None
         if kind != "number":
             given = order_of(text, choices) if kind == "order" else choices[place_of(text, choices)]
         found = Reveal(asked.question, kind, asked.unit, given, run.get("model"), run["measured"])
