@@ -20,7 +20,7 @@ LIBRARY = ROOT / "course_lib"
 # Each part of course_lib, by floor. A part imports from the floors below its own, and from no neighbour.
 FLOORS = (
     ("base", "devices", "examples"),
-    ("layouts", "schedules", "models", "data", "lessons", "forms", "environment", "rounding", "cli"),
+    ("layouts", "schedules", "models", "data", "lessons", "forms", "environment", "rounding", "cli", "kernels"),
     ("cluster", "search"),
     ("meter", "nodes", "take_along", "lab"),
     ("cost", "parallel", "doctor", "own_job"),
@@ -34,7 +34,7 @@ FLOORS = (
 FLOOR_OF = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 READS_ENVIRONMENT = {
     *("cluster", "base", "devices", "lab", "authoring", "cli", "learn", "environment", "claims", "nodes"),
-    *("take_along", "classroom", "rounding", "examples", "mine"),
+    *("take_along", "classroom", "rounding", "examples", "mine", "kernels"),
 }
 pytestmark = pytest.mark.xdist_group("house")  # each file is read once, and not by every process
 MOST_LINES = 300

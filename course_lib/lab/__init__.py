@@ -3,6 +3,7 @@
 To be read in this order: `folder` (the clone, or a folder of the learner's own), `edition` (what is handed out),
 `work` (what of a notebook is somebody's), `hand_out` (never over work), `reset`, `share` (one installation for many),
 `options` (what JupyterLab is told), `hub` (and the servers of a hub), `kernels` (sockets of files in place of ports),
+`forks` (one process that they begin from),
 `port` (found free, and kept), `welcome` (what is said), `command`.
 
 In the order to read:
@@ -10,6 +11,7 @@ In the order to read:
 - ``folder.py``: which folder a learner works in
 - ``kernels.py``: kernels that listen on sockets in a folder of this user alone, where the system has them, and not on
   TCP ports
+- ``forks.py``: one process of the learner's own, which has imported what lessons import
 - ``left_bar.py``: JupyterLab's first layout: the left bar is closed, so that a lesson has the width, also at 200 % zoom
 - ``options.py``: JupyterLab's options: the learner's own, and the course's wherever they gave none of that kind
 - ``hub.py``: servers of a hub, made like `course lab`

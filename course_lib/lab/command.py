@@ -117,10 +117,14 @@ def _open(place: LessonFolder, argv: list[str], lesson: str | None = None) -> in
     no_browser = browser_missing(given)
     if no_browser and "--no-browser" not in given:
         options.append("--no-browser")
+    from course_lib.lab.forks import begin_forks
+
     started_s = time.time()
+    forks = begin_forks(idle)
     try:
         return _serve(options, no_browser=no_browser)
     finally:
+        forks.close()
         if place.is_clone and not place.is_shared:
             from course_lib.lab.edition import put_back
 

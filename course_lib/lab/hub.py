@@ -8,13 +8,14 @@ kept.
 
 from __future__ import annotations
 
+import atexit
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from course_lib.lab.options import APP_SETTINGS, PAGES, STYLES
+from course_lib.lab.options import APP_SETTINGS, PAGES, STYLES, idle_minutes
 
 __all__ = ["settle"]
 
@@ -58,7 +59,13 @@ def _add(settings: dict[str, Any], ours: Mapping[str, Any]) -> None:
 
 
 def _load_jupyter_server_extension(app: Any) -> None:
-    """Called by a server: the style sheet of forms and pictures; a user's own custom.css goes before it."""
+    """Called by a server: the style sheet of forms and pictures, and the process that its kernels are forked from.
+
+    A user's own custom.css goes before the style sheet.
+    """
+    from course_lib.lab.forks import begin_forks
+
+    atexit.register(begin_forks(idle_minutes(is_shared=True)).close)
     app.web_app.settings["static_custom_path"].append(str(STYLES))
 
 

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import zmq
+from jupyter_client.provisioning import KernelProvisionerFactory
 from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets import default
 
 from course_lib.base.front_end import IN_COURSE_LAB
 from course_lib.cluster.base import temp_dirs
+from course_lib.lab.forks import LabProvisioner
 from course_lib.lessons.kernel_sockets import LONGEST_PATH
 
 __all__ = ["CourseKernelManager", "private_folder"]
@@ -45,7 +47,9 @@ class CourseKernelManager(ServerKernelManager):
         return str(folder / f"kernel-{next(_numbers)}")
 
     async def start_kernel(self, *words: Any, **options: Any) -> None:
-        """The kernel is told that its page gives pictures their texts."""
+        """The kernel is told that its page gives pictures their texts, and begins as a fork where it can."""
+        if LabProvisioner.forks is not None:
+            LabProvisioner.install(KernelProvisionerFactory.instance(parent=self.parent))
         options["env"] = {**(options.get("env") or os.environ), IN_COURSE_LAB: "1"}
         await super().start_kernel(*words, **options)
 

@@ -20,6 +20,7 @@ import psutil
 import pytest
 from jupyter_server.serverapp import ServerApp
 from small_lessons import small_course
+from waiting import wait_until
 
 from course_lib import lab
 from course_lib.base import paths
@@ -165,6 +166,20 @@ def test_no_language_server_waits_for_a_page(running: Lab) -> None:
     with urllib.request.urlopen(url, timeout=30) as answer:
         told = json.loads(answer.read())
     assert told["specs"] == told["sessions"] == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each kernel starts by itself")
+def test_its_kernels_begin_as_forks_of_one_process(running: Lab) -> None:
+    def asked(method: str, path: str) -> bytes:
+        url = f"http://127.0.0.1:{running.port}/api/kernels{path}?token={running.token}"
+        with urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=HANG_LIMIT_S) as answer:
+            return answer.read()
+
+    (server,) = [one for one in running.process.children() if "fork_server.py" in " ".join(one.cmdline())]
+    number = json.loads(asked("POST", ""))["id"]
+    assert len(server.children()) == 1
+    asked("DELETE", f"/{number}")
+    wait_until(lambda: not server.children(), "the kernel ends")
 
 
 def test_a_busy_port_is_passed_over(running: Lab) -> None:

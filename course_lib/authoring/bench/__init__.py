@@ -11,6 +11,8 @@ In the order to read:
 - ``options.py``: what every benchmark has in common
 - ``judging/``: Wrong and right answers handed in to every check, counted
 - ``launch.py``: ``course bench launch``: what it costs to have ranks, by this course's cluster and by other launchers
+- ``kernels.py``: ``course bench kernels``: from the click to a kernel and to its first ranks, as forks of one process
+  and by itself
 - ``links.py``: ``course bench links``: what was asked of shaped links, beside what comes out of them
 - ``meter.py``: ``course bench meter``: what the communication meter costs a training step that it watches
 - ``page.py``: ``course bench page``: from a control's change to the redrawn picture on the screen, in a real JupyterLab
@@ -31,6 +33,7 @@ __all__ = ["BENCHES", "main"]
 BENCHES = {
     "meter": "what the communication meter costs a DDP step that it watches",
     "launch": "how long ranks take to start and to answer, beside torch's own launchers and the machine's floor",
+    "kernels": "how long a click takes to a kernel and its first ranks, as forks and by itself, and their memory",
     "predict": "how long collectives take on this machine, beside what the cost model says",
     "collectives": "the course's own collectives beside those of torch.distributed, in turns",
     "data_parallel": "threads of one process against processes: what the interpreter's lock costs",

@@ -18,7 +18,6 @@ In the order to read:
   of them need
 - ``portable/``: ``course test portable``: the solved notebooks in other arithmetic, and by other Pythons and versions
   of torch
-- ``kernel_fork_server.py``: A process that has imported what kernels need, and is forked for each of them
 """
 
 from __future__ import annotations

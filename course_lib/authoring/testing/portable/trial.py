@@ -14,7 +14,7 @@ from course_lib.authoring.testing.parts import nbval_command
 from course_lib.authoring.testing.portable.environments import Environment
 from course_lib.authoring.testing.portable.kinds import ProcessorKind, variables
 from course_lib.authoring.testing.run import own_environment
-from course_lib.authoring.testing.warm_kernels import MODULES
+from course_lib.kernels import modules
 from course_lib.lessons.info import built_notebooks
 
 __all__ = ["FOLDER", "Combination", "TrialOutcome", "Unfinished", "notebooks_of", "try_one"]
@@ -71,7 +71,7 @@ def try_one(combination: Combination, notebooks: Sequence[str], *, root: Path) -
         if not combination.environment.is_this:
             env["PYTHONPATH"] = str(root)  # the course is not installed there
         command = nbval_command(root, notebooks, python=combination.environment.interpreter, are_warm=True)
-        command += ["--warm-modules", ",".join((*MODULES, _ARITHMETIC)), f"--junitxml={report}"]
+        command += ["--warm-modules", ",".join((*modules.NAMES, _ARITHMETIC)), f"--junitxml={report}"]
         try:
             done = subprocess.run(command, cwd=root, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         except OSError as error:

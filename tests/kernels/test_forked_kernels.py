@@ -18,8 +18,11 @@ from waiting import all_ended, wait_until
 
 from course_lib.authoring import testing
 from course_lib.authoring.testing import parts
-from course_lib.authoring.testing.warm_kernels import MODULES, KernelForkServer, WarmKernel, WarmProvisioner
+from course_lib.authoring.testing.warm_kernels import WarmProvisioner
 from course_lib.base import paths
+from course_lib.kernels import modules
+from course_lib.kernels.forked_kernel import ForkedKernel
+from course_lib.kernels.server import KernelForkServer
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere kernels start as a learner's do"),
@@ -27,7 +30,7 @@ pytestmark = [
     pytest.mark.limit_s(200.0),
 ]
 LIMIT_S = 100
-FEW = ("course_lib.base.checks", "ipykernel.kernelapp", "ipykernel.ipkernel", "colorsys")
+FEW = ("course_lib.base.checks", "ipykernel.kernelapp", "ipykernel.ipkernel", "colorsys", "numpy")
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +44,8 @@ def fork_server() -> Iterator[KernelForkServer]:
 def installed(fork_server: KernelForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     factory = KernelProvisionerFactory.instance()
     monkeypatch.setattr(factory, "default_provisioner_name", factory.default_provisioner_name)
-    monkeypatch.setattr(WarmProvisioner, "folder", None)
-    WarmProvisioner.install(fork_server.folder)
+    monkeypatch.setattr(WarmProvisioner, "folder", fork_server.folder)
+    WarmProvisioner.install()
 
 
 class Kernel:
@@ -91,6 +94,13 @@ def test_it_has_what_it_was_given_and_nothing_of_the_course(
     assert kernel.cell("print('' in sys.path, [p for p in sys.path if p.endswith('testing')])") == "True []\n"
     open_files = kernel.cell("print(sorted(os.readlink(f.path) for f in os.scandir('/proc/self/fd/')))")
     assert str(fork_server.folder) not in open_files
+
+
+def test_two_kernels_draw_other_numbers(kernel: Kernel, tmp_path: Path) -> None:
+    other = Kernel(tmp_path)
+    drawn = [one.cell("import random, numpy; print(random.random(), numpy.random.random())") for one in (kernel, other)]
+    other.close()
+    assert set(drawn[0].split()).isdisjoint(drawn[1].split())
 
 
 def test_it_takes_no_port_that_a_rank_of_another_notebook_may_want(
@@ -143,11 +153,13 @@ def test_the_first_fork_server_is_lent_and_a_second_one_begins_as_ever(kernel: K
 # --- Nothing is left -------------------------------------------------------------------------------------------
 
 
-def asleep(fork_server: KernelForkServer, folder: Path) -> WarmKernel:
+def asleep(fork_server: KernelForkServer, folder: Path) -> ForkedKernel:
     """A kernel that nobody asks anything."""
     with open(os.devnull, "r+b") as nothing:
         arguments = ["kernel", "-f", str(folder / "connection.json")]
-        kernel = WarmKernel(fork_server.folder, arguments, env=os.environ, cwd=str(folder), fds=[nothing.fileno()] * 3)
+        kernel = ForkedKernel(
+            fork_server.folder, arguments, env=os.environ, cwd=str(folder), fds=[nothing.fileno()] * 3
+        )
     return kernel
 
 
@@ -169,7 +181,7 @@ def test_all_end_with_the_run_and_a_kernel_then_starts_as_a_learner_s_does(tmp_p
     assert all_ended([kernel.pid])
     assert kernel.poll() is not None
     assert not fork_server.folder.exists()
-    WarmProvisioner.install(fork_server.folder)
+    WarmProvisioner.folder = fork_server.folder
     cold = Kernel(tmp_path)
     try:
         assert cold.process.ppid() == os.getpid()
@@ -182,10 +194,11 @@ def test_all_end_with_the_run_and_a_kernel_then_starts_as_a_learner_s_does(tmp_p
 def test_all_end_when_the_run_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from course_lib.authoring.testing.warm_kernels import KernelForkServer, WarmKernel\n"
+        "from course_lib.kernels.forked_kernel import ForkedKernel\n"
+        "from course_lib.kernels.server import KernelForkServer\n"
         "fork_server = KernelForkServer(('ipykernel.kernelapp',)); import os\n"
         "arguments = ['kernel', '-f', sys.argv[1] + '/connection.json']\n"
-        "kernel = WarmKernel(fork_server.folder, arguments, env=os.environ, cwd='.', fds=[0, 2, 2])\n"
+        "kernel = ForkedKernel(fork_server.folder, arguments, env=os.environ, cwd='.', fds=[0, 2, 2])\n"
         "print(fork_server.pid, kernel.pid, fork_server.folder, flush=True); time.sleep(600)"
     )
     run = subprocess.Popen(
@@ -243,6 +256,6 @@ def test_what_ranks_need_is_imported_once() -> None:
         for node in preload.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODULES"
     ]
-    assert set(names) <= set(MODULES)
-    of_the_course = [number for number, name in enumerate(MODULES) if name.startswith("course_lib")]
-    assert max(of_the_course) < MODULES.index("ipykernel.kernelapp")
+    assert set(names) <= set(modules.NAMES)
+    of_the_course = [number for number, name in enumerate(modules.NAMES) if name.startswith("course_lib")]
+    assert max(of_the_course) < modules.NAMES.index("ipykernel.kernelapp")

@@ -1,9 +1,9 @@
-"""A process that has imported what kernels need, and is forked for each of them. ``warm_kernels`` runs it as a script.
+"""A process that has imported what kernels need, and is forked for each of them. ``server.py`` runs it as a script.
 
-A kernel of a lesson and the fork server of its ranks import torch and much beside it before they do anything: some
-seconds of computing each, for two dozen notebooks. Here it is done once. A fork of this process becomes the kernel; a
-fork of that one, made before anything else, waits to become the fork server. The course's own modules are there for
-the fork server alone: each kernel forgets them, and imports them itself, as a learner's does. Only the standard library
+A kernel of a lesson and the fork server of its ranks import torch and much beside it before they do anything: seconds
+of computing, and hundreds of megabytes. Here it is done once. A fork of this process becomes the kernel; a fork of that
+one, made before anything else, waits to become the fork server. The course's own modules are there for the fork server
+alone: each kernel forgets them, and imports them itself, as one does that starts by itself. Only the standard library
 is used.
 """
 
@@ -19,20 +19,24 @@ import selectors
 import shutil
 import signal
 import socket
+import struct
 import sys
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 _MOST_FDS = 16
-_OWNER = 0  # standard input: when it is closed, the test run is over
+_OWNER = 0  # standard input: a byte asks for no further kernel; when it is closed, the owner is gone
 _OWN_FILES = (0, 1, 2)
 
 Request = tuple[dict[str, Any], list[int]]  # what was asked for, and the open files that came with it
 
 
-def main(listener: socket.socket, folder: str, modules: list[str]) -> None:
-    """Import, then fork for each request, until the owner is gone. Each fork leaves the loop with its request."""
+def main(listener: socket.socket, folder: str, idle_s: float, modules: list[str]) -> None:
+    """Import, then fork for each request, until the owner is gone. Each fork leaves the loop with its request.
+
+    Without a kernel for ``idle_s`` seconds it ends; not where that is 0.
+    """
     os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline")  # as a kernel does
     gc.disable()
     for name in modules:
@@ -40,11 +44,32 @@ def main(listener: socket.socket, folder: str, modules: list[str]) -> None:
             importlib.import_module(name)
     gc.enable()
     gc.freeze()  # what is imported stays shared between all forks
-    request = Kernels(listener).serve()
+    request = None
+    if not has_touched_a_gpu():  # such a process cannot be forked
+        tell_what_is_loaded(folder)
+        request = Kernels(listener, idle_s).serve()
     if request is None:
         shutil.rmtree(folder, ignore_errors=True)  # where the owner was killed, nobody else does
     else:
         become_kernel(*request)
+
+
+def has_touched_a_gpu() -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and torch.cuda.is_initialized()
+
+
+def tell_what_is_loaded(folder: str) -> None:
+    """Write which files the modules come from, and how old they are; it says as well that requests are answered."""
+    loaded = {}
+    for module in list(sys.modules.values()):
+        path = getattr(module, "__file__", None)
+        with contextlib.suppress(OSError):  # a module that says of itself what is no file
+            found = os.stat(path or "")
+            loaded[path] = [found.st_mtime_ns, found.st_size]
+    with open(f"{folder}/part", "w", encoding="utf-8") as file:
+        json.dump(loaded, file)
+    os.replace(file.name, f"{folder}/loaded.json")
 
 
 def receive(line: socket.socket) -> Request | None:
@@ -66,23 +91,30 @@ class Kernels:
     It gets the process id, and in the end the exit code. When the one who asked is gone, the kernel is ended.
     """
 
-    def __init__(self, listener: socket.socket) -> None:
-        self._listener = listener
+    def __init__(self, listener: socket.socket, idle_s: float) -> None:
+        self._listener, self._idle_s = listener, idle_s
+        self._takes_more = True
         self._asked_by: dict[int, socket.socket] = {}  # by process id
         self._selector = selectors.DefaultSelector()
         self._woken, self._wakes = socket.socketpair()
         self._wakes.setblocking(False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the test run, which then closes our input
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the owner, who then closes our input
         signal.set_wakeup_fd(self._wakes.fileno())
         for source in (self._listener, self._woken, _OWNER):
             self._selector.register(source, selectors.EVENT_READ)
 
     def serve(self) -> Request | None:
-        """In each fork: its request. In the server: None, once the owner is gone and all kernels have been ended."""
-        while True:
-            for key, _ in self._selector.select():
+        """In each fork: its request. In the server: None, once it is to end; all kernels have been ended then."""
+        while self._takes_more or self._asked_by:
+            events = self._selector.select(self._idle_s if self._idle_s and not self._asked_by else None)
+            if not events:
+                break
+            for key, _ in events:
                 if key.fileobj == _OWNER:
+                    if os.read(_OWNER, 1):
+                        self._take_no_more()
+                        continue
                     for pid in self._asked_by:
                         end(pid)
                     return None
@@ -95,12 +127,20 @@ class Kernels:
                         return request
                 else:
                     self._let_go(key.fileobj)
+        return None
+
+    def _take_no_more(self) -> None:
+        if self._takes_more:
+            self._takes_more = False
+            self._selector.unregister(self._listener)
+            self._listener.close()
 
     def _begin(self, connection: socket.socket) -> Request | None:
         """Fork for a request; it is returned in the fork alone."""
         with contextlib.suppress(OSError, ValueError):  # who asked has gone already
-            request = receive(connection)
+            request = receive(connection) if is_own_user(connection) else None
             if request is None:
+                connection.close()
                 return None
             pid = os.fork()
             if pid == 0:
@@ -110,7 +150,7 @@ class Kernels:
                 os.close(fd)
             self._asked_by[pid] = connection
             self._selector.register(connection, selectors.EVENT_READ)
-            connection.sendall(f"{pid}".encode())
+            connection.sendall(f"{pid}\n".encode())
         return None
 
     def _forget(self, connection: socket.socket) -> None:
@@ -131,7 +171,7 @@ class Kernels:
                 with contextlib.suppress(KeyError):
                     self._selector.unregister(connection)
                 with contextlib.suppress(OSError):
-                    connection.sendall(f"{os.waitstatus_to_exitcode(status)}".encode())
+                    connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
                 connection.close()
 
     def _let_go(self, connection: Any) -> None:
@@ -141,6 +181,12 @@ class Kernels:
         for pid, asked_by in self._asked_by.items():
             if asked_by is connection:
                 end(pid)
+
+
+def is_own_user(connection: socket.socket) -> bool:
+    """Whether the one who asks is the user of this process: a fork gives who asks for it all that this user may do."""
+    asks = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", asks)[1] == os.getuid()
 
 
 def end(pid: int) -> None:
@@ -159,6 +205,7 @@ def become_kernel(asked: dict[str, Any], fds: list[int]) -> None:
     take_places(_OWN_FILES, fds)
     become(asked)
     sys.argv.append(f"--IPKernelApp.parent_handle={os.getppid()}")  # else read from the environment, at the import
+    draw_other_numbers()
     lend_a_fork_server()
     forget_the_course()
     from ipykernel import kernelapp
@@ -195,6 +242,12 @@ def lend_a_fork_server() -> None:
         become_fork_server(its)
     its.close()
     vars(util)["spawnv_passfds"] = spawn_or_lend(mine, pid, vars(util)["spawnv_passfds"])
+
+
+def draw_other_numbers() -> None:
+    """Two kernels do not draw the same random numbers; Python sees to its own."""
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
 
 
 def forget_the_course() -> None:
@@ -237,5 +290,6 @@ def become_fork_server(line: socket.socket) -> NoReturn:
 
 
 if __name__ == "__main__":
-    del sys.path[0]  # this script's folder, which no kernel has
-    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], sys.argv[3:])
+    if not sys.flags.safe_path:
+        del sys.path[0]  # this script's folder, which no kernel has
+    main(socket.socket(fileno=int(sys.argv[1])), sys.argv[2], float(sys.argv[3]), sys.argv[4:])
