@@ -8,6 +8,7 @@ In the order to read:
 - ``regions.py``: solution regions: the lines from ``### BEGIN SOLUTION`` to ``### END SOLUTION`` are the learner's
 - ``source.py``: read a lesson's source: a list of cells, each of which knows the line where it begins
 - ``glossary.py``: the glossary: every word where a lesson first explains it, and what others call it
+- ``prerequisites.py``: on which earlier parts each part builds
 - ``ways.py``: ways through the course for the time that somebody has, and how long each takes by the minutes of its
   lessons
 - ``convert.py``: A source becomes two notebooks without a run

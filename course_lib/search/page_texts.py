@@ -14,7 +14,8 @@ _CELL = re.compile(r"^# %%")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _ITEM = re.compile(r"^\s*([-*]|\d+\.) ")
 _SOURCE = re.compile(r"\s*\*Lesson \[(?P<lesson>[^\]]+)\]\([^)]*\)\.\*\s*$")
-_LABEL = re.compile(r"\*\*\d+ minutes ·|Part \d+ of \d+ ·")  # of a lesson's first cell; the links to its other parts
+# Of a lesson's first cell: its facts, and the links to other parts.
+_LABEL = re.compile(r"\*\*(?:\d × )?\d+ minutes ·|Part \d+ of \d+ ·|This part builds on ")
 Line = tuple[int, str]  # its number in the file, from 1
 
 

@@ -22,6 +22,9 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="course start", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument(
+        "part", nargs="?", default="", metavar="PART", help="as 04d: what it builds on, and how far you are"
+    )
     parser.add_argument("--path", metavar="NAME", help="a path of docs/paths.md to take from now on")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--review", action="store_true", help="ask the missed questions that are due today")
@@ -47,6 +50,8 @@ def main(argv: Sequence[str]) -> int:
 def _run(wish: argparse.Namespace) -> int:
     if wish.out is not None and wish.certificate is None:
         raise ValueError("--out names the page of --certificate, and there is none; leave it out")
+    if wish.part and (wish.review or wish.placement or wish.certificate is not None):
+        raise ValueError(f"{wish.part} asks what that part builds on; leave it out, or the option that asks for more")
     if wish.path is not None:
         from course_lib.start_page.chosen_path import choose_path
 
@@ -62,5 +67,5 @@ def _run(wish: argparse.Namespace) -> int:
         if not ask_in_terminal(page.placement_of() if wish.placement else page.review_of()):
             print("Stopped. What you have answered is kept." if wish.review else "Stopped. Nothing is kept.")
     else:
-        print(page.start_page())
+        print(page.part_page(wish.part) if wish.part else page.start_page())
     return 0

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+from course_lib.base.foreign_text import one_line
 from course_lib.base.html import templates
 from course_lib.base.paths import project_root
 from course_lib.base.text import and_list, counted
@@ -15,6 +16,7 @@ from course_lib.forms.show import Shown, escape, panel, show
 from course_lib.learn.checks.lesson_index import places
 from course_lib.learn.records.store import store
 from course_lib.lessons.info import LessonInfo, lessons, tour
+from course_lib.lessons.prerequisites import PREREQUISITES, all_prerequisites
 from course_lib.lessons.ways import Way, hours
 from course_lib.mine.listing import listed
 from course_lib.mine.place import mine_folder
@@ -22,14 +24,15 @@ from course_lib.mine.table import ENTRIES
 from course_lib.start_page.asking_session import AskingSession
 from course_lib.start_page.certificate import passed_builds
 from course_lib.start_page.chosen_path import choose_path, chosen_path, parts_of
-from course_lib.start_page.part_states import PartState, part_states
+from course_lib.start_page.part_states import PartState, builds_on, part_states
 from course_lib.start_page.placement import PlacementSession
 from course_lib.start_page.review_session import ReviewSession
 from course_lib.start_page.reviews import ReviewState, due_on, review_states
 
-__all__ = ["StartPage", "StartSection", "placement_of", "review_of", "start", "start_page", "today"]
+__all__ = ["StartPage", "StartSection", "part_page", "placement_of", "review_of", "start", "start_page", "today"]
 
 _fill = templates(__file__, words=escape)
+_WORDS = {"done": "done", "known": "known by your placement", "begun": "begun", "open": "not begun"}
 
 
 @dataclass(frozen=True)
@@ -63,19 +66,22 @@ def today() -> date:
     return datetime.now().date()
 
 
-def start(*, path: str = "", review: bool = False, placement: bool = False) -> StartPage | AskingSession:
+def start(
+    part: str = "", *, path: str = "", review: bool = False, placement: bool = False
+) -> StartPage | AskingSession:
     """Show your start page, and return it.
 
     Args:
+        part: A part, as "04d": show instead what it builds on, and which of that you have done.
         path: A path of docs/paths.md to take from now on, by its name or some words of it.
         review: Ask the questions that you missed and that are due today.
         placement: Ask at most twenty questions, and say which parts you can skip.
 
-    Raises ``ValueError`` for a path that there is not, with the nearest.
+    Raises ``ValueError`` for a path or a part that there is not, with those that there are.
     """
     if path:
         choose_path(path)
-    shown = placement_of() if placement else review_of() if review else start_page()
+    shown = placement_of() if placement else review_of() if review else part_page(part) if part else start_page()
     show(shown)
     return shown
 
@@ -96,8 +102,14 @@ def start_page() -> StartPage:
     kept = store()
     events = kept.read()
     path = chosen_path(events)
-    states = part_states(parts_of(path, _infos()), places(), events)
-    ahead, why = _ahead(states, events)
+    infos = _infos()
+    taken = [info.stem for info in parts_of(path, infos)]
+    all_states = {state.info.stem: state for state in part_states(infos, places(), events)}
+    states = [all_states[stem] for stem in taken]
+    ahead, why = _ahead(states)
+    if ahead is not None and ahead.info.label:
+        by_label = {state.label: state for state in all_states.values()}
+        why = f"{why} {builds_on(ahead.label, by_label, [state.label for state in states])}"
     due = tuple(due_on(events, today()))
     sections = [
         _path_section(path, states),
@@ -110,12 +122,60 @@ def start_page() -> StartPage:
     return StartPage(tuple(sections), ahead.info if ahead else None, due)
 
 
+def part_page(part: str) -> StartPage:
+    """What a part builds on, which of that is done, and what to read first; shown to nobody.
+
+    Raises ``ValueError`` for a part that there is not, with those that there are.
+    """
+    events = store().read()
+    states = _by_label(events)
+    wanted = part.strip().lower()
+    if wanted not in PREREQUISITES or wanted not in states:
+        raise ValueError(f"there is no part {one_line(part, 40)!r}; there are {', '.join(filter(None, states))}")
+    state = states[wanted]
+    says = f" {state.says}." if state.says else ""
+    lines = (f"{hours(state.info.minutes)}, {_WORDS[state.state]}.{says}", *_way_to(state, states))
+    sections = [_linked(state, lines)]
+    for label in PREREQUISITES[wanted]:
+        one = states[label]
+        sections.append(_linked(one, (f"{_WORDS[one.state].capitalize()}.{f' {one.says}.' if one.says else ''}",)))
+    left = _left(state, states)
+    return StartPage(tuple(sections), (left[0] if left else state).info, ())
+
+
+def _way_to(state: PartState, states: Mapping[str, PartState]) -> list[str]:
+    """What is left of the parts that this one builds on, and of those that they build on."""
+    if not PREREQUISITES[state.label]:
+        return ["It builds on no other part."]
+    left = _left(state, states)
+    lines = [f"It builds on {and_list(PREREQUISITES[state.label])}; how far you are there stands below."]
+    if not left:
+        return [*lines, "All that it builds on, and what that builds on, is done or known. You can begin."]
+    time = hours(sum(one.info.minutes for one in left))
+    parts = "1 part is" if len(left) == 1 else f"{len(left)} parts are"
+    return [*lines, f"With what those build on, {parts} left before it, {time}. Read {left[0].label} first."]
+
+
+def _left(state: PartState, states: Mapping[str, PartState]) -> list[PartState]:
+    needed = all_prerequisites(state.label)
+    return [one for label, one in states.items() if label in needed and not one.is_over]
+
+
+def _linked(state: PartState, lines: tuple[str, ...]) -> StartSection:
+    name = f"{state.label} · {state.info.title}"
+    return StartSection(name, lines, f"{state.info.stem}.ipynb", name)
+
+
+def _by_label(events: Sequence[Mapping[str, Any]]) -> dict[str, PartState]:
+    return {state.info.label: state for state in part_states(_infos(), places(), events)}
+
+
 def _infos() -> list[LessonInfo]:
     root = project_root()
     return [*tour(root), *lessons(root)]
 
 
-def _ahead(states: Sequence[PartState], events: Sequence[Mapping[str, Any]]) -> tuple[PartState | None, str]:
+def _ahead(states: Sequence[PartState]) -> tuple[PartState | None, str]:
     """The part that comes next, and why: one that is begun, else the first that is not over."""
     begun = [state for state in states if state.state == "begun"]
     if begun:

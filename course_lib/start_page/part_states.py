@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.base.text import and_list
 from course_lib.learn import exercises
 from course_lib.learn.checks.lesson_index import LessonIndex
 from course_lib.lessons.info import LessonInfo
+from course_lib.lessons.prerequisites import PREREQUISITES
 
-__all__ = ["PartState", "known_parts", "part_states"]
+__all__ = ["PartState", "builds_on", "known_parts", "part_states"]
 
 _OF_PARTS = ("check", "hint", "solution", "guess", "predict", "quiz", "bet", "trial")
 
@@ -51,6 +53,25 @@ def part_states(
     """
     seen, known = _Seen(index, events), known_parts(events)
     return [_state(info, seen, known) for info in infos]
+
+
+def builds_on(label: str, states: Mapping[str, PartState], path: Sequence[str]) -> str:
+    """A sentence on the parts that this one builds on, by the table: how it stands with each.
+
+    ``states`` has those of all parts by their labels, and ``path`` the labels of the path that was chosen.
+    """
+    needed = PREREQUISITES.get(label, ())
+    if not needed:
+        return "It builds on no other part."
+    return f"It builds on {and_list([f'{one} ({_how(one, states, path)})' for one in needed])}."
+
+
+def _how(label: str, states: Mapping[str, PartState], path: Sequence[str]) -> str:
+    state = states[label].state if label in states else "open"
+    if state in ("done", "known"):
+        return state
+    begun = "begun" if state == "begun" else "not done"
+    return begun if label in path else f"{begun}, and not on your path"
 
 
 class _Seen:

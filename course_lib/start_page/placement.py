@@ -8,6 +8,7 @@ from course_lib.base.text import and_list, counted
 from course_lib.learn.checks.lesson_index import LessonIndex
 from course_lib.learn.records.store import record
 from course_lib.lessons.info import LessonInfo
+from course_lib.lessons.prerequisites import PREREQUISITES
 from course_lib.lessons.ways import hours
 from course_lib.start_page.asked_item import AskedItem, of_quiz
 from course_lib.start_page.asking_session import AskingSession
@@ -72,7 +73,21 @@ class PlacementSession(AskingSession):
             lines.append(f"That saves {hours(saved)} of your path. Builds, and parts after a quiz, are left to do.")
         if first is None:
             return [*lines, "Nothing of your path is left to read."]
-        return [*lines, f"Read {first.label} first: {first.title}. `course start` keeps this in mind."]
+        return [
+            *lines,
+            f"Read {first.label} first: {first.title}. {self._why(first)} `course start` keeps this in mind.",
+        ]
+
+    def _why(self, first: LessonInfo) -> str:
+        """Which of the parts that it builds on these answers show as known."""
+        skipped, needed = self.skipped(), PREREQUISITES.get(first.label, ())
+        if not needed:
+            return "It builds on no other part."
+        shown = [one for one in needed if one in skipped]
+        if shown == [*needed]:
+            return f"It builds on {and_list(needed)}, which you can skip."
+        open_still = and_list([one for one in needed if one not in skipped])
+        return f"It builds on {and_list(needed)}; your answers leave {open_still} open."
 
     def _next(self) -> AskedItem | None:
         asked = self._search.next

@@ -8,6 +8,9 @@
 #
 # Part 2 of 3 · [1: where the memory goes](01a_one_device.ipynb) · [3: doing with less memory](01c_less_memory.ipynb)
 #
+# This part builds on [01a: where the memory goes](01a_one_device.ipynb). Have you done it? `from course_lib import
+# start; start("01b")` says so.
+#
 # At the end you can
 #
 # - say which part of a step takes how long, and see on a timeline that a device waits for its data;

@@ -9,6 +9,9 @@
 # Part 1 of 4 · [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [3: when a job hangs](02c_hangs.ipynb) ·
 # [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
+# This part builds on [00: Start here](00_start_here.ipynb). Have you done it? `from course_lib import start;
+# start("02a")` says so.
+#
 # At the end you can
 #
 # - say for each of the eight collectives what a rank has before and after it;

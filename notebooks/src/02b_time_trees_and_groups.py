@@ -9,6 +9,9 @@
 # Part 2 of 4 · [1: what travels](02a_collectives.ipynb) · [3: when a job hangs](02c_hangs.ipynb) ·
 # [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
+# start("02b")` says so.
+#
 # At the end you can
 #
 # - write a broadcast along a tree;

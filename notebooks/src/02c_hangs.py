@@ -10,6 +10,9 @@
 # Part 3 of 4 · [1: what travels](02a_collectives.ipynb) ·
 # [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
+# start("02c")` says so.
+#
 # At the end you can
 #
 # - say at which line a hang shows, and why that is seldom the line that is wrong;

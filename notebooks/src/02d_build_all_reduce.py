@@ -9,6 +9,9 @@
 # Part 4 of 4 · [1: what travels](02a_collectives.ipynb) ·
 # [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [3: when a job hangs](02c_hangs.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb) and [02b: time, trees and
+# groups](02b_time_trees_and_groups.ipynb). Have you done them? `from course_lib import start; start("02d")` says so.
+#
 # At the end you can
 #
 # - write an all-reduce that sends no byte, no message and no buffer more than it needs;

@@ -8,6 +8,9 @@
 #
 # Part 1 of 3 · [2: what one process costs](03b_one_process.ipynb) · [3: build it whole](03c_build_data_parallel.ipynb)
 #
+# This part builds on [01a: where the memory goes](01a_one_device.ipynb). Have you done it? `from course_lib import
+# start; start("03a")` says so.
+#
 # At the end you can
 #
 # - say what scatter, replicate, parallel apply and gather do, forward and backward;

@@ -8,6 +8,9 @@
 #
 # Part 2 of 3 · [1: four steps](03a_data_parallel.ipynb) · [3: build it whole](03c_build_data_parallel.ipynb)
 #
+# This part builds on [03a: four steps](03a_data_parallel.ipynb). Have you done it? `from course_lib import start;
+# start("03b")` says so.
+#
 # At the end you can
 #
 # - predict which device fills up first, and with what;

@@ -10,6 +10,9 @@
 # thing](04c_drift_and_production.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
 # A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
+# start("04a")` says so.
+#
 # At the end you can
 #
 # - say what has to travel in data parallelism, how often and how many bytes;

@@ -10,6 +10,9 @@
 # real thing](04c_drift_and_production.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
 # A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
+# This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done it? `from
+# course_lib import start; start("04b")` says so.
+#
 # At the end you can
 #
 # - accumulate gradients and send them once a step;

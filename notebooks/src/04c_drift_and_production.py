@@ -10,6 +10,10 @@
 # faster](04b_batches_and_scaling.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
 # A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
+# This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) and [04b: batches, and how
+# much faster](04b_batches_and_scaling.ipynb). Have you done them? `from course_lib import start; start("04c")` says
+# so.
+#
 # At the end you can
 #
 # - test whether replicas are still equal, and find why they are not;

@@ -10,6 +10,10 @@
 # faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) ·
 # [5: a job on two A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
+# This part builds on [02d: build an all-reduce](02d_build_all_reduce.ipynb), [04a: one rule, sent in
+# buckets](04a_distributed_data_parallel.ipynb) and [04b: batches, and how much faster](04b_batches_and_scaling.ipynb).
+# Have you done them? `from course_lib import start; start("04d")` says so.
+#
 # At the end you can
 #
 # - write a DDP from its interface alone, and say what each line of it is for;

@@ -10,6 +10,9 @@
 # faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) ·
 # [4: build your own](04d_build_ddp.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
+# This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done it? `from
+# course_lib import start; start("04e")` says so.
+#
 # At the end you can
 #
 # - read the trace of a job: its steps, its kernels, its collectives and its host;

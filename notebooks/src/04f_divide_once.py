@@ -10,6 +10,9 @@
 # faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) ·
 # [4: build your own](04d_build_ddp.ipynb) · [5: a job on two A100](04e_read_a_trace.ipynb)
 #
+# This part builds on [04b: batches, and how much faster](04b_batches_and_scaling.ipynb). Have you done it? `from
+# course_lib import start; start("04f")` says so.
+#
 # At the end you can
 #
 # - say what a token weighs, for any way to cut a batch into micro-batches and ranks;

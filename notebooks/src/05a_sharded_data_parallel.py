@@ -11,6 +11,9 @@
 # again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
+# This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done it? `from
+# course_lib import start; start("05a")` says so.
+#
 # At the end you can
 #
 # - say what a rank needs for its part of a step, and what it keeps without need;

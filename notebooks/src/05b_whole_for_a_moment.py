@@ -11,6 +11,9 @@
 # again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
+# This part builds on [01a: where the memory goes](01a_one_device.ipynb) and [05a: states, shared
+# out](05a_sharded_data_parallel.ipynb). Have you done them? `from course_lib import start; start("05b")` says so.
+#
 # At the end you can
 #
 # - say what a rank holds over the course of a step in which everything is shared out, and why it is not 1/n;

@@ -12,6 +12,9 @@
 # again](05e_one_model_again.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
+# This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb) and [05b: whole while it
+# computes](05b_whole_for_a_moment.ipynb). Have you done them? `from course_lib import start; start("05c")` says so.
+#
 # At the end you can
 #
 # - choose stage, units and ranks for a limit of memory and messages;

@@ -12,6 +12,9 @@
 # precision](05d_links_and_precision.ipynb) · [6: build the optimizer](05f_build_sharded_optimizer.ipynb) · [7: build
 # the wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
+# This part builds on [05b: whole while it computes](05b_whole_for_a_moment.ipynb). Have you done it? `from course_lib
+# import start; start("05e")` says so.
+#
 # At the end you can
 #
 # - clip a gradient that no rank has as a whole;

@@ -11,6 +11,9 @@
 # precision](05d_links_and_precision.ipynb) · [5: one model again](05e_one_model_again.ipynb) · [7: build the
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
+# This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb). Have you done it? `from course_lib
+# import start; start("05f")` says so.
+#
 # At the end you can
 #
 # - write ZeRO's first stage from its interface alone, for any optimizer class;

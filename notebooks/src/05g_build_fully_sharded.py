@@ -11,6 +11,10 @@
 # precision](05d_links_and_precision.ipynb) · [5: one model again](05e_one_model_again.ipynb) · [6: build the
 # optimizer](05f_build_sharded_optimizer.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
+# This part builds on [05b: whole while it computes](05b_whole_for_a_moment.ipynb) and [05f: build the
+# optimizer](05f_build_sharded_optimizer.ipynb). Have you done them? `from course_lib import start; start("05g")` says
+# so.
+#
 # At the end you can
 #
 # - write fully sharded data parallelism from its interface alone, for models that you have not seen;

@@ -11,6 +11,9 @@
 # precision](05d_links_and_precision.ipynb) · [5: one model again](05e_one_model_again.ipynb) · [6: build the
 # optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the wrapper](05g_build_fully_sharded.ipynb)
 #
+# This part builds on [05d: links and precision](05d_links_and_precision.ipynb). Have you done it? `from course_lib
+# import start; start("05h")` says so.
+#
 # At the end you can
 #
 # - say which formats `fully_shard` sends in, from the calls of a run;

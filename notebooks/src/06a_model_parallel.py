@@ -9,6 +9,9 @@
 #
 # Part 1 of 2 · [2: where to cut](06b_where_to_cut.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
+# start("06a")` says so.
+#
 # At the end you can
 #
 # - cut a model in parts, in one process and over ranks, and get the same weights as without the cut;

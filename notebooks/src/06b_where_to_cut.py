@@ -9,6 +9,9 @@
 #
 # Part 2 of 2 · [1: there and back](06a_model_parallel.ipynb)
 #
+# This part builds on [06a: there and back](06a_model_parallel.ipynb). Have you done it? `from course_lib import start;
+# start("06b")` says so.
+#
 # At the end you can
 #
 # - weigh the pieces of a model in four ways, and choose a cut by what your devices lack;

@@ -10,6 +10,9 @@
 # Part 1 of 4 · [2: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults
 # and production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
 #
+# This part builds on [01c: doing with less memory](01c_less_memory.ipynb) and [06a: there and
+# back](06a_model_parallel.ipynb). Have you done them? `from course_lib import start; start("07a")` says so.
+#
 # At the end you can
 #
 # - derive the idle share of a pipeline;

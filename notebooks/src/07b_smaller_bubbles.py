@@ -9,6 +9,9 @@
 # Part 2 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
 # production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
 #
+# This part builds on [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb). Have you done it? `from
+# course_lib import start; start("07b")` says so.
+#
 # At the end you can
 #
 # - say when the formula of the idle share is wrong;

@@ -9,6 +9,10 @@
 # Part 3 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
 # of your own](07b_smaller_bubbles.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
 #
+# This part builds on [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) and [07b: smaller bubbles, and
+# a schedule of your own](07b_smaller_bubbles.ipynb). Have you done them? `from course_lib import start; start("07c")`
+# says so.
+#
 # At the end you can
 #
 # - write the loop of a rank: receive, run, send;

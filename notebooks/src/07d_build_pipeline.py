@@ -9,6 +9,10 @@
 # Part 4 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
 # of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults and production](07c_runtime_and_faults.ipynb)
 #
+# This part builds on [07b: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) and [07c: the loop,
+# its faults and production](07c_runtime_and_faults.ipynb). Have you done them? `from course_lib import start;
+# start("07d")` says so.
+#
 # At the end you can
 #
 # - write the runtime of a pipeline from its interface alone, for tables that you have not seen;

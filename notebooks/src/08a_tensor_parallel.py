@@ -10,6 +10,9 @@
 # out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and production](08d_links_and_production.ipynb) · [5:
 # build the transformer](08e_build_split_transformer.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
+# start("08a")` says so.
+#
 # At the end you can
 #
 # - derive, for any cut of a matrix product, what has to travel;

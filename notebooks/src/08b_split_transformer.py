@@ -10,6 +10,9 @@
 # out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and production](08d_links_and_production.ipynb) · [5:
 # build the transformer](08e_build_split_transformer.ipynb)
 #
+# This part builds on [08a: one product, cut](08a_tensor_parallel.ipynb). Have you done it? `from course_lib import
+# start; start("08b")` says so.
+#
 # At the end you can
 #
 # - cut attention by heads, and say on how many ranks that can be done;

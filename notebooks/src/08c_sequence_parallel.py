@@ -10,6 +10,9 @@
 # · [4: the link, two faults, and production](08d_links_and_production.ipynb) · [5: build the
 # transformer](08e_build_split_transformer.ipynb)
 #
+# This part builds on [08a: one product, cut](08a_tensor_parallel.ipynb) and [08b: a transformer,
+# cut](08b_split_transformer.ipynb). Have you done them? `from course_lib import start; start("08c")` says so.
+#
 # At the end you can
 #
 # - tell a forgotten gate by where gradients turn wrong;

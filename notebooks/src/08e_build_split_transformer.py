@@ -10,6 +10,10 @@
 # · [3: positions, shared out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and
 # production](08d_links_and_production.ipynb)
 #
+# This part builds on [08a: one product, cut](08a_tensor_parallel.ipynb), [08b: a transformer,
+# cut](08b_split_transformer.ipynb) and [08c: positions, shared out](08c_sequence_parallel.ipynb). Have you done them?
+# `from course_lib import start; start("08e")` says so.
+#
 # At the end you can
 #
 # - cut a transformer by columns, rows and vocabulary, from its interface alone;

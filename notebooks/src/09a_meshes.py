@@ -9,6 +9,11 @@
 # Part 1 of 4 · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4:
 # three cuts at once](09d_three_cuts.ipynb)
 #
+# This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb), [05a: states, shared
+# out](05a_sharded_data_parallel.ipynb), [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) and [08a:
+# one product, cut](08a_tensor_parallel.ipynb). Have you done them? `from course_lib import start; start("09a")` says
+# so.
+#
 # At the end you can
 #
 # - say where a rank stands on a mesh, and with whom it forms a group along each axis;

@@ -10,6 +10,10 @@
 # Part 2 of 4 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
 # cuts at once](09d_three_cuts.ipynb)
 #
+# This part builds on [05b: whole while it computes](05b_whole_for_a_moment.ipynb), [06a: there and
+# back](06a_model_parallel.ipynb), [08b: a transformer, cut](08b_split_transformer.ipynb) and [09a: places and
+# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("09b")` says so.
+#
 # At the end you can
 #
 # - say which ranks hold a given number of a model, on any mesh;

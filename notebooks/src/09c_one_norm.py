@@ -10,6 +10,9 @@
 # Part 3 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [4: three cuts
 # at once](09d_three_cuts.ipynb)
 #
+# This part builds on [09a: places and links](09a_meshes.ipynb) and [09b: who holds what](09b_who_holds_what.ipynb).
+# Have you done them? `from course_lib import start; start("09c")` says so.
+#
 # At the end you can
 #
 # - compute and clip the norm of a gradient that lies in parts and copies on a mesh, with one number sent;

@@ -10,6 +10,9 @@
 # Part 4 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
 # one checkpoint](09c_one_norm.ipynb)
 #
+# This part builds on [09a: places and links](09a_meshes.ipynb) and [09b: who holds what](09b_who_holds_what.ipynb).
+# Have you done them? `from course_lib import start; start("09d")` says so.
+#
 # At the end you can
 #
 # - say in which order the cuts are made, and why another order breaks;

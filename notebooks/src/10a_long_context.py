@@ -11,6 +11,9 @@
 # experts](10f_many_small_experts.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
 # attention](10h_build_ring_attention.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb) and [08b: a transformer,
+# cut](08b_split_transformer.ipynb). Have you done them? `from course_lib import start; start("10a")` says so.
+#
 # At the end you can
 #
 # - say what grows with the length of a sequence, and how fast;

@@ -11,6 +11,9 @@
 # experts](10f_many_small_experts.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
 # attention](10h_build_ring_attention.ipynb)
 #
+# This part builds on [10a: the ring](10a_long_context.ipynb). Have you done it? `from course_lib import start;
+# start("10b")` says so.
+#
 # At the end you can
 #
 # - say how much of a causal ring is waiting, whatever positions a rank has;

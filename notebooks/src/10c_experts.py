@@ -12,6 +12,10 @@
 # experts](10f_many_small_experts.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
 # attention](10h_build_ring_attention.ipynb)
 #
+# This part builds on [01c: doing with less memory](01c_less_memory.ipynb), [02a: what travels](02a_collectives.ipynb)
+# and [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done them? `from course_lib
+# import start; start("10c")` says so.
+#
 # At the end you can
 #
 # - say what a layer of experts costs in memory, in arithmetic, and in bytes;
@@ -20,7 +24,7 @@
 # - say whose gradients are averaged with whose.
 #
 # From [lesson 02](02a_collectives.ipynb) you need the all-to-all, from [lesson 04](04a_distributed_data_parallel.ipynb)
-# the mean of gradients over ranks, and from [lesson 01](01a_one_device.ipynb) bfloat16.
+# the mean of gradients over ranks, and from [lesson 01](01c_less_memory.ipynb) bfloat16.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster

@@ -11,6 +11,9 @@
 # experts](10f_many_small_experts.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
 # attention](10h_build_ring_attention.ipynb)
 #
+# This part builds on [10c: experts, shared out](10c_experts.ipynb). Have you done it? `from course_lib import start;
+# start("10d")` says so.
+#
 # At the end you can
 #
 # - say what one busy expert costs all ranks;

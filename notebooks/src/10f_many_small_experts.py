@@ -11,6 +11,10 @@
 # exchange](10e_hide_the_exchange.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
 # attention](10h_build_ring_attention.ipynb)
 #
+# This part builds on [08c: positions, shared out](08c_sequence_parallel.ipynb), [09a: places and
+# links](09a_meshes.ipynb), [10c: experts, shared out](10c_experts.ipynb) and [10d: equally
+# busy](10d_busy_experts.ipynb). Have you done them? `from course_lib import start; start("10f")` says so.
+#
 # At the end you can
 #
 # - say what the size of an expert does to bytes, arithmetic and balance;

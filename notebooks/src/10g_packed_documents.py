@@ -11,6 +11,9 @@
 # exchange](10e_hide_the_exchange.ipynb) · [6: many small experts](10f_many_small_experts.ipynb) · [8: build ring
 # attention](10h_build_ring_attention.ipynb)
 #
+# This part builds on [10b: equal work, and all-to-all](10b_equal_work.ipynb). Have you done it? `from course_lib
+# import start; start("10g")` says so.
+#
 # At the end you can
 #
 # - count the work of each rank for any packing, in pairs;

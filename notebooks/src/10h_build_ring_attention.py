@@ -11,6 +11,9 @@
 # exchange](10e_hide_the_exchange.ipynb) · [6: many small experts](10f_many_small_experts.ipynb) · [7: packed
 # documents](10g_packed_documents.ipynb)
 #
+# This part builds on [10a: the ring](10a_long_context.ipynb) and [10b: equal work, and
+# all-to-all](10b_equal_work.ipynb). Have you done them? `from course_lib import start; start("10h")` says so.
+#
 # At the end you can
 #
 # - write attention for a sequence that no rank has whole, forward and backward;

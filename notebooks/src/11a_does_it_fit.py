@@ -10,6 +10,10 @@
 # Part 1 of 4 · [2: how long does it take?](11b_how_long.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) · [4: runs of
 # others, and when not to](11d_runs_of_others.ipynb)
 #
+# This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb), [07a: micro-batches, GPipe and
+# 1F1B](07a_pipeline_parallel.ipynb), [08c: positions, shared out](08c_sequence_parallel.ipynb) and [09a: places and
+# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("11a")` says so.
+#
 # At the end you can
 #
 # - size a job by three numbers, and say on how many GPUs it cannot run;

@@ -9,6 +9,11 @@
 # Part 2 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) ·
 # [4: runs of others, and when not to](11d_runs_of_others.ipynb)
 #
+# This part builds on [02a: what travels](02a_collectives.ipynb), [04a: one rule, sent in
+# buckets](04a_distributed_data_parallel.ipynb), [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb),
+# [08b: a transformer, cut](08b_split_transformer.ipynb) and [09a: places and links](09a_meshes.ipynb). Have you done
+# them? `from course_lib import start; start("11b")` says so.
+#
 # At the end you can
 #
 # - say what a step's time is made of, and which part of it waits for a link;

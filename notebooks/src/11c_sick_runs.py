@@ -9,6 +9,10 @@
 # Part 3 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) · [4: runs
 # of others, and when not to](11d_runs_of_others.ipynb)
 #
+# This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb), [07a: micro-batches, GPipe
+# and 1F1B](07a_pipeline_parallel.ipynb), [08a: one product, cut](08a_tensor_parallel.ipynb) and [09a: places and
+# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("11c")` says so.
+#
 # At the end you can
 #
 # - read a timeline of many ranks, and tell communication that is hidden from communication that is waited for;

@@ -9,6 +9,9 @@
 # Part 4 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) ·
 # [3: six sick runs](11c_sick_runs.ipynb)
 #
+# This part builds on [11a: does it fit?](11a_does_it_fit.ipynb) and [11b: how long does it take?](11b_how_long.ipynb).
+# Have you done them? `from course_lib import start; start("11d")` says so.
+#
 # At the end you can
 #
 # - read a published run, and say which share of the peak it reached and by which count;

@@ -11,6 +11,10 @@
 # it along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
 # ranks](12f_build_a_job.ipynb)
 #
+# This part builds on [00: Start here](00_start_here.ipynb), [02a: what travels](02a_collectives.ipynb) and [05d: links
+# and precision](05d_links_and_precision.ipynb). Have you done them? `from course_lib import start; start("12a")` says
+# so.
+#
 # At the end you can
 #
 # - say what an agent, a store and a rendezvous do, and which machine becomes node 0;

@@ -10,6 +10,10 @@
 # along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
 # ranks](12f_build_a_job.ipynb)
 #
+# This part builds on [02c: when a job hangs](02c_hangs.ipynb), [04c: drift, checkpoints and the real
+# thing](04c_drift_and_production.ipynb) and [12a: two nodes](12a_two_nodes.ipynb). Have you done them? `from
+# course_lib import start; start("12b")` says so.
+#
 # At the end you can
 #
 # - write a checkpoint of a *whole job*, from which it goes on with any number of ranks;

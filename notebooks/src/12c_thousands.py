@@ -11,6 +11,9 @@
 # along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
 # ranks](12f_build_a_job.ipynb)
 #
+# This part builds on [12a: two nodes](12a_two_nodes.ipynb) and [12b: when ranks die](12b_when_ranks_die.ipynb). Have
+# you done them? `from course_lib import start; start("12c")` says so.
+#
 # At the end you can
 #
 # - turn a rate of failures into hours between them, for any number of GPUs;

@@ -11,6 +11,10 @@
 # GPUs](12c_thousands.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
 # ranks](12f_build_a_job.ipynb)
 #
+# This part builds on [02b: time, trees and groups](02b_time_trees_and_groups.ipynb), [04c: drift, checkpoints and the
+# real thing](04c_drift_and_production.ipynb) and [12a: two nodes](12a_two_nodes.ipynb). Have you done them? `from
+# course_lib import start; start("12d")` says so.
+#
 # At the end you can
 #
 # - say how many processes a Slurm script starts, on which node, and who starts whom;

@@ -10,6 +10,9 @@
 # GPUs](12c_thousands.ipynb) · [4: take it along](12d_take_it_along.ipynb) · [6: build a job that outlives its
 # ranks](12f_build_a_job.ipynb)
 #
+# This part builds on [04c: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) and [12c: thousands
+# of GPUs](12c_thousands.ipynb). Have you done them? `from course_lib import start; start("12e")` says so.
+#
 # At the end you can
 #
 # - say which check finds a wrong gradient, which a wrong weight, and what each costs;

@@ -10,6 +10,9 @@
 # GPUs](12c_thousands.ipynb) · [4: take it along](12d_take_it_along.ipynb) · [5: wrong
 # numbers](12e_wrong_numbers.ipynb)
 #
+# This part builds on [04c: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) and [12b: when ranks
+# die](12b_when_ranks_die.ipynb). Have you done them? `from course_lib import start; start("12f")` says so.
+#
 # At the end you can
 #
 # - write a training job that any number of ranks may begin, and any other number may continue;

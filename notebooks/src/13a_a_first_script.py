@@ -9,6 +9,9 @@
 # Part 1 of 4 · [2: strategies and memory](13b_strategies_and_memory.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb) ·
 # [4: your own](13d_your_own_claim.ipynb)
 #
+# This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) and [06a: there and
+# back](06a_model_parallel.ipynb). Have you done them? `from course_lib import start; start("13a")` says so.
+#
 # At the end you can
 #
 # - say what "holds", "holds with conditions", "misleading" and "false" mean, and tell one from the other;

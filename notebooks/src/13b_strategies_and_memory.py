@@ -9,6 +9,10 @@
 # Part 2 of 4 · [1: a first script](13a_a_first_script.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb) · [4: your
 # own](13d_your_own_claim.ipynb)
 #
+# This part builds on [03a: four steps](03a_data_parallel.ipynb), [05a: states, shared
+# out](05a_sharded_data_parallel.ipynb) and [13a: a first script](13a_a_first_script.ipynb). Have you done them? `from
+# course_lib import start; start("13b")` says so.
+#
 # At the end you can
 #
 # - say which part of the memory data parallelism makes smaller, and which it leaves;

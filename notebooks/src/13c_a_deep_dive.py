@@ -9,6 +9,10 @@
 # Part 3 of 4 · [1: a first script](13a_a_first_script.ipynb) · [2: strategies and
 # memory](13b_strategies_and_memory.ipynb) · [4: your own](13d_your_own_claim.ipynb)
 #
+# This part builds on [03a: four steps](03a_data_parallel.ipynb), [04c: drift, checkpoints and the real
+# thing](04c_drift_and_production.ipynb) and [13a: a first script](13a_a_first_script.ipynb). Have you done them? `from
+# course_lib import start; start("13c")` says so.
+#
 # At the end you can
 #
 # - tell "different batches" from "no sample twice", and test for both;

@@ -9,6 +9,9 @@
 # Part 4 of 4 · [1: a first script](13a_a_first_script.ipynb) · [2: strategies and
 # memory](13b_strategies_and_memory.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb)
 #
+# This part builds on [13a: a first script](13a_a_first_script.ipynb). Have you done it? `from course_lib import start;
+# start("13d")` says so.
+#
 # At the end you can
 #
 # - write a trial that says what is so, and says so too where it cannot tell;

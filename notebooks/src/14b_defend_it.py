@@ -8,6 +8,10 @@
 #
 # Part 2 of 2 · [1: the job](14a_the_job.ipynb)
 #
+# This part builds on [06b: where to cut](06b_where_to_cut.ipynb), [07b: smaller bubbles, and a schedule of your
+# own](07b_smaller_bubbles.ipynb), [09a: places and links](09a_meshes.ipynb) and [14a: the job](14a_the_job.ipynb).
+# Have you done them? `from course_lib import start; start("14b")` says so.
+#
 # At the end you can
 #
 # - say which axis belongs within a node for a job at hand, and show it by two runs;

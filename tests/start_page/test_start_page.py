@@ -19,7 +19,7 @@ from course_lib.lessons.ways import MORE_PATHS, PATHS
 from course_lib.start_page import page
 from course_lib.start_page.certificate import certificate, passed_builds
 from course_lib.start_page.chosen_path import EVERYTHING, chosen_path, parts_of, path_named
-from course_lib.start_page.page import StartPage, start_page
+from course_lib.start_page.page import StartPage, part_page, start_page
 from course_lib.start_page.part_states import part_states
 
 YESTERDAY = MONDAY - timedelta(days=1)
@@ -131,6 +131,48 @@ def test_a_placement_that_cannot_be_read_is_passed_over(learner: Planted, known:
     found = start_page()
     assert found.next is not None
     assert found.next.label == "00"
+
+
+def test_why_a_part_comes_next_names_what_it_builds_on(learner: Planted) -> None:
+    assert "It builds on no other part." in section(start_page(), "What comes next")
+    pass_quiz_and_checks_of_00(learner)
+    assert "It builds on 00 (done)." in section(start_page(), "What comes next")
+    learner.did("path", "You teach")
+    learner.did("check", "07.gpipe", status="passed")
+    told = section(start_page(), "What comes next")
+    assert "It builds on 01c (not done, and not on your path) and 06a (not done, and not on your path)." in told
+
+
+def test_a_part_says_which_of_what_it_builds_on_is_done(learner: Planted) -> None:
+    pass_quiz_and_checks_of_00(learner)
+    learner.did("check", "04.gradients", status="passed")
+    learner.did("placement", "placement", known={"02a": ["02.bytes", "02.rounds"]})
+    found = start("04d")
+    assert isinstance(found, StartPage)
+    assert [one.title[:3] for one in found.sections] == ["04d", "02d", "04a", "04b"]
+    assert "It builds on 02d, 04a and 04b" in section(found, "04d")
+    assert "4 parts are left before it" in section(found, "04d")  # with 02b, on which 02d builds; 00 and 02a are over
+    assert "Read 02b first." in section(found, "04d")
+    assert section(found, "02d").startswith("Not begun.")
+    assert section(found, "04a") == "Begun. 1 of 2 checks, 0 of 6 predictions."
+    assert found.next is not None
+    assert found.next.label == "02b"
+
+
+def test_a_part_whose_prerequisites_are_done_can_begin(learner: Planted) -> None:
+    pass_quiz_and_checks_of_00(learner)
+    found = part_page("02a")
+    assert "is done or known. You can begin." in section(found, "02a")
+    assert section(found, "00").startswith("Done. 3 of 3 checks, 5 of 5 questions")
+    assert found.next is not None
+    assert found.next.label == "02a"
+    assert section(part_page("00"), "00").endswith("It builds on no other part.")
+
+
+@pytest.mark.parametrize("part", ["4d", "99", "tour", "04", "\x1b[2J"])
+def test_a_part_that_there_is_not_gets_a_sentence(learner: Planted, part: str) -> None:
+    with pytest.raises(ValueError, match=r"there is no part .*00, 01a, .*14b"):
+        start(part)
 
 
 # --- The path -----------------------------------------------------------------------------------------------------
@@ -251,6 +293,11 @@ def test_the_command_shows_the_page_and_keeps_a_path(learner: Planted, capsys: p
     assert "Your path: You choose hardware" in capsys.readouterr().out
 
 
+def test_the_command_shows_what_a_part_builds_on(learner: Planted, capsys: pytest.CaptureFixture[str]) -> None:
+    assert course(["start", "02b"]) == 0
+    assert "It builds on 02a; how far you are" in capsys.readouterr().out
+
+
 def test_the_command_asks(
     learner: Planted, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,6 +326,8 @@ def test_the_command_writes_a_page_of_a_build_and_over_nothing(
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
+        (["04z"], "there is no part '04z'; there are 00, 01a"),
+        (["04d", "--review"], "04d asks what that part builds on"),
         (["--path", "hardwear"], "The nearest is 'You choose hardware'."),
         (["--path", ""], "there is no path ''"),
         (["--certificate", "04.ddp"], "04.ddp has steps to go. 0 of 5 steps have passed."),

@@ -97,6 +97,7 @@ def files(root: Path, number: str, name: str) -> tuple[dict[str, str], list[str]
         f"{page}: the page; docs/maintaining/write-a-lesson.md says how one is written",
         f"{room}/__init__.py: the questions of predictions/{name}.py in PREDICTIONS, in the order of the pages",
         f"the line of links in the first cell of every part of lesson {lesson}; the builder names those that disagree",
+        f"course_lib/lessons/prerequisites.py: a row of the parts on which {number} builds",
         f"./course build {lesson}; ./course test unit tests/browser -k {number} --long",
         f"docs/instructor/lessons/{lesson}.md and docs/instructor/plans.md",
     ]

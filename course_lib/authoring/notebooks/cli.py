@@ -82,6 +82,7 @@ def _at_least_one(text: str) -> int:
 
 def _check(root: Path, wanted: list[str]) -> int:
     from course_lib.authoring.notebooks.writing.build import find_sources, stale, strays
+    from course_lib.authoring.notebooks.writing.needs_line import stale_needs_lines
     from course_lib.authoring.notebooks.writing.part_links import stale_part_lines
     from course_lib.authoring.notebooks.writing.printed import stale_printed
     from course_lib.authoring.notebooks.writing.readme import stale_pages
@@ -93,6 +94,7 @@ def _check(root: Path, wanted: list[str]) -> int:
     if not wanted:
         found += [f"{page} is not what the lessons and commands say" for page in stale_pages(root)]
         found += [f"{name}: its line of parts is not what the titles say" for name in stale_part_lines(root)]
+        found += [f"{name}: what it builds on is not what the table says" for name in stale_needs_lines(root)]
     if not wanted and not glossary_is_fresh(root):
         found.append(f"{FILE} is not what the lessons say")
     if not wanted:
@@ -109,12 +111,15 @@ def _build(root: Path, args: argparse.Namespace) -> int:
     from tqdm import tqdm
 
     from course_lib.authoring.notebooks.writing.build import build, find_sources, strays
+    from course_lib.authoring.notebooks.writing.needs_line import renew_needs_lines
     from course_lib.authoring.notebooks.writing.part_links import renew_part_lines
     from course_lib.authoring.notebooks.writing.readme import renew_pages
     from course_lib.lessons.glossary import FILE, renew_glossary
 
     for name in renew_part_lines(root):
         print(f"{name}: its line of parts was renewed")
+    for name in renew_needs_lines(root):
+        print(f"{name}: what it builds on was renewed")
     sources = find_sources(root, args.lessons)
     done: dict[str, list[str]] = {"fresh": [], "text": [], "executed": [], "failed": []}
     with tqdm(total=len(sources), desc="lessons", unit="lesson", disable=None) as bar:

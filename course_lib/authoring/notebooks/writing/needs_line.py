@@ -1,0 +1,74 @@
+"""The line by which a part leads to those it builds on: written from the table, and nowhere by hand.
+
+``# This part builds on [02a: what travels](02a_collectives.ipynb). ...`` stands in the first cell, below the line that
+leads to the other parts. The words of a link are those of that part's title after its colon.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from pathlib import Path
+
+from course_lib.base.text import and_list
+from course_lib.lessons.info import LessonInfo, lessons
+from course_lib.lessons.prerequisites import PREREQUISITES
+
+__all__ = ["needs_line", "renew_needs_lines", "stale_needs_lines"]
+
+_LINE = re.compile(r"^# This part builds on\s.*?(?=^#\n|^# %%)", re.MULTILINE | re.DOTALL)
+_PARTS = re.compile(r"^# Part \d+ of \d+ ·.*?^#\n", re.MULTILINE | re.DOTALL)
+_WIDTH = 119
+
+
+def needs_line(part: LessonInfo, by_label: dict[str, LessonInfo]) -> str:
+    """What a part builds on, with a link to each, and how to ask which are done; "" where that is nothing.
+
+    Raises ``KeyError`` for a part that is in no row of the table, or that ``by_label`` lacks.
+    """
+    needed = [by_label[label] for label in PREREQUISITES[part.label]]
+    if not needed:
+        return ""
+    links = [f"[{one.label}: {one.title.partition(': ')[2] or one.title}]({one.stem}.ipynb)" for one in needed]
+    them = "it" if len(needed) == 1 else "them"
+    asked = f'`from course_lib import start; start("{part.label}")`'
+    return f"This part builds on {and_list(links)}. Have you done {them}? {asked} says so."
+
+
+def renew_needs_lines(root: Path) -> list[str]:
+    """Write the lines of those sources whose words are not these; their names."""
+    found = _sources(root)
+    for path, text in found.items():
+        path.write_text(text, encoding="utf-8")
+    return [path.name for path in found]
+
+
+def stale_needs_lines(root: Path) -> list[str]:
+    """The names of sources that say something else than the table does, or nothing."""
+    return [path.name for path in _sources(root)]
+
+
+def _sources(root: Path) -> dict[Path, str]:
+    """The sources that are not as they should be, each as it should be. How a line is broken makes no difference.
+
+    A part that the table does not have, or whose prerequisites are not below ``root``, is left as it is.
+    """
+    by_label = {info.label: info for info in lessons(root)}
+    found = {}
+    for part in by_label.values():
+        path = root / "notebooks" / "src" / f"{part.stem}.py"
+        text = path.read_text(encoding="utf-8")
+        place = _PARTS.search(text)
+        if place is None or not by_label.keys() >= {*PREREQUISITES.get(part.label, (None,))}:
+            continue
+        line, stands = needs_line(part, by_label), _LINE.search(text)
+        if (_words(stands[0]) if stands else "") == line:
+            continue
+        start, end = stands.span() if stands else (place.end(), place.end())
+        paragraph = textwrap.fill(line, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
+        found[path] = f"{text[:start]}{paragraph}\n{'' if stands else '#' + chr(10)}{text[end:]}"
+    return found
+
+
+def _words(paragraph: str) -> str:
+    return " ".join(paragraph.replace("\n#", "\n").removeprefix("#").split())
