@@ -12,7 +12,9 @@ import pytest
 
 from course_lib.authoring.notebooks.writing.readme import lesson_table, renew_pages, stale_pages
 from course_lib.authoring.pictures.front import FRONT, is_front_fresh, words_in, words_now
-from course_lib.lessons.info import LessonInfo
+from course_lib.learn.builds.catalogue import BUILDS
+from course_lib.learn.checks.lesson_index import places
+from course_lib.lessons.info import LessonError, LessonInfo, lessons, tour
 from course_lib.lessons.ways import MORE_PATHS, PATHS, Way, path_sections, path_table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,23 +63,80 @@ def test_a_path_adds_up_the_minutes_of_its_parts():
 
 
 def test_a_path_by_its_aim_says_for_whom_it_is_and_what_it_leaves_out():
-    tour = LessonInfo("", "tour", "Ten minutes", "You run.", 10, 1, "cpu")
+    opening = LessonInfo("", "tour", "Ten minutes", "You run.", 10, 1, "cpu")
     way = Way("You teach", "You want to see it.", ("tour", "07"), "the rest")
-    text = path_sections([tour, INFO], [way])
+    text = path_sections([opening, INFO], [way])
     assert text.split("\n\n")[1:] == [
         "You want to see it.",
-        "[tour](../notebooks/tour.ipynb), [07](../notebooks/07_pipeline.ipynb): "
-        "1\N{NO-BREAK SPACE}h\N{NO-BREAK SPACE}10\N{NO-BREAK SPACE}min.",
-        "It leaves out the rest.\n",
+        "- Parts: [tour](../notebooks/tour.ipynb), [07](../notebooks/07_pipeline.ipynb).\n"
+        "- Time: 1\N{NO-BREAK SPACE}h\N{NO-BREAK SPACE}10\N{NO-BREAK SPACE}min.\n"
+        "- It leaves out the rest.\n",
     ]
     with pytest.raises(ValueError, match="takes 07, and there is no such part"):
-        path_sections([tour], [way])
-    assert all(one.parts and one.leaves_out for one in MORE_PATHS)
+        path_sections([opening], [way])
+    assert all(one.leaves_out for one in (*PATHS, *MORE_PATHS))
+
+
+def test_a_path_says_which_parts_it_takes_without_what_they_build_on():
+    (evening,) = (one for one in PATHS if one.time == "an evening")
+    infos = [*tour(ROOT), *lessons(ROOT)]
+    text = path_sections(infos, [evening])
+    assert (
+        "Not on it, though the parts in brackets build on them: [02a](../notebooks/02a_collectives.ipynb) (04a)."
+        in text
+    )
+    whole = Way("whole", "x", ("00", "02a", "04a"))
+    assert "Not on it" not in path_sections(infos, [whole])
+    with pytest.raises(LessonError, match="'late' takes 04a before 02a, on which it builds"):
+        path_sections(infos, [Way("late", "x", ("00", "04a", "02a"))])
+
+
+def minutes_by_part() -> dict[str, int]:
+    """The last column of docs/maintaining/sizes.md."""
+    rows = [line.split("|") for line in (ROOT / "docs/maintaining/sizes.md").read_text().splitlines()]
+    return {
+        row[1].strip(): int(row[-2].replace(",", "")) for row in rows if len(row) > 3 and row[-2].strip()[:1].isdigit()
+    }
+
+
+def wrong_times(text: str) -> list[str]:
+    """The paths of docs/paths.md whose time is not the sum of their parts' minutes by that table."""
+    minutes = minutes_by_part()
+    every = sum(one for part, one in minutes.items() if part not in ("tour", "all"))
+    wrong = []
+    for section in text.split("\n## ")[1:]:
+        parts = re.findall(r"\[(tour|\d\d[a-z]?)\]", re.search(r"- Parts: (.*)", section)[1])
+        told = re.search(r"- Time: (?:(\d+)\sh)?\s?(?:(\d+)\smin)?\.", section)
+        time = 60 * int(told[1] or 0) + int(told[2] or 0) if told else None
+        if time != (sum(minutes[part] for part in parts) if parts else every):
+            wrong.append(section.partition("\n")[0])
+    return wrong
+
+
+def test_the_times_of_paths_are_those_of_the_table_of_parts():
+    text = (ROOT / "docs" / "paths.md").read_text()
+    names = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert [name.casefold() for name in names] == [one.time.casefold() for one in (*PATHS, *MORE_PATHS)]
+    assert wrong_times(text) == []
+    assert wrong_times(text.replace("- Time: 4\N{NO-BREAK SPACE}h", "- Time: 3\N{NO-BREAK SPACE}h")) == ["A class day"]
+    assert wrong_times(re.sub(r"- Time: 5.*\n", "", text)) == ["You teach"]
+    assert minutes_by_part()["04d"] == 150
+
+
+def test_every_build_counts_two_sittings_and_stands_on_a_path():
+    builds = [info for info in lessons(ROOT) if info.sittings == 2]
+    assert [info.label for info in builds] == sorted({places(ROOT).part_of[one.steps[0]] for one in BUILDS})
+    assert {info.minutes_text for info in builds} == {"2 × 75"}
+    page, plans = (ROOT / "docs/paths.md").read_text(), (ROOT / "docs/instructor/plans.md").read_text()
+    for info in builds:
+        assert any(info.label in path.parts for path in MORE_PATHS), info.label
+        assert f"{info.stem}.ipynb" in page
+        assert f"{info.stem}.ipynb" in plans
 
 
 def test_the_tour_is_no_part_of_everything():
-    tour = LessonInfo("", "tour", "Ten minutes", "You run.", 10, 1, "cpu")
-    line = path_table([tour, INFO], [Way("all", "both")]).splitlines()[-1]
+    opening = LessonInfo("", "tour", "Ten minutes", "You run.", 10, 1, "cpu")
+    line = path_table([opening, INFO], [Way("all", "both")]).splitlines()[-1]
     assert "[all 1](docs/lessons.md) | 1\N{NO-BREAK SPACE}h" in line
 
 

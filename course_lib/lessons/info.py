@@ -10,6 +10,8 @@ The first markdown cell of every lesson reads::
 
 The tour, ``notebooks/src/tour.py``, is a page beside the lessons: its title is ``# Tour · name``, and it has no number.
 
+A build takes two sittings, and its line says ``**2 × 75 minutes · ...**``.
+
 A lesson that is longer than a sitting comes in parts, a notebook each: files ``04a_name`` and ``04b_name``, titles
 ``# 04a · Lesson: part``. A part begins from its own first cell, and its exercises keep the lesson's number.
 
@@ -45,7 +47,8 @@ NEEDS = ("cpu", "one gpu", "many gpus")
 _FILE = re.compile(r"^(?P<number>\d\d)(?P<part>[a-z]?)_(?P<name>[a-z0-9_]+)$|^(?P<tour>tour)$")
 _TITLE = re.compile(r"^# (?P<label>\d\d[a-z]?|Tour) · (?P<title>\S.*)$", re.MULTILINE)
 _FACTS = re.compile(
-    r"^\*\*(?P<minutes>\d+) minutes · difficulty (?P<difficulty>\d) of 5 · needs: (?P<needs>[a-z ]+)\*\*$",
+    r"^\*\*(?:(?P<sittings>[2-9]) × )?(?P<minutes>\d+) minutes · "
+    r"difficulty (?P<difficulty>\d) of 5 · needs: (?P<needs>[a-z ]+)\*\*$",
     re.MULTILINE,
 )
 _MARKER = re.compile(r"^# %%(\s|$)")
@@ -57,7 +60,10 @@ class LessonError(ValueError):
 
 @dataclass(frozen=True)
 class LessonInfo:
-    """The label on a lesson, or on a part of one. ``needs`` is one of "cpu", "one gpu", "many gpus"."""
+    """The label on a lesson, or on a part of one. ``needs`` is one of "cpu", "one gpu", "many gpus".
+
+    ``minutes`` are those of all its ``sittings``, which are equally long.
+    """
 
     number: str
     name: str
@@ -67,6 +73,12 @@ class LessonInfo:
     difficulty: int
     needs: str
     part: str = ""  # "a", "b", ...; empty where the lesson is one notebook
+    sittings: int = 1
+
+    @property
+    def minutes_text(self) -> str:
+        """The minutes as the first cell says them: "60", or "2 × 75" of two sittings."""
+        return str(self.minutes) if self.sittings == 1 else f"{self.sittings} × {self.minutes // self.sittings}"
 
     @property
     def label(self) -> str:
@@ -166,7 +178,8 @@ def parse_first_cell(path: Path, first: str) -> LessonInfo:
         )
     title_text = title["title"].strip()
     number, name, part = file["number"] or "", file["tour"] or file["name"], file["part"] or ""
-    return LessonInfo(number, name, title_text, promise, minutes, difficulty, needs, part)
+    sittings = int(facts["sittings"] or 1)
+    return LessonInfo(number, name, title_text, promise, sittings * minutes, difficulty, needs, part, sittings)
 
 
 def _first_cell_of_notebook(text: str) -> str:

@@ -4,7 +4,7 @@
 # You write one function, `all_reduce`, from single messages. It adds up tensors of any size, on any group of ranks. You
 # build it in five steps: first right, then cheap in bytes, in memory, in rounds, and last on groups.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: what travels](02a_collectives.ipynb) ·
 # [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [3: when a job hangs](02c_hangs.ipynb)

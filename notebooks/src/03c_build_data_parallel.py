@@ -4,7 +4,7 @@
 # You write `nn.DataParallel` yourself, for any model. You begin with an empty class. Each step asks for one thing
 # more, and a check tells you whether you have it.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 3 · [1: four steps](03a_data_parallel.ipynb) · [2: what one process costs](03b_one_process.ipynb)
 #

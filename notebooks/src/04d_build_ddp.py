@@ -4,7 +4,7 @@
 # One empty class, and five steps that ask more of it each time. At the end it trains any model, beside the course's DDP
 # and PyTorch's on the same run.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
 # faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) ·

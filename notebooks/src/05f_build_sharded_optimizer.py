@@ -4,7 +4,7 @@
 # One empty class, and four steps that ask more of it each time. At the end it shares out the states of any element-wise
 # optimizer, beside the course's and PyTorch's on the same run.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 6 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [4: links and

@@ -4,7 +4,7 @@
 # One empty class, and six steps that ask more of it each time. At the end it shares out a whole model, and gathers each
 # unit ahead of its time. It saves a file that any number of ranks can load.
 #
-# **75 minutes · difficulty 5 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
 # Part 7 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [4: links and

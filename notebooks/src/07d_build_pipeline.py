@@ -4,7 +4,7 @@
 # One empty class, and six steps that ask more of it each time. At the end it executes any schedule of this course, also
 # one of your own, beside the course's runtime and PyTorch's.
 #
-# **75 minutes · difficulty 5 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
 # of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults and production](07c_runtime_and_faults.ipynb)

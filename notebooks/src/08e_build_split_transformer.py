@@ -4,7 +4,7 @@
 # One empty class, and seven steps that ask more of it each time. At the end it trains a transformer of which no rank
 # has more than its part, beside the course's and PyTorch's.
 #
-# **75 minutes · difficulty 5 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
 # Part 5 of 5 · [1: one product, cut](08a_tensor_parallel.ipynb) · [2: a transformer, cut](08b_split_transformer.ipynb)
 # · [3: positions, shared out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and

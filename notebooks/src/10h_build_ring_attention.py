@@ -4,7 +4,7 @@
 # One empty class, and seven steps that ask more of it each time. At the end it stands in a transformer, beside the
 # course's ring and beside one device.
 #
-# **75 minutes · difficulty 5 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
 # Part 8 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
 # experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [5: hide the

@@ -4,7 +4,7 @@
 # One empty class, and seven steps that ask more of it each time. At the end ranks and a node are killed under it, and
 # its weights are those of a job that nobody disturbed.
 #
-# **75 minutes · difficulty 5 of 5 · needs: cpu**
+# **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
 # Part 6 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
 # GPUs](12c_thousands.ipynb) · [4: take it along](12d_take_it_along.ipynb) · [5: wrong

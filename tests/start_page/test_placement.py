@@ -24,10 +24,10 @@ LEARNERS = {
     "who knows collectives": (("00", "01", "02"), EVERYTHING.time, "02d", ("02a", "02b", "02c")),
     "who uses DDP": (("00", "01", "02", "03", "04"), "2 to 8 GPUs", "05a", ("04a", "04b", "04c")),
     "who shards": (("00", "01", "02", "03", "04", "05"), "2 to 8 GPUs", "11a", ("05a", "05b", "05e")),
-    "who builds pipelines": (tuple(ALL[:8]), "From one GPU", "08a", ("07a", "06a", "03a", "01a")),
+    "who builds pipelines": (tuple(ALL[:8]), "From one GPU", "03c", ("07a", "06a", "03a", "01a")),
     "who cuts matrices": (tuple(ALL[:9]), "choose hardware", "11a", ("08d", "05d")),
     "who plans": (tuple(ALL[:12]), "look after a cluster", "04e", ("02c", "04c", "11c")),
-    "who knows it all": (ALL, "From one GPU", "", ("08a",)),
+    "who knows it all": (ALL, "a weekend", "", ("08a",)),
     "who knows pipelines, and no shards": (("00", "01", "02", "03", "06", "07"), "a weekend", "04a", ("06a", "07a")),
 }
 

@@ -89,7 +89,7 @@ def lesson_map(infos: list[LessonInfo], up: str = "") -> str:
     for lesson in _by_lesson(infos):
         lines.append(f"\n### {lesson[0].number} · {lesson[0].lesson_title}\n")
         for info in lesson:
-            facts = f"{info.minutes} minutes · difficulty {info.difficulty} of 5 · needs: {info.needs}"
+            facts = f"{info.minutes_text} minutes · difficulty {info.difficulty} of 5 · needs: {info.needs}"
             link = f"[{_name(info)}]({up}notebooks/{info.stem}.ipynb)"
             lines.append(f"- **{link}** · {facts}<br>{' '.join(info.promise.split())}")
     return "\n".join(lines)
@@ -107,7 +107,9 @@ def _navigation(infos: list[LessonInfo], others: list[str], opening: list[Lesson
     """Toctrees in the order of reading: the tour, lessons, then words, programs, notes for instructors, the house."""
     trees = [("Ten minutes", [f"{info.title} <lessons/{info.stem}>" for info in opening])]
     for lesson in _by_lesson(infos):
-        entries = [f"{_name(info)} ({info.minutes} min, {info.difficulty}/5) <lessons/{info.stem}>" for info in lesson]
+        entries = [
+            f"{_name(info)} ({info.minutes_text} min, {info.difficulty}/5) <lessons/{info.stem}>" for info in lesson
+        ]
         trees.append((f"{lesson[0].number} · {lesson[0].lesson_title}", entries))
     names = [page.removesuffix(".md") for page in others]
     instructor = [name for name in names if name.startswith("instructor/")]

@@ -42,7 +42,7 @@ def badge_page(lessons: list[LessonInfo], repository: Repository) -> str:
     hosts = [host for host in HOSTS if any(badge.host == host for made in badges.values() for badge in made)]
     for one in lessons:
         by_host = {badge.host: badge.markdown for badge in badges[one.stem]}
-        cells = [f"[{one.label} · {one.title}]({one.stem}.ipynb)", str(one.minutes)]
+        cells = [f"[{one.label} · {one.title}]({one.stem}.ipynb)", one.minutes_text]
         rows.append("| " + " | ".join([*cells, *(by_host[host] for host in hosts)]) + " |")
     head = ["| part | minutes | " + " | ".join(hosts) + " |", "| --- " * (len(hosts) + 2) + "|"]
     others = "" if repository.is_on_github else f"\n{_NOT_ON_GITHUB}\n"

@@ -42,7 +42,7 @@ def lesson_table(infos: Iterable[LessonInfo]) -> str:
         name = f"{info.label or 'Tour'} · {info.title}"
         links = f"[{name}](../notebooks/{notebook}) ([solved](../notebooks/solutions/{notebook}))"
         promise = " ".join(info.promise.split())
-        rows.append(f"| {links} | {promise} | {info.minutes} | {info.difficulty} of 5 | {info.needs} |")
+        rows.append(f"| {links} | {promise} | {info.minutes_text} | {info.difficulty} of 5 | {info.needs} |")
     return "\n".join(rows)
 
 
