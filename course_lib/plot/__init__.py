@@ -8,6 +8,7 @@ In the order to read:
 - ``dark.py``: pictures in a dark theme
 - ``style.py``: the one look of the course's pictures
 - ``bars.py``: where the memory goes, as stacked bars
+- ``step_bars.py``: what a device holds, and where its time goes, side by side
 - ``curve.py``: live memory in a training step
 - ``gantt_chart.py``: who did what when: a row for each rank, a box for each span
 - ``line_chart.py``: curves: a loss over steps, a time over sizes, a prediction beside a measurement
@@ -28,6 +29,7 @@ _HOME_OF = {
     "gantt": "gantt_chart",
     "gantt_beside": "gantt_chart",
     "lines": "line_chart",
+    "memory_and_time_bars": "step_bars",
     "memory_bars": "bars",
     "memory_curve": "curve",
     "pipeline_gantt": "pipeline_chart",

@@ -12,7 +12,7 @@ from course_lib.meter.memory.balance import LABELS, Balance, check_label
 from course_lib.meter.units import bytes_text
 from course_lib.plot.style import LABEL_LOOKS, Picture, canvas, key, outlined, text_colour
 
-__all__ = ["Bars", "byte_axis", "byte_ticks", "memory_bars", "memory_words", "rows_of"]
+__all__ = ["Bars", "byte_axis", "byte_ticks", "draw_memory", "memory_bars", "memory_words", "rows_of"]
 
 Bars = Mapping[str, Mapping[str, int] | Balance] | Sequence[Balance] | Balance
 
@@ -27,12 +27,13 @@ def memory_bars(bars: Bars, *, title: str = "", limit_bytes: int | None = None, 
     rows = rows_of(bars)
     used = [label for label in LABELS if any(sizes.get(label) for sizes in rows.values())]
     with canvas(height=1.1 + 0.5 * len(rows), title=title) as (figure, axes):
-        _draw(axes, rows, limit_bytes)
+        draw_memory(axes, rows, limit_bytes)
         key(figure, {label: LABEL_LOOKS[label] for label in used})
     return Picture(figure, alt if alt is not None else memory_words(rows, title, limit_bytes))
 
 
-def _draw(axes: Axes, rows: Mapping[str, Mapping[str, int]], limit_bytes: int | None) -> None:
+def draw_memory(axes: Axes, rows: Mapping[str, Mapping[str, int]], limit_bytes: int | None) -> None:
+    """The bars of ``rows``, bytes by label, from the top; with a line at a limit where one is given."""
     totals = {name: sum(sizes.values()) for name, sizes in rows.items()}
     end = max([*totals.values(), limit_bytes or 0, 1]) * 1.14
     for row, (name, sizes) in enumerate(rows.items()):

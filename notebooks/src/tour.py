@@ -12,11 +12,13 @@
 # %%
 from course_lib import plan, shared_cluster
 from course_lib.layouts import Mesh
-from course_lib.meter import bytes_text, metered
+from course_lib.meter import StepSplit, bytes_text, mean_split, metered, split_step
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.mesh import OnMesh
-from course_lib.plot import memory_bars
+from course_lib.plot import memory_and_time_bars
 from course_lib.rounding import agree, rounded
+
+import time
 
 import torch
 import torch.distributed as dist
@@ -25,9 +27,11 @@ import torch.distributed as dist
 # ## One device
 #
 # A transformer of four layers, a batch of 16 sequences, and AdamW. Numbers are float64, so that "the same result" can
-# mean the same to ten digits.
+# mean the same to ten digits. On a CPU the device is one core, as it will be for each rank.
 
 # %%
+torch.set_num_threads(1)
+device = "cuda" if torch.cuda.is_available() else "cpu"
 config = TransformerConfig(vocab_size=256, context_length=32, num_layers=4, width=64, num_heads=4)
 
 
@@ -44,15 +48,17 @@ def batch():
 # %%
 def on_one_device(model):
     optimizer = torch.optim.AdamW(model.parameters())
-    losses = []
+    losses, times_s = [], []
     for _ in range(3):
+        begin_s = time.perf_counter()
         optimizer.zero_grad()
-        tokens, targets = batch()
+        tokens, targets = (half.to(device) for half in batch())
         loss = next_token_loss(model(tokens), targets)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses, held_bytes(model, optimizer)
+        times_s.append(time.perf_counter() - begin_s)
+    return losses, held_bytes(model, optimizer), StepSplit(computing_s=min(times_s[1:]))
 
 
 def held_bytes(model, optimizer):
@@ -64,14 +70,18 @@ def held_bytes(model, optimizer):
 
 
 # %% [markdown]
-# The picture below grows with the tour. A bar is what one device, or one rank, holds: its parameters, their gradients,
-# and the states of the optimizer. AdamW keeps two numbers for each parameter.
+# The picture below grows with the tour. On the left, a bar is what one device, or one rank, holds: its parameters,
+# their gradients, and the states of the optimizer. AdamW keeps two numbers for each parameter. On the right is the time
+# of a step, the quicker of two. It was measured in this run: another run shows other times, most of all where programs
+# share the cores.
 
 # %%
-right_losses, held = on_one_device(make_model())
-bars = {"one device": held}
+right_losses, held, step = on_one_device(make_model().to(device))
+bars, times = {"one device": held}, {"one device": step}
 print("losses:", rounded(right_losses, 3, apart=1e-10))
-memory_bars(bars, title="What a device holds")
+
+# %% tags=["nbval-ignore-output"]
+memory_and_time_bars(bars, times)
 
 # %% [markdown]
 # ## Four ranks
@@ -119,8 +129,10 @@ def train(name, **axes):
     same = all(agree(one, right_losses, within=1e-10) for one in losses)
     sent[name] = max(sent_in_last_step(run, rank) for rank in range(4))
     bars[name] = max(held, key=lambda kinds: sum(kinds.values()))  # of the rank that holds most
+    steps = [mean_split(split_step(run.communication, step)) for step in (1, 2)]
+    times[name] = min(steps, key=lambda split: split.step_s)
+    print(f"{name}: each rank holds {bytes_text(sum(bars[name].values()))} at most")
     print(f"{name}: the losses of one device on every rank: {same}")
-    return memory_bars(bars, title="What a device holds, at most")
 
 
 sent = {}
@@ -134,8 +146,14 @@ sent = {}
 # %%
 train("copies", dp_replicate=4)
 
+# %% tags=["nbval-ignore-output"]
+memory_and_time_bars(bars, times)
+
 # %% [markdown]
 # The losses are the same, and four ranks worked. But each holds what one device held: four times the memory in all.
+#
+# The time is divided: C is computing, and W waiting for a rank that has not come yet. M is messages: all have come, and
+# the result is on its way. Where ranks share cores, each of the three holds some waiting for a core as well.
 #
 # ## Way 2: shards
 #
@@ -144,6 +162,9 @@ train("copies", dp_replicate=4)
 
 # %%
 train("shards", dp_shard=4)
+
+# %% tags=["nbval-ignore-output"]
+memory_and_time_bars(bars, times)
 
 # %% [markdown]
 # ## Way 3: stages
@@ -154,8 +175,12 @@ train("shards", dp_shard=4)
 # %%
 train("stages", pp=4)
 
+# %% tags=["nbval-ignore-output"]
+memory_and_time_bars(bars, times)
+
 # %% [markdown]
-# The bar is that of the rank that holds most. The first and the last rank have the vocabulary beside their layer.
+# The bar is that of the rank that holds most. The first and the last rank have the vocabulary beside their layer. In
+# time there is a *bubble*: a stage waits until its first piece arrives, and then for gradients.
 #
 # ## Way 4: slices
 #
@@ -164,6 +189,9 @@ train("stages", pp=4)
 
 # %%
 train("slices", tp=4)
+
+# %% tags=["nbval-ignore-output"]
+memory_and_time_bars(bars, times)
 
 # %% [markdown]
 # ## What travels
@@ -195,8 +223,14 @@ print(
 # %%
 train("shards of slices", dp_shard=2, tp=2)
 
+# %% tags=["nbval-ignore-output"]
+memory_and_time_bars(bars, times)
+
 # %% [markdown]
 # Only the mesh has changed. On eight ranks it could be `pp=2, dp_shard=2, tp=2` ([lesson 09](09a_meshes.ipynb)).
+#
+# Is one device the quickest in your picture? This model is small, and four ranks on two cores compute no faster than
+# two. When several devices pay, [part 2 of lesson 04](04b_batches_and_scaling.ipynb) works out.
 #
 # ## When one does not come
 #
@@ -245,5 +279,5 @@ for option in listing.options[:3]:
 #
 # - [Lesson 00](00_start_here.ipynb) begins at the beginning: ranks, messages, and the first thing that you build.
 # - Each way above has its lesson, where you predict, run, and build it yourself.
-# - With GPUs on this machine all of this ran on them, and their bytes went by NCCL. What else changes,
-#   [a page](../docs/machines.md) says.
+# - With GPUs on this machine all of this ran on them. Where NCCL carried the bytes, the bars of time are undivided (U):
+#   no clock of the host sees when NCCL is done. What else changes, [a page](../docs/machines.md) says.

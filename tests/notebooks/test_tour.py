@@ -81,6 +81,21 @@ def test_each_way_ends_with_the_losses_of_one_device():
     assert all(way.strip().endswith("the losses of one device on every rank: True") for way in told)
 
 
+def test_the_picture_grows_and_says_where_time_goes_and_no_comparison_hangs_on_a_clock():
+    pictures = [cell for cell in read_source(TOUR).cells if cell.is_code and "memory_and_time_bars(bars" in cell.text]
+    assert len(pictures) == 6
+    assert all("nbval-ignore-output" in cell.tags for cell in pictures)
+    solved = nbformat.read(ROOT / "notebooks" / "solutions" / "tour.ipynb", as_version=4)
+    texts = [
+        cell.outputs[0]["data"]["text/plain"] for cell in solved.cells if cell.source.startswith("memory_and_time")
+    ]
+    for name, text in zip(
+        ("one device", "copies", "shards", "stages", "slices", "shards of slices"), texts, strict=True
+    ):
+        assert re.search(rf"{name}: [\d.]+ .?s \(computing [\d.]+ .?s", text), text
+    assert all(word in texts[-1] for word in ("messages", "waiting"))
+
+
 def test_the_usual_guess_is_wrong():
     (said,) = outputs_of("You guessed")
     guessed, most = re.search(r"You guessed (\w+); a rank of (\w+) sends most", said).groups()

@@ -16,8 +16,8 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Rectangle
 from PIL import Image
 
-from course_lib.meter import LABELS, Balance, Entry, History, Span
-from course_lib.plot import MemoryBoard, Picture, gantt, lines, memory_bars, memory_curve
+from course_lib.meter import LABELS, Balance, Entry, History, Span, StepSplit
+from course_lib.plot import MemoryBoard, Picture, gantt, lines, memory_and_time_bars, memory_bars, memory_curve
 from course_lib.plot.style import LABEL_LOOKS, look_of_span, text_colour
 
 STEP = {"parameter": 1000, "gradient": 1000, "optimizer state": 2000, "activation": 4000}
@@ -35,7 +35,10 @@ SPANS = [
 ]
 
 
+ALONE, SHARED = StepSplit(computing_s=0.020), StepSplit(0.009, 0.003, 0.004)
+
 PICTURES: dict[str, Callable[[], Picture]] = {
+    "step bars": lambda: memory_and_time_bars({"one": FULL, "four": STEP}, {"one": ALONE, "four": SHARED}),
     "bars": lambda: memory_bars({"float32": FULL, "a much longer name for a bar": STEP}, title="A", limit_bytes=6000),
     "curve": lambda: memory_curve(HISTORY, title="B"),
     "gantt": lambda: gantt(SPANS, title="C"),
@@ -314,11 +317,20 @@ def test_letters_stand_out_from_their_ground(ground: str) -> None:
     assert (high + 0.05) / (low + 0.05) >= 4.5
 
 
+def test_the_bars_of_a_step_say_the_same_in_words() -> None:
+    picture = PICTURES["step bars"]()
+    assert "one: 20 ms (computing 20 ms); four: 16 ms (computing 9 ms, messages 3 ms, waiting 4 ms)" in (picture.alt)
+    time_axes = picture.figure.axes[1]
+    assert [round(patch.get_width(), 6) for patch in time_axes.patches] == [20.0, 9.0, 3.0, 4.0]
+
+
 def test_errors_name_the_rule() -> None:
     with pytest.raises(ValueError, match="at least one"):
         memory_bars({})
     with pytest.raises(ValueError, match="no label of the ledger"):
         memory_bars({"a": {"weights": 3}})
+    with pytest.raises(ValueError, match="bytes are given of one, and times of four"):
+        memory_and_time_bars({"one": FULL}, {"four": SHARED})
     with pytest.raises(ValueError, match="0 or more"):
         memory_bars({"a": {"parameter": -1}})
     with pytest.raises(ValueError, match="no span"):

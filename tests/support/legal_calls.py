@@ -554,6 +554,7 @@ ELSEWHERE: dict[str, str] = {
          "layouts.TilePair", "layouts.Piece", "cost.SplitCollective", "cost.StepTime", "data.Digits",
          "meter.Balance", "meter.Breach", "meter.Calibration", "meter.Call", "meter.Communication",
          "meter.Comparison", "meter.DeepTrace", "meter.Entry", "meter.History", "meter.Measurement", "meter.Span",
+         "meter.StepSplit",
          "parallel.data.Bucket", "parallel.data.CheckpointError", "parallel.data.CopyCounter",
          "parallel.data.Divergence", "parallel.data.Race", "parallel.model.PartFailed", "parallel.mesh.Box",
          "parallel.mesh.PlanRun", "parallel.mesh.WatchedRank", "parallel.context.WatchedAttention",
@@ -564,7 +565,8 @@ ELSEWHERE: dict[str, str] = {
          "schedules.ScheduleKind", "schedules.ScheduleTrace", "schedules.Transfer", "data.ByteTokenizer",
          "take_along.Agent", "take_along.DryRun", "take_along.Variable"], _RESULTS),
     **dict.fromkeys(
-        ["meter.nccl_breaches", "meter.measure", "meter.compare", "meter.MemoryLedger", "meter.Timeline",
+        ["meter.nccl_breaches", "meter.mean_split", "meter.split_step", "meter.measure", "meter.compare",
+         "meter.MemoryLedger", "meter.Timeline",
          "parallel.model.RecvFromPrevious", "parallel.model.SendToNext", "parallel.model.TiedParameters",
          "parallel.tensor.OwnDropout", "parallel.tensor.own_random_numbers", "parallel.experts.interleaved",
          "parallel.experts.one_after_the_other", "parallel.experts.num_behind_computing",

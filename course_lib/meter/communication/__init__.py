@@ -11,5 +11,6 @@ In the order to read:
 - ``recorder.py``: the part of the communication meter that lives in a rank
 - ``communication.py``: the communication meter: every collective and message of a run, with its bytes, its time and its
   line
+- ``step_split.py``: where the time of a step went, rank by rank: computing, messages, waiting for others
 - ``expectations.py``: what an exercise may demand of a run's communication, and the sentence for each way to miss it
 """
