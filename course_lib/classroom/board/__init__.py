@@ -13,6 +13,8 @@ In the order to read:
   how many are through
 - ``board_data.py``: the board as data: what a page or a text shows of a class, for all lessons or for one
 - ``page.py``: the board as one page for a projector
+- ``class_minutes.py``: how long a class took for each part, and for each check until it passed
+- ``after_class.py``: a page to fill in after a class, begun with what the class shared
 - ``text.py``: the board as text, for the terminal
 - ``command.py``: ``course class board FOLDER``: one page for the projector, of everybody who shares their progress in
   FOLDER

@@ -7,6 +7,7 @@ that a question's run gives before you reveal it:
     course class board drop --lesson 04a --watch       the page, and again every 30 s
     course class board drop --show 04.bytes            everybody's predictions of one question
     course class board drop --reveal 04.bytes          beside what was measured, and the model's line
+    course class board drop --after class.md           a page to fill in after the class: minutes, where people stuck
 
 While it watches, type one of these and Enter:
     show 04.bytes    reveal 04.bytes    hide 04.bytes    lesson 04b    quit
@@ -28,7 +29,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -57,6 +58,10 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--reveal", action="append", default=[], metavar="NAME", help="these, and what was measured")
     parser.add_argument("--out", type=Path, default=Path(_OUT), metavar="FILE", help=f"the page; {_OUT} by default")
     parser.add_argument("--watch", action="store_true", help="draw it again every 30 s")
+    parser.add_argument(
+        "--after", type=Path, metavar="FILE", help="write a page to fill in after a class, and no board"
+    )
+    parser.add_argument("--day", type=date.fromisoformat, metavar="2026-11-23", help="of --after; the last day without")
     return parser.parse_args(list(argv))
 
 
@@ -70,6 +75,9 @@ def main(argv: Sequence[str]) -> int:
 
     known = places()
     try:
+        if asked.after is not None or asked.day is not None:
+            print(_write_after(asked, known))
+            return 0
         wish = Wish(known.need(asked.lesson) if asked.lesson else "", set(asked.show), set(asked.reveal))
         _need_place(asked.out)
         gatherer = SharedReader(asked.folders)
@@ -90,6 +98,28 @@ def main(argv: Sequence[str]) -> int:
         )
         return 1
     return 0
+
+
+def _write_after(asked: argparse.Namespace, known: LessonIndex) -> str:
+    """Write the page to fill in, over nothing; a sentence that says where. Raises ``ValueError``."""
+    from course_lib.classroom.board.after_class import after_class
+    from course_lib.classroom.board.read_shared import SharedReader
+
+    out = asked.after
+    if out is None:
+        raise ValueError("--day names the day of the page of --after, and there is none; leave it out")
+    if asked.watch or asked.show or asked.reveal:
+        raise ValueError("--after writes a page to fill in, and draws no board; leave out --watch, --show and --reveal")
+    lesson = known.need(asked.lesson) if asked.lesson else ""
+    text = after_class(SharedReader(asked.folders).gather().learners, known, lesson=lesson, day=asked.day)
+    if not out.parent.is_dir():
+        raise ValueError(f"there is no folder {out.parent}; make it first, or name another file")
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ValueError(f"{out} is there already, and nothing is written over; name another file") from None
+    return f"{out} is a page to fill in. It holds no name."
 
 
 def _need_place(out: Path) -> None:
