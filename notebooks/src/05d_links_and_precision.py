@@ -354,24 +354,19 @@ for name in ("nvlink 4", "infiniband ndr"):
 # the next unit while this one computes. How does a rank know what comes next? It remembers the order of the last step.
 #
 # At 25 MB/s again. Without prefetch a rank waits for every all-gather. In backward it waits even longer: the all-gather
-# queues on the link behind the reduce-scatter of the unit before. **How much of this waiting does a prefetch of one
-# unit take away?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("05.prefetch")
-ask("05.prefetch").commit(50)  # "half: forward can hide, backward has gradients to send"
-### END SOLUTION
+# queues on the link behind the reduce-scatter of the unit before. Watch what a prefetch of one unit takes away, and
+# what a second one adds:
 
 # %% tags=["nbval-ignore-output"]
-alone_s = max(two.run(step_s, FullySharded))  # computing, and what a step costs besides, on no shaped link
 ahead_s = {prefetch: on_link(dial, FullySharded, prefetch=prefetch) for prefetch in (0, 1, 2)}
 for prefetch, found_s in ahead_s.items():
     model_s = sharded_model_s(dial, prefetch)
     print(f"prefetch {prefetch}: {found_s * 1e3:.0f} ms, by the model {model_s * 1e3:.0f} ms")
-reveal("05.prefetch", ahead_s, alone_s, {prefetch: sharded_model_s(dial, prefetch) for prefetch in (0, 1, 2)})
 
 # %% [markdown]
+# With one unit ahead, every all-gather but the first of each pass travels while something is computed. None stands
+# behind a reduce-scatter that it could have gone before.
+#
 # One step of each kind, as rank 0 saw it. Computing is the upper bar of a row, messages the lower one: all-gathers
 # beside forward, and all-gathers and reduce-scatters beside backward. Your own, if it has passed, is the last row. (You
 # need not read the next cell: it takes the shortest of some steps.)
@@ -513,26 +508,16 @@ check("05.order", order_of_step)
 # ## Keep them whole
 #
 # With `reshard_after_forward=False` a unit is let go after its backward only: one all-gather in place of two. So the
-# bytes fall back to those of DDP, and of ZeRO-2. **How many MiB is the peak now, with twelve layers on four ranks?**
-# With resharding it stands above, at prefetch 1. For comparison, all weights, and what DDP holds with gradients and
-# AdamW's two states:
+# bytes fall back to those of DDP, and of ZeRO-2. The peak grows: all weights are whole between forward and backward.
+# But gradients still leave unit by unit, and optimizer states stay shared out, so it stays below DDP's state:
 
 # %%
 weights_bytes = 2 * NUM_LAYERS * layer_bytes
 print(f"weights {bytes_text(weights_bytes)}; all of DDP's state {bytes_text(4 * weights_bytes)}")
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("05.keep")
-ask("05.keep").commit(12)  # "all weights whole: that is DDP again"
-### END SOLUTION
-
-# %%
 kept_bytes = min(four.run(peak_bytes, reshard_after_forward=False))
 for name, reshards, peak in (("resharded", True, found_bytes[1]), ("kept", False, kept_bytes)):
     sent_bytes = traffic(four, step, FullySharded, reshard_after_forward=reshards).sent_bytes(0)
     print(f"{name:<10} peak {bytes_text(peak)}; in a step of six layers {bytes_text(sent_bytes)} sent")
-reveal("05.keep", kept_bytes, model_bytes(reshard_after_forward=False), weights_bytes)
 
 # %% [markdown]
 # ## Two links: hybrid sharding

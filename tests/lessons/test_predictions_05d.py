@@ -8,17 +8,12 @@ from course_lib.learn.exercises.lesson_05.predictions.links import LINKS
 
 ASKED = {asked.name: asked for asked in LINKS}
 MIB = 2**20
-AHEAD_S = {0: 0.238, 1: 0.160, 2: 0.160}  # by the model; of that 144 ms are computing
 
 RUNS = [  # name, what ran, what is measured, what the model says
     ("05.half", (3.375 * MIB, 2.25 * MIB), 3.38, 3.38),
     ("05.slower", (0.183, 0.165, 0.160, 0.154), 183, 160),
     ("05.slower", (0.440, 0.345, 0.425, 0.343), 440, 425),
     ("05.larger", (1.0,), 1, None),
-    ("05.prefetch", ({0: 0.267, 1: 0.185, 2: 0.186}, 0.170, AHEAD_S), 85, 83),
-    ("05.prefetch", ({0: 0.267, 1: 0.185, 2: 0.186}, 0.190, AHEAD_S), 100, 83),
-    ("05.prefetch", ({0: 0.160, 1: 0.165, 2: 0.166}, 0.170, AHEAD_S), 0, 83),
-    ("05.keep", (5.76 * MIB, 5.75 * MIB, 3 * MIB), 5.76, 5.75),
     ("05.hybrid", (1.5 * MIB, 3.75 * MIB, 1.5 * MIB), 1.5, 1.5),
     ("05.accumulate", (54, 72, 6), 54, 54),
     ("05.sum", (256.0,), 256, None),
@@ -26,8 +21,6 @@ RUNS = [  # name, what ran, what is measured, what the model says
 FAR = [
     ("05.half", (4.5 * MIB, 2.25 * MIB)),
     ("05.slower", (0.300, 0.200, 0.160, 0.154)),
-    ("05.prefetch", ({0: 0.300, 1: 0.250, 2: 0.250}, 0.170, AHEAD_S)),
-    ("05.keep", (8 * MIB, 5.75 * MIB, 3 * MIB)),
     ("05.hybrid", (3 * MIB, 3.75 * MIB, 1.5 * MIB)),
 ]
 
@@ -50,8 +43,3 @@ def test_what_a_run_takes_beyond_the_model_is_said_once():
     assert "In this run it takes 16% longer" in because(0.195)
     assert "In this run" not in because(0.176)  # as far behind DDP as by the model
     assert "In this run" not in because(0.220)  # too far from the model: that is said by itself
-
-
-def test_a_second_unit_ahead_that_buys_time_is_said_to():
-    told = ASKED["05.prefetch"].tell({0: 0.4, 1: 0.3, 2: 0.25}, 0.15, {0: 0.39, 1: 0.28, 2: 0.24})
-    assert "a second unit ahead takes 40 ms more off this step" in told.because

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from course_lib.base.text import mib
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["LINKS"]
-
-_COMPUTING_S = 6 * (0.008 + 0.016)  # of the lesson's paced model: six layers, forward and backward
 
 
 def _half(sharded_bytes: int, ddp_bytes: int) -> Explanation:
@@ -81,57 +77,6 @@ def _larger(times: float) -> Explanation:
             100: "Bytes and operations both grow, and they pull in opposite directions.",
             0.1: "More is computed, that is right. But more has to come as well.",
         },
-    )
-
-
-def _prefetch(ahead_s: Mapping[int, float], alone_s: float, ahead_model_s: Mapping[int, float]) -> Explanation:
-    """From steps by units ahead, a step on a link that takes no time, and the model's steps by units ahead."""
-    gone, gone_model = _gone(ahead_s, alone_s), _gone(ahead_model_s, _COMPUTING_S)
-    second = ahead_model_s[1] - ahead_model_s[2]
-    more = (
-        "By the model a second unit ahead hides nothing more: units are alike, and the first is enough."
-        if second < 0.02 * ahead_model_s[1]
-        else f"By the model a second unit ahead takes {1e3 * second:.0f} ms more off this step."
-    )
-    return Explanation(
-        measured=round(100 * gone),
-        model=round(100 * gone_model),
-        because="Every all-gather but the first of each pass now travels while something is computed. None stands "
-        f"behind a reduce-scatter that it could have gone before. {more}",
-        misreadings={
-            lambda percent: (
-                percent < 0.8 * 100 * gone_model
-            ): "It is more: on this link the message of a unit is shorter than the computing of one, in both passes.",
-        },
-        apart="Look which of the three steps is further from its model. Without prefetch the rank begins each "
-        "all-gather itself and waits for it, so a busy core costs it most. Run the cell again; what moves is other "
-        "work on this machine.",
-    )
-
-
-def _gone(ahead_s: Mapping[int, float], computing_s: float) -> float:
-    """The share of the waiting that is gone with one unit ahead."""
-    waited_s = ahead_s[0] - computing_s
-    return min(1.0, max(0.0, (ahead_s[0] - ahead_s[1]) / waited_s)) if waited_s > 0 else 0.0
-
-
-def _keep(kept_bytes: int, model_bytes: int, weights_bytes: int) -> Explanation:
-    """From the peak with whole weights between forward and backward, by ledger and model, and the size of the
-    weights."""
-    return Explanation(
-        measured=mib(kept_bytes),
-        model=mib(model_bytes),
-        because="All weights are whole at the peak, and beside them the gradients of one unit at most. Optimizer "
-        "states stay shared out, and gradients leave unit by unit. On many ranks that is what counts: the shards "
-        "become small, whole weights do not. It is the memory of ZeRO-2 during a step, and of ZeRO-3 between two.",
-        misreadings={
-            mib(4 * weights_bytes): "That is DDP: weights, gradients and two states, all of them whole. Here the "
-            "weights are whole for a while, and the states never.",
-            mib(5 * weights_bytes): "Weights, gradients and two states never are whole together here.",
-            mib(weights_bytes): "The whole weights alone. What the rank keeps of everything comes on top.",
-        },
-        apart="The ledger counts every tensor, the model those of sharding. Run the cell again: a message's buffer may "
-        "live a moment longer on a busy machine.",
     )
 
 
@@ -207,19 +152,6 @@ LINKS: tuple[Asked, ...] = (
         question="Ten times the parameters, as many tokens: how many times as fast must the link be?",
         unit="times",
         tell=_larger,
-    ),
-    Asked(
-        name="05.prefetch",
-        question="How much of the waiting does a prefetch of one unit take away?",
-        unit="%",
-        high=100,
-        tell=_prefetch,
-    ),
-    Asked(
-        name="05.keep",
-        question="How many MiB does a rank hold at its peak, if weights stay whole until backward?",
-        unit="MiB",
-        tell=_keep,
     ),
     Asked(
         name="05.hybrid",
