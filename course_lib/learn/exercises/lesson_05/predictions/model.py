@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from math import sqrt
 
 from course_lib.claims import VERDICTS, Evidence
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
-from course_lib.parallel.sharded import Rows
 
 __all__ = ["ONE_MODEL"]
 
@@ -100,34 +98,6 @@ def _order() -> Explanation:
     )
 
 
-_WORLD = ("file 1 alone", "files 0 and 1", "files 1 and 2", "all four")
-
-
-def _world(files: Collection[str]) -> Explanation:
-    """From the names of the files that rank 1 of three has read, ``__2_0.distcp`` is that of rank 2."""
-    numbers = sorted({int(name.split("_")[2]) for name in files})
-    read: dict[tuple[int, ...], str] = {
-        (1,): _WORLD[0],
-        (0, 1): _WORLD[1],
-        (1, 2): _WORLD[2],
-        (0, 1, 2, 3): _WORLD[3],
-    }
-    first, end = Rows((256,), 3).range_of(1)
-    per_file = Rows((256,), 4).per_part
-    return Explanation(
-        measured=read.get(tuple(numbers), f"files {', '.join(map(str, numbers))}"),
-        because=f"Rank 1 of three keeps the middle third of every parameter. Of 256 rows these are {first} to "
-        f"{end - 1}, and four ranks had cut at {per_file}, {2 * per_file} and {3 * per_file}. It asks the metadata "
-        f"which files hold its rows, and reads no other: the second quarter, and the third.",
-        misreadings={
-            _WORLD[0]: "That is a quarter, and with three ranks each keeps a third.",
-            _WORLD[1]: "Count from 0: the first half is what file 0 and file 1 hold, and rank 1 of three sits in the "
-            "middle.",
-            _WORLD[3]: "That is what a program without metadata would have to do, such as the team of clinic 2.",
-        },
-    )
-
-
 _TIED = (
     "the stem's gradient is not averaged",
     "the head is gathered before the stem has stepped",
@@ -187,7 +157,6 @@ ONE_MODEL = (
         tell=_meta,
     ),
     Asked(name="05.files", question="Why is the loss so high on two ranks?", choices=_ORDER, tell=_order),
-    Asked(name="05.world", question="Which files does rank 1 of three read?", choices=_WORLD, tell=_world),
     Asked(name="05.tied", question="Why is it another model?", choices=_TIED, tell=_tied),
     Asked(
         name="05.d2",
