@@ -16,6 +16,7 @@ In the order to read:
 - ``boards/``: Pictures that explorers redraw: each a board
 - ``pipeline_chart.py``: A pipeline over time: a row for each rank, a box for each action
 - ``tile_chart.py``: what ranks hold, as tiles
+- ``mesh_chart.py``: the ranks of a mesh at their places, each with a word on what it has
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _HOME_OF = {
     "memory_and_time_bars": "step_bars",
     "memory_bars": "bars",
     "memory_curve": "curve",
+    "mesh_places": "mesh_chart",
     "pipeline_gantt": "pipeline_chart",
     "png": "style",
     "tiles": "tile_chart",
