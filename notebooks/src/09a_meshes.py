@@ -32,11 +32,11 @@ from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text, link_between_nodes, metered
 from course_lib.models import Transformer, TransformerConfig
 from course_lib.parallel.mesh import MeshGroups, OnMesh
+from course_lib.plot import mesh_places
 from course_lib.rounding import agree
 
 import itertools
 import time
-from unittest import mock
 
 import torch
 import torch.distributed as dist
@@ -85,6 +85,9 @@ ask("09.partner").commit("rank 4")  # "its neighbour"
 
 # %%
 reveal("09.partner", {axis: mesh.group(5, axis) for axis in mesh.axes})
+
+# %%
+mesh_places(mesh, title="All eight ranks at their places")
 
 # %% [markdown]
 # ### Build: a mesh
@@ -154,38 +157,20 @@ for sizes in ({"dp_replicate": 2, "tp": 2}, {"tp": 2, "pp": 2}):
 # %% [markdown]
 # ## Who makes the groups
 #
-# Lesson 02 had a rule for `new_group`: every rank of the job calls it for every group, member or not. The course's
-# `MeshGroups` makes the groups of a mesh. Here it is watched: how often does a rank call?
-
+# Lesson 02 had a rule for `new_group`: every rank of the job calls it for every group, member or not. So does the
+# course's `MeshGroups`, which makes the groups of a mesh. An axis has a group for every place along the others, and a
+# rank is in one of them. The largest runs of Llama 3 had 16,384 GPUs: 16 stages, 128 data-parallel parts of the batch,
+# and 8 ranks along `tp`. That many groups a rank of such a job would make in this way:
 
 # %%
-def groups_made(me, mesh):
-    """The members of each group that this rank has called ``new_group`` for."""
-    with mock.patch.object(dist, "new_group", wraps=dist.new_group) as watched:
-        groups = MeshGroups(me, mesh)
-    groups.close()
-    return [call.args[0] for call in watched.call_args_list]
-
-
-square = Mesh.of(dp_replicate=2, tp=2)
-for rank, made in enumerate(four.run(groups_made, square)):
-    print(f"rank {rank} makes {made}, and is in {sum(rank in group for group in made)} of them")
+llama = Mesh.of(pp=16, dp_shard=128, tp=8)
+num_groups = {axis: llama.num_ranks // llama.size(axis) for axis in llama.axes}
+print(f"{num_groups}: {sum(num_groups.values()):,} groups, of which a rank is in {len(num_groups)}")
 
 # %% [markdown]
-# The largest runs of Llama 3 had 16,384 GPUs: 16 stages, 128 data-parallel parts of the batch, and 8 ranks along `tp`.
-# **How many groups would a rank of such a job make in this way?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("09.groups")
-ask("09.groups").commit(3)  # "one for each axis"
-### END SOLUTION
-
-# %%
-llama = {"pp": 16, "dp_shard": 128, "tp": 8}
-reveal("09.groups", llama)
-
-# %% [markdown]
+# PyTorch's `init_device_mesh` needs one call of `split_group` for each axis, if `init_process_group` was given the
+# `device_id`.
+#
 # ## What travels along each axis
 #
 # The course's `OnMesh` puts a transformer on a mesh; part 4 takes it to pieces. For now it is a job to be watched:
@@ -275,10 +260,19 @@ ask("09.cut").commit("pp, tp")  # "the last axis is the one within the node"
 
 # %%
 orders = list(Mesh.of(pp=2, tp=4, ranks_per_node=2).orders())
-for order in orders:
-    nodes = [[order.node_of(rank) for rank in group] for group in order.groups("tp")]
-    print(f"{', '.join(order.axes)}: the groups along tp {order.groups('tp')} lie on the nodes {nodes}")
 reveal("09.cut", orders)
+
+
+# %%
+def on_nodes(order):
+    nodes = {rank: f"node {order.node_of(rank)}" for rank in range(8)}
+    return mesh_places(order, nodes, title=f"{order}: where each rank is")
+
+
+on_nodes(orders[0])
+
+# %%
+on_nodes(orders[1])
 
 # %% [markdown]
 # ### The wrong order

@@ -32,6 +32,7 @@ from course_lib.layouts import Mesh
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.collectives import split_sizes
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of
+from course_lib.plot import mesh_places, who_holds
 from course_lib.rounding import rounded
 from course_lib.widgets import MeshExplorer
 
@@ -107,6 +108,13 @@ def ranks_with(boxes_by_rank, name, place):
 mesh = Mesh.of(dp_shard=2, tp=2)
 sharded_boxes = list(four.run(boxes_on, mesh))
 reveal("09.row", ranks_with(sharded_boxes, "blocks.3.mlp.w_up.weight", (100, 0)), mesh)
+
+# %% [markdown]
+# The whole matrix, in the colours of the ranks that hold it. And for two more weights, the rows and columns of each
+# rank:
+
+# %%
+who_holds(config, mesh, "blocks.3.mlp.w_up.weight")
 
 # %%
 for name in ("mlp.w_up", "mlp.w_down", "norm1"):
@@ -281,52 +289,6 @@ reveal("09.fullest", fullest_kib)
 # those of all eight. And memory only says which meshes are possible. Among those time decides: part 1 has counted what
 # each axis sends, and a stage waits while its neighbours compute.
 #
-# ### The explorer
-#
-# ![The explorer's picture, four replicas: the matrix of a layer in tiles with the ranks that hold them, each rank with
-# its piece, bars of memory for each rank, and bars of bytes for each axis](../assets/09_explorer.png)
-#
-# Our model again, a batch of 32 sequences, and your choice of axes, order and nodes. In a tile stand the ranks that
-# hold it; a bar parts the nodes, so `0 1 | 4 5` are four copies on two nodes. Below are what each rank keeps after a
-# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. If the
-# mesh has four ranks, the button runs a step on yours. Lines across the bars then show what the ledger and the meter
-# saw. Three missions:
-#
-# 1. Take eight ranks on two nodes of four. No rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass
-#    between the nodes.
-# 2. Take four ranks on two nodes of two. Find two axes whose order matters: in one order eight times as much passes
-#    between the nodes as in the other. Let the ranks confirm both.
-# 3. Take eight ranks on two nodes of four, and one node may burn down. Every number of the model must be on the other
-#    one as well. No rank keeps more than 1,000 KiB.
-
-# %% tags=["computed-time"]
-explorer = MeshExplorer(four)
-explorer
-
-# %%
-### BEGIN SOLUTION
-### STUB print(explorer.missions)
-explorer.choose("pp=2 dp_shard=2 tp=2, 4 ranks a node")
-for order in ("pp=2 tp=2", "tp=2 pp=2"):
-    explorer.choose(f"{order}, 2 ranks a node")
-    explorer.run.click()
-explorer.choose("dp_replicate=2 dp_shard=4, 4 ranks a node")
-print(explorer.missions)
-### END SOLUTION
-
-# %% [markdown]
-# When you have tried, compare. In the first, whatever cuts the model eight times leaves about an eighth on a rank, so
-# memory hardly decides. What leaves the node does. A pipeline hands on one activation and one gradient a sample. A
-# sharded stage fetches its weights for every micro-batch, and tensor parallelism adds up activations in every layer. So
-# the node's border belongs to `pp`.
-#
-# The second works with `pp` beside `tp`, and with `pp` beside `dp_shard`: an axis that sends much and one that sends
-# little. No other two axes are as far apart.
-#
-# In the third only `dp_replicate` makes copies of everything, and they must be a node apart. So it has to be outermost,
-# of size 2, with anything that cuts four times within the node. With sharding inside, that is lesson 05's hybrid
-# sharding.
-#
 # ## Who sees which samples?
 #
 # ![Eight windows of text in a row, and eight ranks as the corners of a cube, with the axes pp, dp_shard and tp. Between
@@ -352,6 +314,10 @@ for rank in range(cube.num_ranks):
     seen_by[rank] = windows.chunk(share.count)[share.dp_rank].tolist()
     print(f"rank {rank} {cube.coordinates(rank)}: place {share.dp_rank} of {share.count}, {seen_by[rank]}")
 reveal("09.share", seen_by)
+
+# %%
+dealt = {rank: f"windows {seen[0]} to {seen[-1]}" for rank, seen in seen_by.items()}
+mesh_places(cube, dealt, title="Who works on which windows")
 
 # %% [markdown]
 # ## Clinic 1: a loss that falls too fast
@@ -476,43 +442,9 @@ print("the losses of one device with all eight windows:", off < 0.002)
 # dp_shard together. The number of these ranks is the data-parallel size. On a mesh a `DistributedSampler` takes these
 # two in the place of rank and world size.
 #
-# ## One loss
-#
-# A log wants the loss of the whole batch. Take `pp=2 tp=2`: no axis deals out samples, and all ranks work on the same
-# eight windows. A team lets each rank add what it has for a loss, and nothing where it has none. Then it divides the
-# sum by the number of ranks.
-#
-# **How many times the true loss does the log say?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("09.logged")
-ask("09.logged").commit(1)  # "a mean over ranks is a mean"
-### END SOLUTION
-
-
-# %%
-def own_loss(me):
-    """The loss of the batch as this rank has it; None where it has none."""
-    model = OnMesh(me, staged, make_model())
-    loss = model.pipeline.step(X, Y)
-    model.close()
-    return None if loss is None else loss.item()
-
-
-found = list(four.run(own_loss))
-for rank, loss in enumerate(found):
-    print(
-        f"rank {rank} {staged.coordinates(rank)}:",
-        "no loss" if loss is None else f"a loss of {rounded(loss, 2)}",
-    )
-teams_log = sum(loss for loss in found if loss is not None) / staged.num_ranks
-print(f"the team logs {rounded(teams_log, 2)}; one device with the same windows has {rounded(alone[0], 2)}")
-reveal("09.logged", teams_log / alone[0])
-
-# %% [markdown]
-# `OnMesh` adds a loss where this rank has one *and* stands at place 0 along tp, and divides by the data-parallel size.
-# Each loss is counted once, whatever the mesh.
+# A log wants the loss of the whole batch, and each loss of it once. `OnMesh` adds a loss where this rank has one *and*
+# stands at place 0 along tp, and divides by the data-parallel size. That is right on any mesh: the first stage of a
+# pipeline has no loss, and ranks that differ along tp alone have the same one.
 #
 # ## Who draws the same random numbers?
 #
@@ -579,15 +511,6 @@ reveal("09.dropped")
 # one. Those that hold other samples, or other layers, should draw apart, or all would drop in the same places. (From
 # lesson 08 you know one exception: inside a split region each rank draws its own, from the common seed and its place.)
 #
-# **How many different seeds do the eight ranks of `pp=2 dp_shard=2 tp=2` get?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("09.seeds")
-ask("09.seeds").commit(8)  # "each rank one of its own"
-### END SOLUTION
-
-# %% [markdown]
 # ### Mend it
 #
 # For any mesh: which ranks are to get one and the same seed, and what do they have in common?
@@ -613,7 +536,8 @@ seed_verdict = check("09.seed", mended_seed)
 evidence_of_seeds(mended_seed if seed_verdict.passed else colleagues_seed, dropout=0.1)
 
 # %% [markdown]
-# And the eight ranks of the question? The course's own function, which numbers the groups one after the other:
+# And the eight ranks of `pp=2 dp_shard=2 tp=2`? The course's own function numbers the tensor groups one after the
+# other:
 
 # %%
 from course_lib.parallel.mesh import seed_of
@@ -621,7 +545,7 @@ from course_lib.parallel.mesh import seed_of
 seeds = [seed_of(cube, rank, seed=1234) for rank in range(cube.num_ranks)]
 for rank, seed in enumerate(seeds):
     print(f"rank {rank} {cube.coordinates(rank)}: seed {seed}")
-reveal("09.seeds", seeds)
+print(f"{len(set(seeds))} different seeds, one for each tensor group")
 
 # %% [markdown]
 # ## What you can do now
@@ -638,3 +562,51 @@ reveal("09.seeds", seeds)
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 3: three kinds of parallelism at once, and what that
 # means for memory and messages. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same axes with
 # PyTorch's own parts.
+#
+# ## Another day: the explorer
+#
+# The explorer takes some fifteen minutes more, and nothing later asks for it.
+#
+# ![The explorer's picture, four replicas: the matrix of a layer in tiles with the ranks that hold them, each rank with
+# its piece, bars of memory for each rank, and bars of bytes for each axis](../assets/09_explorer.png)
+#
+# Our model again, a batch of 32 sequences, and your choice of axes, order and nodes. In a tile stand the ranks that
+# hold it; a bar parts the nodes, so `0 1 | 4 5` are four copies on two nodes. Below are what each rank keeps after a
+# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. If the
+# mesh has four ranks, the button runs a step on yours. Lines across the bars then show what the ledger and the meter
+# saw. Three missions:
+#
+# 1. Take eight ranks on two nodes of four. No rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass
+#    between the nodes.
+# 2. Take four ranks on two nodes of two. Find two axes whose order matters: in one order eight times as much passes
+#    between the nodes as in the other. Let the ranks confirm both.
+# 3. Take eight ranks on two nodes of four, and one node may burn down. Every number of the model must be on the other
+#    one as well. No rank keeps more than 1,000 KiB.
+
+# %% tags=["computed-time"]
+explorer = MeshExplorer(four)
+explorer
+
+# %%
+### BEGIN SOLUTION
+### STUB print(explorer.missions)
+explorer.choose("pp=2 dp_shard=2 tp=2, 4 ranks a node")
+for order in ("pp=2 tp=2", "tp=2 pp=2"):
+    explorer.choose(f"{order}, 2 ranks a node")
+    explorer.run.click()
+explorer.choose("dp_replicate=2 dp_shard=4, 4 ranks a node")
+print(explorer.missions)
+### END SOLUTION
+
+# %% [markdown]
+# When you have tried, compare. In the first, whatever cuts the model eight times leaves about an eighth on a rank, so
+# memory hardly decides. What leaves the node does. A pipeline hands on one activation and one gradient a sample. A
+# sharded stage fetches its weights for every micro-batch, and tensor parallelism adds up activations in every layer. So
+# the node's border belongs to `pp`.
+#
+# The second works with `pp` beside `tp`, and with `pp` beside `dp_shard`: an axis that sends much and one that sends
+# little. No other two axes are as far apart.
+#
+# In the third only `dp_replicate` makes copies of everything, and they must be a node apart. So it has to be outermost,
+# of size 2, with anything that cuts four times within the node. With sharding inside, that is lesson 05's hybrid
+# sharding.

@@ -32,6 +32,7 @@ from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import GlobalBatches
 from course_lib.parallel.mesh import DataShare, OnMesh, boxes_of, gradient_norm, load_on_mesh, save_on_mesh
 from course_lib.parallel.tensor import Shard, parameter_placements
+from course_lib.plot import mesh_places, who_holds
 from course_lib.rounding import agree, rounded
 
 import warnings
@@ -89,7 +90,7 @@ def alone(batches, max_norm=1e9, **settings):
 
 
 # %% [markdown]
-# ## Clinic 1: a limit that limits too much
+# ## Clinic: a limit that limits too much
 #
 # *Symptom.* A team has trained on `dp_shard=4`, and limits its gradients as you did in lesson 05. Every rank adds up
 # the squares of its gradients, one all-reduce adds those sums, and all ranks scale by one factor. Now it moves to
@@ -248,6 +249,12 @@ for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_sha
 # other messages, one number from each rank is nothing. What it does cost is a wait: no rank can scale before the
 # slowest one has its last gradient.
 #
+# Which halves of the vector were alike? Two ranks in one tile hold the same numbers, and one of them counts:
+
+# %%
+who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.norm1.weight")
+
+# %% [markdown]
 # ## A weight at both ends
 #
 # In a model with a *tied* embedding one matrix looks tokens up in the first stage and scores them in the last. On
@@ -300,11 +307,16 @@ print(f"one device {rounded(tied_right, 2)}, gradient_norm {rounded(by_course, 2
 print("equal to within 1e-9:", agree(by_course, tied_right, within=1e-9))
 
 # %% [markdown]
-# In production, Megatron-Core leaves two kinds of weights out of a rank's sum. One is a copy along tp, where
+# <details>
+# <summary>In production</summary>
+#
+# Megatron-Core leaves two kinds of weights out of a rank's sum. One is a copy along tp, where
 # `param_is_not_tensor_parallel_duplicate` says no. The other is the second end of a tied embedding, where
 # `param_is_not_shared` does. With DTensors of one mesh, placements say what is a copy, and
 # `torch.nn.utils.get_total_norm` minds them. Stages of a pipeline are no axis of a DTensor, so torchtitan then adds
 # squares over `pp` itself.
+#
+# </details>
 #
 # ## One checkpoint for all meshes
 #
@@ -350,6 +362,10 @@ sizes = {path.name: path.stat().st_size for path in sorted(FOLDER.iterdir())}
 for name, size_bytes in sizes.items():
     print(f"{name:<14} {size_bytes / weight_bytes:.2f} times the weights")
 reveal("09.folder", sum(sizes.values()), weight_bytes)
+
+# %%
+wrote = {rank: f"{sizes[f'__{rank}_0.distcp'] / weight_bytes:.2f} x the weights" for rank in range(4)}
+mesh_places(replicas, wrote, title="What each rank has written")
 
 # %% [markdown]
 # (The states of a box are handed to DCP by the first rank that holds it, so ranks 0 and 1 write more. Its weights are
@@ -444,7 +460,20 @@ reveal("09.skipped", 400 - len(seen), 6, 8, old_share, new_share)
 # new ones, and `seed_of` of part 2 gives every rank of any mesh its seed. On another mesh these are other numbers: with
 # dropout a job goes on as well as before, but not bit by bit as before.
 #
-# ## Clinic 2: the mesh, turned around
+# So beside weights and states the folder should hold the step, the data's position, the seed and the learning rate's
+# schedule. The mesh itself belongs there too, for the log. Nobody needs the mesh to load.
+#
+# ## What you can do now
+#
+# You can write a norm that is right on every mesh, clip by it, and say who counts what at both ends of a pipeline. You
+# know why a small fault lives longer than a large one. You can save once and go on on any mesh, and test that by more
+# than one loss. You let the job, not its ranks, remember the data.
+#
+# **What is missing**: you have used `OnMesh` all the time. In [part 4](09d_three_cuts.ipynb) you build it.
+#
+# ## Another day: the mesh, turned around
+#
+# This clinic takes some fifteen minutes more, and nothing later asks for it.
 #
 # *Symptom.* Another team does without DCP: each rank saves its own `state_dict` to a file with its number, and reads
 # that file when it comes back. For months that goes well on `dp_shard=2 tp=2`. Then somebody turns the mesh around,
@@ -494,15 +523,6 @@ def print_losses(file_of):
 print_losses(colleagues_file)
 
 # %% [markdown]
-# **Why is the loss so high?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("09.swapped")
-ask("09.swapped").commit("the optimizer's states are not in the files")
-### END SOLUTION
-
-# %% [markdown]
 # *Evidence.* Here are the rows that each rank holds of one matrix, `w_up` of the first block, on either mesh:
 
 
@@ -518,10 +538,11 @@ for mesh in (old, new):
     held = [f"{first:>3} to {last:>3}" for first, last in four.run(rows_held, mesh)]
     print(f"{mesh!s:<16} rank 0: {held[0]}; 1: {held[1]}; 2: {held[2]}; 3: {held[3]}")
 
-# %%
-reveal("09.swapped")
-
 # %% [markdown]
+# Compare ranks 1 and 2 on the two meshes: each has read what the other would need. Both axes have two places, so every
+# box is as large as before and every name fits, and nothing is left that could complain. A number in a file's name says
+# who wrote it. It does not say what is in it.
+#
 # ### Mend it
 #
 # ![Four files, rank0.pt to rank3.pt. On the left the mesh that wrote them, with each rank at its place along dp_shard
@@ -548,21 +569,16 @@ file_verdict = check("09.file", mended_file)
 # hint("09.file")
 
 # %%
-print_losses(mended_file if file_verdict.passed else colleagues_file)
+right_file = mended_file if file_verdict.passed else colleagues_file
+print_losses(right_file)
+
+# %%
+reads = {rank: f"reads rank{right_file(rank, old, new)}.pt" for rank in range(4)}
+mesh_places(new, reads, title=f"{new}: who reads which file")
 
 # %% [markdown]
 # When both meshes print the loss that was saved, you have it. On `dp_shard=4` no function of this kind can help: no
 # file holds what a rank needs. Files by rank fit the mesh that wrote them. Boxes say where they belong.
 #
 # Megatron-Core (`dist_checkpointing`, with its `ShardedTensor`) and DCP save so; DeepSpeed has a tool that turns files
-# by rank into its *universal checkpoint*. Beside weights and states, the folder should hold the step, the data's
-# position, the seed and the learning rate's schedule. The mesh itself belongs there too, for the log. Nobody needs the
-# mesh to load.
-#
-# ## What you can do now
-#
-# You can write a norm that is right on every mesh, clip by it, and say who counts what at both ends of a pipeline. You
-# know why a small fault lives longer than a large one. You can save once and go on on any mesh, and test that by more
-# than one loss. You let the job, not its ranks, remember the data.
-#
-# **What is missing**: you have used `OnMesh` all the time. In [part 4](09d_three_cuts.ipynb) you build it.
+# by rank into its *universal checkpoint*.

@@ -18,7 +18,7 @@
 # - say in which order the cuts are made, and why another order breaks;
 # - train on `pp=2 dp_shard=2 tp=2`, with the losses of one device;
 # - tell what each axis sends in a step, and which setting makes it more;
-# - do the same with `init_device_mesh`, `parallelize_module` and `fully_shard`, and read other libraries' names.
+# - on another day: do the same with PyTorch's own parts, and read other libraries' names.
 #
 # From the parts before you need `Mesh.of(pp=2, dp_shard=2, tp=2)`, ranks with a place along named axes, the last of
 # which varies fastest. You also need `MeshGroups(me, mesh)`, this rank's process groups. `groups.group("tp")` are the
@@ -31,11 +31,12 @@ from course_lib.cluster import RankError
 from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel.mesh import MeshGroups, OnMesh
+from course_lib.parallel.mesh import DataShare, MeshGroups, OnMesh
 from course_lib.parallel.model import cut, parameter_costs, split_evenly
 from course_lib.parallel.pipeline import Pipeline
 from course_lib.parallel.sharded import FullySharded
 from course_lib.parallel.tensor import split_transformer, vocab_parallel_cross_entropy
+from course_lib.plot import mesh_places, who_holds
 from course_lib.rounding import agree, rounded
 from course_lib.schedules import one_f_one_b
 
@@ -161,8 +162,13 @@ except RankError as raised:
 
 # %% [markdown]
 # A DTensor knows by which mesh it was cut. Here a weight whose unit is at rest knows that these are rows. So both can
-# refuse, and both say why.
-#
+# refuse, and both say why. In the order that works, tp cuts the matrix into slices first, and dp_shard shares out the
+# rows of each slice:
+
+# %%
+who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.mlp.w_up.weight")
+
+# %% [markdown]
 # ## Build: three cuts at once
 #
 # What you need is there, a part for each axis. Each part takes the group of ranks that it works on:
@@ -304,6 +310,17 @@ print("share of each rank:", [f"{share:.1%}" for share in shares])
 reveal("09.kept", max(shares), shares)
 
 # %% [markdown]
+# Whose rows are they, and who has a loss of them?
+
+# %%
+dealt = {}
+for rank in range(8):
+    share, is_last = DataShare.of(CUBE, rank), CUBE.coordinates(rank)["pp"] == 1
+    rows = torch.arange(16).chunk(share.count)[share.dp_rank].tolist()
+    dealt[rank] = f"rows {rows[0]} to {rows[-1]}" + ", a loss" * is_last
+mesh_places(CUBE, dealt, title="A batch of 16 rows on eight ranks")
+
+# %% [markdown]
 # ## What each axis sends
 #
 # In part 1 a rank sent most along tp. There the data axis had replicas; here it has shards, and a rank's share of the
@@ -365,7 +382,33 @@ for axis in CUBE.axes:
 reveal("09.micro", in_eight["dp_shard"] / in_four["dp_shard"], 4)
 
 # %% [markdown]
-# ## In production
+# ## Five questions
+
+# %% tags=["computed-time"]
+quiz("09")
+
+# %% [markdown]
+# ## What you can do now
+#
+# You can place ranks on a mesh so that the axis that sends most has the fast link. You can say which rank holds which
+# number, sees which sample and draws which random number. You can measure one norm over all of them, and move a
+# checkpoint from any mesh to any other. And you can put three cuts together, in the order that works.
+#
+# **The limit.** Every axis shares something out: samples, layers, matrices. Two things are still whole on some rank.
+# One *sequence*: attention looks at all of its positions at once, and a document of a million tokens is too long for a
+# tensor group. And one *model's arithmetic*: each token goes through every weight, so a model of ten times the weights
+# costs ten times the work. Lesson 10 cuts the sequence, and gives each token to a few *experts* of many.
+#
+# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
+# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021): how pipeline, tensor and data parallelism are combined, and
+# which goes where. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same in PyTorch's own
+# parts. Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: four axes on
+# 16 thousand GPUs, and why the order is the one it is.
+
+# %% [markdown]
+# ## Another day: in PyTorch's own parts
+#
+# This section takes some twenty minutes more, and nothing later asks for it.
 #
 # `by_torch(me, sharded_first=False)` above is the other order, in PyTorch's own parts. Its mesh has dp_shard first and
 # tp second, so rank 1 has place 0 along dp_shard and place 1 along tp. `w_up` of a block has 256 rows.
@@ -407,6 +450,10 @@ for rank, (_, first_row, placements) in enumerate(found):
     print(f"rank {rank}: from row {first_row} on, {placements}")
 print_losses("PyTorch's own parts", [(losses, 0) for losses, *_ in found])
 reveal("09.strip", found[1][1])
+
+# %%
+strips = {rank: f"rows {first} to {first + 63}" for rank, (_, first, _) in enumerate(found)}
+mesh_places(Mesh.of(dp_shard=2, tp=2), strips, title="w_up in PyTorch's own parts")
 
 # %% [markdown]
 # The stages are missing there; `torch.distributed.pipelining` has them. PyTorch's own trainer of large models,
@@ -469,29 +516,6 @@ reveal("09.a12", evidence)
 #
 # The cuts are in `cutting.py`, in torchtitan's order. Read `cut_between_ranks` there with a question: *which argument
 # keeps a pipeline from gathering its weights for every micro-batch?*
-#
-# ## Five questions
-
-# %% tags=["computed-time"]
-quiz("09")
-
-# %% [markdown]
-# ## What you can do now
-#
-# You can place ranks on a mesh so that the axis that sends most has the fast link. You can say which rank holds which
-# number, sees which sample and draws which random number. You can measure one norm over all of them, and move a
-# checkpoint from any mesh to any other. And you can put three cuts together, in the order that works.
-#
-# **The limit.** Every axis shares something out: samples, layers, matrices. Two things are still whole on some rank.
-# One *sequence*: attention looks at all of its positions at once, and a document of a million tokens is too long for a
-# tensor group. And one *model's arithmetic*: each token goes through every weight, so a model of ten times the weights
-# costs ten times the work. Lesson 10 cuts the sequence, and gives each token to a few *experts* of many.
-#
-# **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
-# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021): how pipeline, tensor and data parallelism are combined, and
-# which goes where. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same in PyTorch's own
-# parts. Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: four axes on
-# 16 thousand GPUs, and why the order is the one it is.
 
 # %% [markdown]
 # ## Another day: problems on paper

@@ -20,15 +20,11 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("09.fullest", (FULLEST,), "pp=2 tp=4", None),
     ("09.share", (SEEN,), 4, 4),
     ("09.unseen", (), "ranks of a tensor group are given different windows", None),
-    ("09.logged", (2.782 / 5.564,), 0.5, 0.5),
-    ("09.seeds", ([7, 7, 8, 8, 9, 9, 10, 10],), 4, 4),
     ("09.dropped", (), "ranks of a tensor group drop different numbers of one stream", None),
 ]
 FAR = [
     ("09.row", ([1], SQUARE)),
     ("09.share", (dict.fromkeys(range(8), range(2)),)),
-    ("09.logged", (1.0,)),
-    ("09.seeds", (range(8),)),
 ]
 
 

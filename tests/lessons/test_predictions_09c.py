@@ -37,7 +37,6 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ),
     ("09.skipped", (48, 6, 8, 2, 4), 48, 48),
     ("09.skipped", (72, 3, 8, 1, 4), 72, 72),
-    ("09.swapped", (), "rank r reads what belongs to another place", None),
 ]
 USUAL = usual_runs(RUNS)
 FAR = [("09.folder", (700, 100)), ("09.skipped", (0, 6, 8, 2, 4))]

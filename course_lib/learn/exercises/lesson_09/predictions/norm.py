@@ -151,31 +151,6 @@ def _skipped(never_seen: int, num_steps: int, batch_size: int, old_share: int, n
     )
 
 
-_SWAPPED = (
-    "the optimizer's states are not in the files",
-    "rank r reads what belongs to another place",
-    "slices have other shapes on this mesh",
-    "copies in the files had drifted apart",
-)
-
-
-def _swapped() -> Explanation:
-    return Explanation(
-        measured=_SWAPPED[1],
-        label="the evidence says",
-        because="On the old mesh rank 1 stood at place 1 of tp. On the new one it stands at place 1 of dp_shard, and "
-        "it has read its old file. Ranks 1 and 2 hold each other's boxes. Both axes have two places, so every box is "
-        "as large as before, and every name fits: nothing is left that could complain. A number in a file's name says "
-        "who wrote it. It does not say what is in it.",
-        misreadings={
-            _SWAPPED[0]: "They are not, and this loss comes before any step: it is that of the weights.",
-            _SWAPPED[2]: "Then copying would have failed. Half of the rows by tp and half of those by dp_shard: a "
-            "quarter, in either order.",
-            _SWAPPED[3]: "On the mesh that wrote them, the same files give the loss of before.",
-        },
-    )
-
-
 NORM: tuple[Asked, ...] = (
     Asked(name="09.short", question="What is wrong with the clip?", choices=_SHORT, tell=_short),
     Asked(
@@ -200,5 +175,4 @@ NORM: tuple[Asked, ...] = (
         high=1e6,
         tell=_skipped,
     ),
-    Asked(name="09.swapped", question="Why is the loss so high?", choices=_SWAPPED, tell=_swapped),
 )

@@ -128,40 +128,6 @@ def _unseen() -> Explanation:
     )
 
 
-def _logged(share: float) -> Explanation:
-    """From the team's log, as a share of the loss, on pp=2 tp=2."""
-    return Explanation(
-        measured=round(share, 2),
-        model=0.5,
-        because="Two ranks have a loss, those of the last stage, and both have the same one, since they are one tensor "
-        "group. Twice the loss over four ranks is half. It would fall nicely, and nobody would see it. With "
-        "dp_replicate=2 and tp=2 the same line is right. Everybody has a loss, and each is there twice in the sum and "
-        "twice in the number of ranks.",
-        misreadings={
-            1: "That would be so if every rank had a loss. The first stage has none.",
-            0.25: "The last stage are two ranks, a tensor group, and both have the loss.",
-            2: "Two losses are in the sum. It is divided by four.",
-        },
-        apart="Look at what each rank has for a loss, above.",
-    )
-
-
-def _seeds(seeds: Sequence[int]) -> Explanation:
-    """From the seeds of eight ranks, two along each of three axes."""
-    return Explanation(
-        measured=len(set(seeds)),
-        model=_CUBE.num_ranks / _CUBE.size("tp"),
-        because="One for each tensor group: its ranks hold the same stream between the split regions, and must drop "
-        "the same of it. Ranks apart along dp_shard have other samples; ranks apart along pp have other layers.",
-        misreadings={
-            8: "Then the two ranks of a tensor group would drop different numbers of what should be one stream.",
-            1: "Then one pattern would be dropped in every stage, and by all who have other samples.",
-            2: "Samples are told apart, or stages are. With these two seeds, one of the two axes is left in step.",
-        },
-        apart="The model counts tensor groups.",
-    )
-
-
 _DROPPED = (
     "ranks of a tensor group drop different numbers of one stream",
     "replicas drop different numbers",
@@ -208,20 +174,6 @@ PIECES: tuple[Asked, ...] = (
         question="Why are the losses not those of one device?",
         choices=_UNSEEN,
         tell=_unseen,
-    ),
-    Asked(
-        name="09.logged",
-        question="pp=2 tp=2, a sum over ranks divided by 4: what does the log say?",
-        unit="times the loss",
-        high=1000,
-        tell=_logged,
-    ),
-    Asked(
-        name="09.seeds",
-        question="How many different seeds do the eight ranks get?",
-        unit="seeds",
-        high=1000,
-        tell=_seeds,
     ),
     Asked(name="09.dropped", question="Why do the copies part?", choices=_DROPPED, tell=_dropped),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
 
 from course_lib.layouts.mesh import Mesh
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
@@ -30,29 +29,6 @@ def _partner(groups: Mapping[str, Sequence[int]]) -> Explanation:
             dp: "Two further: that is a step along the middle axis.",
             "rank 6": "Ranks 5 and 6 differ along two axes at once, so no group of one axis has them both.",
             "rank 3": "Ranks 3 and 5 differ along two axes at once, so no group of one axis has them both.",
-        },
-    )
-
-
-def _groups(sizes: Mapping[str, int]) -> Explanation:
-    """From the sizes of a mesh by axis: how many groups there are along all its axes."""
-    num_axes, num_ranks = len(sizes), prod(sizes.values())
-    along = {axis: num_ranks // size for axis, size in sizes.items()}
-    listed = ", ".join(f"{number:,} along `{axis}`" for axis, number in along.items())
-    return Explanation(
-        measured=sum(along.values()),
-        label="computed",
-        because=f"{listed}: an axis has a group for every place along the others, and every rank makes all of them to "
-        f"be in {num_axes} of them. With NCCL that is many calls in which a rank has no part. PyTorch's "
-        "`init_device_mesh` needs one call of `split_group` for each axis, if `init_process_group` was told the "
-        "`device_id`.",
-        misreadings={
-            num_axes: "Of that many it is a member. But `new_group` is a collective of the whole job: each rank calls "
-            "it for every group.",
-            sum(sizes.values()): "That adds the sizes up: how many ranks its own groups have. There is one group for "
-            "every place along the *other* axes.",
-            num_ranks: "That is how many ranks there are.",
-            num_ranks * num_axes: "There would be that many if each rank had its groups to itself. It shares them.",
         },
     )
 
@@ -181,13 +157,6 @@ PLACES: tuple[Asked, ...] = (
         question="pp=2 dp_shard=2 tp=2: with which rank does rank 5 form its group along pp?",
         choices=_PARTNERS,
         tell=_partner,
-    ),
-    Asked(
-        name="09.groups",
-        question="pp=16 dp_shard=128 tp=8: how many groups does a rank make?",
-        unit="groups",
-        high=1e6,
-        tell=_groups,
     ),
     Asked(
         name="09.axis",
