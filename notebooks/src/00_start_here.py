@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# In this lesson four processes work as one job. You meet them, see what they share (less than you may think), and
-# measure what it costs them to agree on one number. You also find a bug that makes a whole job hang. Everything runs on
-# the machine in front of you, with GPUs or without.
+# In this lesson four processes work as one job. You meet them, see what they share, and measure what it costs them to
+# agree on one number. You also find a bug that makes a whole job hang. Everything runs on the machine in front of you,
+# with GPUs or without.
 #
 # **65 minutes · difficulty 1 of 5 · needs: cpu**
 #
@@ -73,8 +73,8 @@ def hello(me):
 run = ranks.run(hello)
 
 # %% [markdown]
-# Four process numbers: these are four programs, none of them your notebook. If you saw a warning about more
-# ranks than cores, it is true and harmless: they take turns.
+# Four process numbers: these are four programs. If you saw a warning about more ranks than cores, it is true and
+# harmless: they take turns.
 #
 # What the ranks print is collected and shown in the order of the ranks, whatever the order in time. What they
 # return is in `run`.
@@ -644,7 +644,7 @@ from course_lib.base import project_root
 
 import json
 
-record = project_root() / "assets" / "measured" / "torchrun_killed_rank.json"
+record = project_root() / "assets" / "measured" / "torchrun_log.json"
 log = json.loads(record.read_text(encoding="utf-8"))["log"]
 told_by_ranks = next(number for number, line in enumerate(log) if line.startswith("W"))
 print("\n".join(log[:told_by_ranks]))

@@ -336,7 +336,7 @@ def train_epoch(model, optimizer, batches):
     return total
 
 
-def evaluate_as_sent(model, batches):
+def evaluate_all(model, batches):
     model.eval()
     total, count = 0.0, 0
     for x, y in batches:
@@ -366,7 +366,7 @@ def marked(ledger, batches):
 batches = [(x.to(device), y.to(device)) for x, y in loader(test, 64, shuffle=False)]
 for title, run in {
     "training": lambda parts: train_epoch(model, optimizer, parts),
-    "evaluation": lambda parts: evaluate_as_sent(model, parts),
+    "evaluation": lambda parts: evaluate_all(model, parts),
 }.items():
     with MemoryLedger(model, optimizer, inputs=batches) as watched:
         run(marked(watched, batches))

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 02b · Collectives: time, trees and groups
 #
-# Nobody sends less than a ring, and yet it is not always the fastest. You race four ways to add up, find out what they
-# wait for on this machine and on a network, and build a tree. Then some of the ranks talk among themselves.
+# Nobody sends less than a ring. You race it against three other ways to add up, find out what they wait for on this
+# machine and on a network, and build a tree. Then some of the ranks talk among themselves.
 #
 # **65 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -17,7 +17,7 @@
 # - write a broadcast along a tree;
 # - predict how long a collective takes, from two numbers, and say under which load the two are right;
 # - read `algbw` and `busbw`, as benchmarks print them;
-# - let a part of the ranks form a group of its own, and say who has to call `new_group`.
+# - let a part of the ranks form a group of its own.
 #
 # From part 1 you need three things. A rank's *port* is the door through which its messages come in and go out. The
 # *naive* all-reduce sends everything to rank 0 and back. The *ring* takes $2(n-1)$ steps, and in each of them every

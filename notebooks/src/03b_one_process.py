@@ -14,7 +14,7 @@
 # At the end you can
 #
 # - predict which device fills up first, and with what;
-# - tell when threads help a model and when they slow it down;
+# - say what threads gain for a model of large layers, and for one of many small ones;
 # - run replicas in threads, so that neither a mode nor an error gets lost;
 # - find out why a checkpoint loads nothing.
 #

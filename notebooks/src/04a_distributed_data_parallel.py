@@ -70,7 +70,7 @@ def make_model(seed=0, **options):
     return SmallCNN(**{"batch_norm": False, **options})
 
 
-def train_alone(me, epochs=3):
+def train_each(me, epochs=3):
     train, _ = digits()
     model = make_model().to(me.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
@@ -97,7 +97,7 @@ ask("04.apart").commit("four equal models")  # same seed, same code, and a proce
 ### END SOLUTION
 
 # %%
-run = metered(four, train_alone)
+run = metered(four, train_each)
 weights = torch.stack(list(run))
 furthest = (weights - weights[0]).abs().max().item()
 print("messages sent:", sum(run.communication.num_messages(rank) for rank in range(4)))
@@ -111,9 +111,9 @@ reveal("04.apart", furthest)
 # No error, no hang, and not data parallelism. **Drift**, elsewhere called replica divergence, is when weights that
 # should be equal on all ranks are not. Keep in mind: **replicas that drift apart do so in silence**.
 #
-# How do they stay one model? Article A again: when the gradients have been reduced, the updated weights are broadcast
-# to every device, in each iteration. **Four ranks begin with different weights and take ten steps. How many times
-# do the weights have to travel?**
+# How do they stay one model? By article A, the updated weights are broadcast to every device in each iteration, when
+# the gradients have been reduced. **Four ranks begin with different weights and take ten steps. How many times do the
+# weights have to travel?**
 
 # %%
 ### BEGIN SOLUTION

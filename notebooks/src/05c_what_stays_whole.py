@@ -19,7 +19,7 @@
 #
 # - choose stage, units and ranks for a limit of memory and messages;
 # - find what keeps borrowed weights alive, where every number is right;
-# - tell which optimizers can be cut like AdamW, and help one that cannot.
+# - tell whether an optimizer can be cut as AdamW was, and what to do where it cannot.
 #
 # From parts 1 and 2 you need the three stages. ZeRO-1 shares out the optimizer's states, ZeRO-2 the gradients too. From
 # ZeRO-3, which the course has as `FullySharded`, you need the *unit* of layers. An all-gather makes it whole before it
@@ -282,7 +282,7 @@ else:
 #
 
 # %% [markdown]
-# ## An optimizer that wants it whole
+# ## Another optimizer: Muon
 #
 # Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
 # momentum, and turns it into nearly the nearest matrix that is orthogonal. Its singular values come out between about

@@ -228,9 +228,6 @@ for by, its in times_s.items():
 # %%
 def cut_evenly(costs, num_parts):
     """How many neighbouring pieces each part gets: a list of ``num_parts`` numbers of at least 1."""
-    # 1. One part: it gets everything.
-    # 2. Else: try every size of the first part. What is the best that the others can do with the rest?
-    # 3. Of these, keep the one whose largest part is smallest.
     ### BEGIN SOLUTION
     if num_parts == 1:
         return [len(costs)]
@@ -335,8 +332,8 @@ memory_bars(ways, limit_bytes=uncut.total_bytes // 2, title="Ways to fit in half
 
 # %%
 ### BEGIN SOLUTION
-### STUB ask("06.tied")
-ask("06.tied").commit("the ranks began with different weights")
+### STUB ask("06.worse")
+ask("06.worse").commit("the ranks began with different weights")
 ### END SOLUTION
 
 # %% [markdown]
@@ -381,7 +378,7 @@ sick = list(two.run(train_tied, lambda me, weight, other: None))
 print_evidence(sick, uncut_rows)
 
 # %%
-reveal("06.tied")
+reveal("06.worse")
 
 # %% [markdown]
 # ### Mend it

@@ -133,15 +133,15 @@ print("GPipe:", outcome(run_in_turn, schedules.gpipe(2, 4)))
 
 # %%
 ### BEGIN SOLUTION
-### STUB ask("07.send")
-ask("07.send").commit("the messages are too large for gloo's buffers")
+### STUB ask("07.hangs")
+ask("07.hangs").commit("the messages are too large for gloo's buffers")
 ### END SOLUTION
 
 # %% tags=["computed-time"]
 print("1F1B:", outcome(run_in_turn, schedules.one_f_one_b(2, 4)))
 
 # %%
-reveal("07.send")
+reveal("07.hangs")
 
 # %% [markdown]
 # ### Mend it
@@ -404,12 +404,12 @@ for m in [1, 2, 4, 8]:
 
 # %%
 ### BEGIN SOLUTION
-### STUB ask("07.twice")
-ask("07.twice").commit("micro-batches are too small for good gradients")
+### STUB ask("07.careful")
+ask("07.careful").commit("micro-batches are too small for good gradients")
 ### END SOLUTION
 
 # %%
-reveal("07.twice")
+reveal("07.careful")
 
 # %% [markdown]
 # ### Mend it

@@ -15,7 +15,7 @@
 #
 # At the end you can
 #
-# - tell a forgotten gate by where gradients turn wrong;
+# - find a fault by where gradients turn wrong;
 # - build sequence parallelism, and say what it sends, forward and backward;
 # - say what it saves, by the memory ledger, and what the published formula assumes;
 # - say whose gradients have to be summed, and why.
@@ -312,7 +312,7 @@ for regather in (False, True):
 
 # %% [markdown]
 # (The bytes are counted as rings send them. gloo makes its reduce-scatter of an all-reduce, as lesson 02 found, and
-# sends more. The two all-reduces are small; clinic 2 is about them.)
+# sends more. The two all-reduces are small.)
 #
 # So the same bytes buy a part of the memory. The whole of it costs two all-gathers more: ten halves, not eight. Term by
 # term, in KiB, with what the ledger has found below the sums:

@@ -118,7 +118,7 @@ def test_every_file_that_is_read_at_run_time_is_in_it() -> None:
     assert not lacking, f"add them in course_lib/authoring/wheel/files.py: {'; '.join(lacking)}"
     # What F4 of a review has met: a record of lesson 00, the runs of 11a, the capstone's record, and the sources.
     assert {
-        "assets/measured/torchrun_killed_rank.json", "assets/published/memory.csv",
+        "assets/measured/torchrun_log.json", "assets/published/memory.csv",
         "assets/measured/capstone_2_cores.json", "notebooks/src",
     } <= set(found)  # fmt: skip
 

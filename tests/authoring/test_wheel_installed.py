@@ -118,7 +118,7 @@ from course_lib.take_along import launch_file
 import course_lib
 solution("00.share")
 print(RECORD.is_file(), len(read_runs(project_root() / "assets" / "published" / "memory.csv")[0]) > 0)
-print((project_root() / "assets" / "measured" / "torchrun_killed_rank.json").is_file())
+print((project_root() / "assets" / "measured" / "torchrun_log.json").is_file())
 print(launch_file("slurm.sbatch").is_file(), course_lib.__file__)
 """
     done = here.run("python", "-c", code)

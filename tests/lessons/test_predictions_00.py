@@ -11,7 +11,7 @@ from course_lib.base.paths import project_root
 from course_lib.learn import exercises
 
 ASKED = {asked.name: asked for asked in exercises.predictions_of("00")}
-RECORD = json.loads((project_root() / "assets" / "measured" / "torchrun_killed_rank.json").read_text(encoding="utf-8"))
+RECORD = json.loads((project_root() / "assets" / "measured" / "torchrun_log.json").read_text(encoding="utf-8"))
 
 RUNS = [  # name, what ran, what is measured, what the model says
     ("00.shared", (0,), "0"),

@@ -66,7 +66,7 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("01.pieces", (1e-7,), "the same, up to rounding", None),
     ("01.autocast", (READER, held(1000), held(788)), 79, 79),  # 79 %: also what the ledger found
     ("01.recompute", (READER, 1000, 271), 27, 27),  # 27 %: also what the ledger found
-    ("01.clinic", (), "total += ... in evaluate_as_sent", None),
+    ("01.clinic", (), "total += ... in evaluate_all", None),
 ]
 FAR = [
     ("01.peak", (held(9_000_000), STATE, KEPT)),

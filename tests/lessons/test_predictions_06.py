@@ -68,7 +68,7 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("06.lopsided", lopsided(0.9), 90, round(conv_share())),
     ("06.ways", (FOUR_CUTS,), "the cut by time", None),
     ("06.ways", (IN_BETWEEN,), "none of them, or more than one", None),
-    ("06.tied", (), "each copy of the matrix learns from its own place alone", None),
+    ("06.worse", (), "each copy of the matrix learns from its own place alone", None),
 ]
 FAR = [
     ("06.two", (30.0,)),

@@ -57,8 +57,8 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("07.payer", ([4, 3, 2, 1], [5, 4, 3, 2]), "on all ranks alike", "on rank 3"),
     ("07.b6", (tried("misleading"),), "misleading", None),
     ("07.sync", (), "gradients are averaged for every micro-batch", None),
-    ("07.twice", (), "the loss is averaged twice", None),
-    ("07.send", (), "both ranks are sending, and neither receives", None),
+    ("07.careful", (), "the loss is averaged twice", None),
+    ("07.hangs", (), "both ranks are sending, and neither receives", None),
 ]
 FAR = [
     ("07.four", (idle(0.63),)),

@@ -94,7 +94,7 @@ def _recompute(config: TransformerConfig, most_plain: int, most_lean: int) -> Ex
 _SUSPECTS = (
     "AdamW's state grows",
     "total += loss in train_epoch",
-    "total += ... in evaluate_as_sent",
+    "total += ... in evaluate_all",
     "the batches are never freed",
 )
 

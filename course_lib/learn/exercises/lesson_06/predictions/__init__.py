@@ -254,5 +254,5 @@ PREDICTIONS = (
         choices=(*_CUTS.values(), _NONE),
         tell=_ways,
     ),
-    Asked(name="06.tied", question="Why is it another model?", choices=_SUSPECTS, tell=_tied),
+    Asked(name="06.worse", question="Why is it another model?", choices=_SUSPECTS, tell=_tied),
 )

@@ -107,7 +107,7 @@ PREDICTIONS = (
         tell=_b6,
     ),
     Asked(name="07.sync", question="Why is the link full?", choices=_FULL, tell=_sync),
-    Asked(name="07.twice", question="Why does it learn more slowly?", choices=_CAREFUL, tell=_twice),
-    Asked(name="07.send", question="Why does it hang under 1F1B?", choices=_STUCK, tell=_send),
+    Asked(name="07.careful", question="Why does it learn more slowly?", choices=_CAREFUL, tell=_twice),
+    Asked(name="07.hangs", question="Why does it hang under 1F1B?", choices=_STUCK, tell=_send),
     *ARRIVAL,
 )
