@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 10c · Long context and experts: experts, shared out
 #
-# A layer may have many times the weights, if each token uses a part of them. You find out what that costs, and mend a
-# layer in which some tokens go astray. Then you share its experts out among ranks, and write the journey of a token
-# there and back.
+# A layer may have many times the weights, if each token uses a part of them. You find out what that costs. You share
+# its experts out among ranks, and write the journey of a token there and back. On another day you mend a layer in which
+# some tokens go astray.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -19,9 +19,9 @@
 # At the end you can
 #
 # - say what a layer of experts costs in memory, in arithmetic, and in bytes;
-# - find out why a small rounding error did not stay small;
 # - send tokens to experts on other ranks, and their outputs back;
-# - say whose gradients are averaged with whose.
+# - say whose gradients are averaged with whose;
+# - on another day: find out why a small rounding error did not stay small.
 #
 # From [lesson 02](02a_collectives.ipynb) you need the all-to-all, from [lesson 04](04a_distributed_data_parallel.ipynb)
 # the mean of gradients over ranks, and from [lesson 01](01c_less_memory.ipynb) bfloat16.
@@ -69,13 +69,7 @@ for name, module in {"one MLP": mlp, "8 experts": mixture()}.items():
     print(f"{name:<10}{sum(p.numel() for p in module.parameters()):>9,} parameters")
 
 # %% [markdown]
-# **Eight experts, each as large as the MLP, and two for each token: how many times the MLP's arithmetic?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("10.flops")
-ask("10.flops").commit(8)  # "it has eight times the weights"
-### END SOLUTION
+# Eight experts, each as large as the MLP, and two for each token. The arithmetic, counted, and the MLP's beside it:
 
 
 # %%
@@ -85,11 +79,12 @@ def flops(module, num_tokens=512):
     return counter.get_total_flops()
 
 
-reveal("10.flops", flops(mixture()), flops(mlp), EXPERTS, TOP_K)
+print(f"8 experts: {flops(mixture()):,} operations, {flops(mixture()) / flops(mlp):.2f} times one MLP's")
 
 # %% [markdown]
-# So a model can know more for the same work. That is why many of the largest models are built so: their *active*
-# parameters, those which a token meets, are a small part of all.
+# A token's work is that of its two experts, and a little for choosing them. So a model can know more for the same work.
+# That is why many of the largest models are built so: their *active* parameters, those which a token meets, are a small
+# part of all.
 #
 # ## Who chooses
 #
@@ -140,134 +135,6 @@ def rows_with_gradient(**options):
 reveal("10.learns", rows_with_gradient(), rows_with_gradient(normalised=True), EXPERTS, TOP_K)
 
 # %% [markdown]
-# ## Clinic: a few tokens, far off
-#
-# *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done with
-# dense models for years. Most tokens come out nearly as before, to a few per cent. Some come out as if of another
-# model, and nobody can find anything special about them. This is how the team's layer chooses, and the layer around it:
-
-
-# %%
-def colleagues_choice(x, router):
-    """(N, D), (E, D) -> the experts of each token, and their weights, both (N, 2)."""
-    scores = F.linear(x, router)
-    weights, experts = scores.softmax(-1).topk(2)
-    return experts, weights
-
-
-def output(x, router, w_up, w_down, choose):
-    """Every expert for every token, and then the two that were chosen: fine for a clinic."""
-    experts, weights = choose(x, router)
-    hidden = F.gelu(torch.einsum("nd,ehd->neh", x, w_up))
-    every = torch.einsum("neh,edh->ned", hidden, w_down)
-    chosen = every.gather(1, experts.unsqueeze(-1).expand(-1, -1, WIDTH))
-    return (chosen * weights.unsqueeze(-1)).sum(1)
-
-
-# %%
-random = torch.Generator().manual_seed(0)
-TOKENS = torch.randn(2048, WIDTH, generator=random)
-TOKENS[:, 0] = 4.0
-SHAPES = (WIDTH,), (128, WIDTH), (WIDTH, 128)  # of the router, and of the experts' two matrices
-TRAINED = [torch.randn(16, *shape, generator=random) / 8 for shape in SHAPES]
-TRAINED[0][:, 0] = 5.0  # such as training has left it
-TOKENS, *TRAINED = (one.bfloat16().float() for one in (TOKENS, *TRAINED))  # bfloat16 has these exactly
-
-
-def off(choose, weights=TRAINED):
-    """By how much each token's output in bfloat16 is off, in parts of its length."""
-    right = output(TOKENS, *weights, colleagues_choice)
-    found = output(TOKENS.bfloat16(), *(w.bfloat16() for w in weights), choose)
-    return (found.float() - right).norm(dim=1) / right.norm(dim=1)
-
-
-# %% tags=["nbval-ignore-output"]
-def print_off(by):
-    print(f"half of the tokens are off by less than {by.median():.1%}, the worst of 2048 by {by.max():.0%}")
-    print(f"off by more than 10 %: {(by > 0.1).float().mean():.1%} of them")
-
-
-print_off(off(colleagues_choice))
-
-# %% [markdown]
-# **Why are those few tokens so far off?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("10.astray")
-ask("10.astray").commit("the experts' sums lose digits")  # "it is long sums that suffer"
-### END SOLUTION
-
-# %% [markdown]
-# *Evidence.* A dense MLP, made of the first expert. Then a token that is far off, with its best scores; and how many
-# tokens have other experts than in float32.
-
-
-# %%
-def elsewhere(choose, router):
-    """Share of tokens whose two experts are not those of float32."""
-    right, _ = colleagues_choice(TOKENS, router)
-    other, _ = choose(TOKENS.bfloat16(), router.bfloat16())
-    return (right.sort().values != other.sort().values).any(1).float().mean().item()
-
-
-# %% tags=["nbval-ignore-output"]
-_, up, down = (weights[0] for weights in TRAINED)
-right = F.gelu(TOKENS @ up.T) @ down.T
-dense = F.gelu(TOKENS.bfloat16() @ up.bfloat16().T) @ down.bfloat16().T
-dense_off = ((dense.float() - right).norm(dim=1) / right.norm(dim=1)).median().item()
-print(f"dense MLP: half of the tokens are off by less than {dense_off:.1%}")
-worst = TOKENS[off(colleagues_choice).argmax()]
-for name, scores in {
-    "float32": worst @ TRAINED[0].T,
-    "bfloat16": worst.bfloat16() @ TRAINED[0].bfloat16().T,
-}.items():
-    print(f"{name:<9} best scores:", *(f"{score:.3f}" for score in scores.float().sort().values.flip(0)[:4]))
-print(f"with other experts: {elsewhere(colleagues_choice, TRAINED[0]):.1%}")
-
-# %% tags=["nbval-ignore-output"]
-around_zero = TRAINED[0].clone()
-around_zero[:, 0] = 0.0  # 20 less for each expert
-at_20, at_0 = (elsewhere(colleagues_choice, router) for router in (TRAINED[0], around_zero))
-reveal("10.astray", at_20, at_0, off(colleagues_choice).median().item(), dense_off)
-
-# %% [markdown]
-# Why may all scores be around 20? Softmax does not see what they have in common, so the model's loss does not hold it
-# back. (A loss of its own was made for that: the router z-loss of [ST-MoE](https://arxiv.org/abs/2202.08906).)
-#
-# ### Mend it
-#
-# Tokens and router are given in bfloat16, and the experts may compute in it. One line needs more digits.
-
-
-# %%
-def mended_choice(x, router):
-    """(N, D), (E, D) -> the experts of each token, and their weights in the dtype of x, both (N, 2)."""
-    ### BEGIN SOLUTION
-    ### STUB raise NotImplementedError("Your turn: take this line out, and mend the one below")
-    ### STUB scores = F.linear(x, router)
-    scores = F.linear(x.float(), router.float())
-    ### END SOLUTION
-    weights, experts = scores.softmax(-1).topk(2)
-    return experts, weights.to(x.dtype)
-
-
-# %%
-choice_verdict = check("10.choice", mended_choice)
-
-# %%
-# hint("10.choice")
-
-# %% tags=["nbval-ignore-output"]
-right_choice = mended_choice if choice_verdict.passed else colleagues_choice
-print(f"with other experts: {elsewhere(right_choice, TRAINED[0]):.1%}")
-print_off(off(right_choice))
-
-# %% [markdown]
-# When no token is far off, you have it. The router computes E numbers for a token, its experts thousands, so the digits
-# cost next to nothing. [Switch](https://arxiv.org/abs/2101.03961) computes its router in float32 inside of a bfloat16
-# model, and so does the course's `TopKRouter`, under autocast too.
-#
 # ## Experts on ranks
 #
 # A token computes with two experts; memory has to hold all eight. Say 32 layers of 8 experts, of width 4,096 with
@@ -537,7 +404,7 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 #
 # ## What you can do now
 #
-# You have seen a layer that knows more for the same work, and what its router needs. You have sent tokens to experts
+# You have seen a layer that knows more for the same work, and how its router learns. You have sent tokens to experts
 # and back, and counted their bytes. You have found out that an expert's gradient arrives as a sum, where a mean is
 # wanted.
 #
@@ -548,3 +415,134 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # section 2: the layer. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 3: experts on
 # devices. Fedus et al., [Switch Transformers](https://arxiv.org/abs/2101.03961) (2021), section 2.4: precision. Zoph et
 # al., [ST-MoE](https://arxiv.org/abs/2202.08906) (2022): stable routers.
+#
+# ## Another day: a few tokens, far off
+#
+# This clinic takes some twenty minutes more, and nothing later asks for it. Whoever trains experts in bfloat16 should
+# take it.
+#
+# *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done with
+# dense models for years. Most tokens come out nearly as before, to a few per cent. Some come out as if of another
+# model, and nobody can find anything special about them. This is how the team's layer chooses, and the layer around it:
+
+
+# %%
+def colleagues_choice(x, router):
+    """(N, D), (E, D) -> the experts of each token, and their weights, both (N, 2)."""
+    scores = F.linear(x, router)
+    weights, experts = scores.softmax(-1).topk(2)
+    return experts, weights
+
+
+def output(x, router, w_up, w_down, choose):
+    """Every expert for every token, and then the two that were chosen: fine for a clinic."""
+    experts, weights = choose(x, router)
+    hidden = F.gelu(torch.einsum("nd,ehd->neh", x, w_up))
+    every = torch.einsum("neh,edh->ned", hidden, w_down)
+    chosen = every.gather(1, experts.unsqueeze(-1).expand(-1, -1, WIDTH))
+    return (chosen * weights.unsqueeze(-1)).sum(1)
+
+
+# %%
+random = torch.Generator().manual_seed(0)
+TOKENS = torch.randn(2048, WIDTH, generator=random)
+TOKENS[:, 0] = 4.0
+SHAPES = (WIDTH,), (128, WIDTH), (WIDTH, 128)  # of the router, and of the experts' two matrices
+TRAINED = [torch.randn(16, *shape, generator=random) / 8 for shape in SHAPES]
+TRAINED[0][:, 0] = 5.0  # such as training has left it
+TOKENS, *TRAINED = (one.bfloat16().float() for one in (TOKENS, *TRAINED))  # bfloat16 has these exactly
+
+
+def off(choose, weights=TRAINED):
+    """By how much each token's output in bfloat16 is off, in parts of its length."""
+    right = output(TOKENS, *weights, colleagues_choice)
+    found = output(TOKENS.bfloat16(), *(w.bfloat16() for w in weights), choose)
+    return (found.float() - right).norm(dim=1) / right.norm(dim=1)
+
+
+# %% tags=["nbval-ignore-output"]
+def print_off(by):
+    print(f"half of the tokens are off by less than {by.median():.1%}, the worst of 2048 by {by.max():.0%}")
+    print(f"off by more than 10 %: {(by > 0.1).float().mean():.1%} of them")
+
+
+print_off(off(colleagues_choice))
+
+# %% [markdown]
+# **Why are those few tokens so far off?**
+
+# %%
+### BEGIN SOLUTION
+### STUB ask("10.astray")
+ask("10.astray").commit("the experts' sums lose digits")  # "it is long sums that suffer"
+### END SOLUTION
+
+# %% [markdown]
+# *Evidence.* A dense MLP, made of the first expert. Then a token that is far off, with its best scores; and how many
+# tokens have other experts than in float32.
+
+
+# %%
+def elsewhere(choose, router):
+    """Share of tokens whose two experts are not those of float32."""
+    right, _ = colleagues_choice(TOKENS, router)
+    other, _ = choose(TOKENS.bfloat16(), router.bfloat16())
+    return (right.sort().values != other.sort().values).any(1).float().mean().item()
+
+
+# %% tags=["nbval-ignore-output"]
+_, up, down = (weights[0] for weights in TRAINED)
+right = F.gelu(TOKENS @ up.T) @ down.T
+dense = F.gelu(TOKENS.bfloat16() @ up.bfloat16().T) @ down.bfloat16().T
+dense_off = ((dense.float() - right).norm(dim=1) / right.norm(dim=1)).median().item()
+print(f"dense MLP: half of the tokens are off by less than {dense_off:.1%}")
+worst = TOKENS[off(colleagues_choice).argmax()]
+for name, scores in {
+    "float32": worst @ TRAINED[0].T,
+    "bfloat16": worst.bfloat16() @ TRAINED[0].bfloat16().T,
+}.items():
+    print(f"{name:<9} best scores:", *(f"{score:.3f}" for score in scores.float().sort().values.flip(0)[:4]))
+print(f"with other experts: {elsewhere(colleagues_choice, TRAINED[0]):.1%}")
+
+# %% tags=["nbval-ignore-output"]
+around_zero = TRAINED[0].clone()
+around_zero[:, 0] = 0.0  # 20 less for each expert
+at_20, at_0 = (elsewhere(colleagues_choice, router) for router in (TRAINED[0], around_zero))
+reveal("10.astray", at_20, at_0, off(colleagues_choice).median().item(), dense_off)
+
+# %% [markdown]
+# Why may all scores be around 20? Softmax does not see what they have in common, so the model's loss does not hold it
+# back. (A loss of its own was made for that: the router z-loss of [ST-MoE](https://arxiv.org/abs/2202.08906).)
+#
+# ### Mend it
+#
+# Tokens and router are given in bfloat16, and the experts may compute in it. One line needs more digits.
+
+
+# %%
+def mended_choice(x, router):
+    """(N, D), (E, D) -> the experts of each token, and their weights in the dtype of x, both (N, 2)."""
+    ### BEGIN SOLUTION
+    ### STUB raise NotImplementedError("Your turn: take this line out, and mend the one below")
+    ### STUB scores = F.linear(x, router)
+    scores = F.linear(x.float(), router.float())
+    ### END SOLUTION
+    weights, experts = scores.softmax(-1).topk(2)
+    return experts, weights.to(x.dtype)
+
+
+# %%
+choice_verdict = check("10.choice", mended_choice)
+
+# %%
+# hint("10.choice")
+
+# %% tags=["nbval-ignore-output"]
+right_choice = mended_choice if choice_verdict.passed else colleagues_choice
+print(f"with other experts: {elsewhere(right_choice, TRAINED[0]):.1%}")
+print_off(off(right_choice))
+
+# %% [markdown]
+# When no token is far off, you have it. The router computes E numbers for a token, its experts thousands, so the digits
+# cost next to nothing. [Switch](https://arxiv.org/abs/2101.03961) computes its router in float32 inside of a bfloat16
+# model, and so does the course's `TopKRouter`, under autocast too.

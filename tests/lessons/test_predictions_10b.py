@@ -24,7 +24,6 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("10.numbers", (5.54, 1.42, 2.01), WORSE, None),
     ("10.numbers", (5.54, 1.07, 0.96), GOOD, None),
     ("10.numbers", (5.54, 5.53, 5.6), STUCK, None),
-    ("10.heads", (SMALL, 4), 4, None),
     ("10.sent", (24_576, 18_432, SMALL, 4), 0.75, 0.75),
     ("10.which", ({1: 1.3, 2: 39.8}, {1: 0.5, 2: 44.4}), RING_LAST, None),
     ("10.which", ({1: 0.3, 2: 49.8}, {1: 0.5, 2: 44.4}), RING_FIRST, None),

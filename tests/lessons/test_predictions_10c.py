@@ -13,7 +13,6 @@ SCORES = "the scores lose digits before the choice"
 TWO, MIXED = "2 experts, each of them four times", "8 experts, with gradients of other experts mixed in"
 
 RUNS = [  # name, what ran, what is measured, what the model says
-    ("10.flops", (67_633_152, 33_554_432, 8, 2), 2.02, 2),
     ("10.learns", (8, 2, 8, 2), 8, None),
     ("10.astray", (0.089, 0.008, 0.029, 0.003), SCORES, None),
     ("10.travels", (3.012, 2, 4), 3.01, 3),
@@ -23,7 +22,7 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("10.lighter", (469_762_104, 3_758_096_384.0, 8, 2), 8, None),
 ]
 USUAL = usual_runs(RUNS)
-FAR = [("10.flops", (268_435_456, 33_554_432, 8, 2)), ("10.travels", (6.0, 2, 4)), ("10.own", (1.0, 4))]
+FAR = [("10.travels", (6.0, 2, 4)), ("10.own", (1.0, 4))]
 
 
 class TestToldRuns(ToldRuns):

@@ -110,23 +110,6 @@ def _numbers(first: float, last: float, on_one_device: float) -> Explanation:
     )
 
 
-def _heads(config: TransformerSizes, most_ranks: int) -> Explanation:
-    """From the configuration, and the most ranks that the cost model lets share its attention."""
-    queries, keys = config.num_heads, config.kv_heads
-    return Explanation(
-        measured=most_ranks,
-        because=f"A head is computed on one rank, and there are {keys} heads of keys and values. More ranks would need "
-        "copies of them. Grouped heads, which make a ring's messages light, set all-to-all attention its limit.",
-        misreadings={
-            queries: f"Of queries there are {queries} heads. But two of them look at the same keys, and what is shared "
-            "out are heads of all three.",
-            queries + keys: "You count heads of queries and heads of keys as if they could go separate ways. A head of "
-            "queries needs its keys on the same rank.",
-            queries // keys: "So many heads of queries share one head of keys. How many such groups are there?",
-        },
-    )
-
-
 def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_ranks: int) -> Explanation:
     """From what a rank sends forward in a ring, and in all-to-all attention."""
     heads, kv_heads = config.num_heads, config.kv_heads
@@ -194,13 +177,6 @@ BALANCE: tuple[Asked, ...] = (
     ),
     Asked(name="10.equal", question="Why does it not fit any more?", choices=_SUSPECTS, tell=_equal),
     Asked(name="10.numbers", question="What does the team see?", choices=_LOOKS, tell=_numbers),
-    Asked(
-        name="10.heads",
-        question="How many ranks can share it, at most?",
-        unit="ranks",
-        high=1000,
-        tell=_heads,
-    ),
     Asked(
         name="10.sent",
         question="How many times the ring's bytes does the all-to-all send?",

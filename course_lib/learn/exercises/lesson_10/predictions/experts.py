@@ -7,26 +7,6 @@ from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 __all__ = ["EXPERTS"]
 
 
-def _flops(layer_flops: int, mlp_flops: int, num_experts: int, top_k: int) -> Explanation:
-    """From the operations of a forward pass: of the mixture, and of one MLP of an expert's size."""
-    return Explanation(
-        measured=round(layer_flops / mlp_flops, 2),
-        model=top_k,
-        because=f"Each token passes through {top_k} experts, and each of them is as large as the MLP. The other "
-        f"{num_experts - top_k} cost it no arithmetic. The little above {top_k} is for the router's scores, "
-        f"{num_experts} products of a row with a row.",
-        misreadings={
-            num_experts: "That is how many times the parameters, and the memory for them. Arithmetic is done by the "
-            "experts that a token goes to.",
-            round(
-                top_k / num_experts, 2
-            ): "That is the share of the mixture's own parameters that a token uses. Each expert is a whole MLP.",
-            1: f"With one expert for each token it would be so. Here each goes to {top_k}.",
-        },
-        apart="The counter knows matrix products. Print `FlopCounterMode(...).get_flop_counts()` to see which it saw.",
-    )
-
-
 def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: int) -> Explanation:
     """From how many rows of the router one token gave a gradient: as it is, and with weights that add up to 1."""
     return Explanation(
@@ -169,13 +149,6 @@ def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k:
 
 
 EXPERTS: tuple[Asked, ...] = (
-    Asked(
-        name="10.flops",
-        question="8 experts, 2 for each token: how many times an MLP's arithmetic?",
-        unit="times",
-        tell=_flops,
-        high=1000,
-    ),
     Asked(
         name="10.learns",
         question="How many of the router's 8 rows get a gradient from one token?",
