@@ -197,13 +197,7 @@ def held(me, wrap):
 
 # %% [markdown]
 # Sharding 3, or ZeRO-3, on four ranks; each rank has one sequence of its own. Put it beside a device that trains alone,
-# on one sequence. **What does the rank hold less of?**
-
-# %%
-### BEGIN SOLUTION
-### STUB ask("11.zero")
-ask("11.zero").commit("states and activations")  # "what a weight makes goes with it"
-### END SOLUTION
+# on one sequence:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -215,9 +209,11 @@ alone = one.run(held, whole)[0]
 shared = four.run(held, FullySharded)[0]
 for name, (states, kept) in {"alone": alone, "of four": shared}.items():
     print(f"{name:<8} states {bytes_text(states):>9}   activations {bytes_text(kept):>9}")
-reveal("11.zero", alone, shared)
 
 # %% [markdown]
+# Sharding takes from the states, which belong to the model. What belongs to the batch stays: each rank keeps the
+# activations of its own sequence.
+#
 # Now a pipeline: four stages with two of the eight layers each, 1F1B, 16 micro-batches of one sequence. **How much does
 # the first stage keep at most? Answer in per cent of one sequence on a device with all eight layers.**
 

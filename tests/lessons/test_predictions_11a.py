@@ -26,8 +26,6 @@ def step(total_s, optimizer_s=4.8):
 RUNS = [  # name, what ran, what is measured, what the model says
     ("11.kept", (KEPT_BYTES, 8192, LLAMA), 52.1, None),
     ("11.logits", (LOGITS_BYTES, 8192, LLAMA), 10.5, None),
-    ("11.zero", ((6 * MIB, 4 * MIB), (1.5 * MIB, 4 * MIB)), "states", None),
-    ("11.zero", ((6 * MIB, 4 * MIB), (1.5 * MIB, 1 * MIB)), "states and activations", None),
     ("11.stages", (400, [392, 300, 200, 110]), 98, 100),
     ("11.fewest", (4, 2), "4, and 2", None),
     ("11.fewest", (4, 4), "4, and 4", None),
@@ -40,7 +38,6 @@ FAR = [("11.stages", (400, [110, 110, 110, 110]))]
 
 class TestToldRuns(ToldRuns):
     asked, runs, far, guesses = ASKED, RUNS, FAR, (0.1, 20, 250)
-    one_sided = ("11.zero",)
 
     def test_gigabytes_are_shown_as_they_were_asked_for(self):
         ask("11.kept").commit(36.5)

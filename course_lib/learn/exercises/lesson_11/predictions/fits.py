@@ -61,27 +61,6 @@ def _logits(logits_bytes: float, seq: int, model: Decoder) -> Explanation:
     )
 
 
-_SMALLER = ("states", "states and activations", "states, activations and logits")
-_CLEARLY = 0.75  # below this share, something is smaller
-
-
-def _zero(alone: tuple[int, int], shared: tuple[int, int]) -> Explanation:
-    """From (states, activations) on one device, and on one of four with everything sharded."""
-    states, both, everything = _SMALLER
-    shares = [few / much for few, much in zip(shared, alone, strict=True)]
-    return Explanation(
-        measured=both if shares[1] < _CLEARLY else states,
-        because=f"States are {shares[0]:.0%} of what they were, and activations {shares[1]:.0%}. The data axis shares "
-        "out what all ranks would hold alike. What a rank's own sequence leaves behind nobody else has, so there is "
-        "nothing to share. A thousand ranks with one sequence each keep a thousand times the activations.",
-        misreadings={
-            both: "A gathered weight is let go. What the layer has computed with it stays until backward.",
-            everything: "By what was measured, activations stay. Logits were not looked at here; they are of a rank's "
-            "own sequence too, and no other rank could give them back.",
-        },
-    )
-
-
 def _stages(undivided: int, of_stages: Sequence[int]) -> Explanation:
     """From what one device keeps of a sequence, and the most that each stage of a pipeline keeps."""
     shares = [kept / undivided for kept in of_stages]
@@ -189,12 +168,6 @@ FITS: tuple[Asked, ...] = (
         unit=_UNIT,
         high=10_000,
         tell=_logits,
-    ),
-    Asked(
-        name="11.zero",
-        question="Sharding 3 on four ranks, a sequence each: what is smaller than on one device?",
-        choices=_SMALLER,
-        tell=_zero,
     ),
     Asked(
         name="11.stages",
