@@ -16,15 +16,10 @@ from course_lib.learn.sick.sick_runs.job import MIB
 
 ASKED = {asked.name: asked for asked in SICK}
 RUN = {f"11.run_{name.lower()}": made(name) for name in CASES}
-SUMS = [0.012, 0.012, 0.011, 0.011]
-
-
-def arguments(name):
-    return (RUN[name],) if name in RUN else (SUMS, 0.011)
 
 
 def right(name):
-    return CASES[RUN[name].name].fault if name in RUN else 24
+    return CASES[RUN[name].name].fault
 
 
 @pytest.fixture(autouse=True)
@@ -37,23 +32,20 @@ def nothing_predicted():
 
 
 def test_every_run_is_asked_about():
-    assert set(ASKED) == {"11.last", *RUN}
+    assert set(ASKED) == set(RUN)
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_run_is_told_as_it_was(name):
-    told = ASKED[name].tell(*arguments(name))
-    assert told.measured == right(name)
-    if name == "11.last":
-        assert told.model == 25
+    assert ASKED[name].tell(RUN[name]).measured == right(name)
 
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_misreading_is_an_answer_that_can_be_given_and_is_wrong(name):
-    for wrong, sentence in ASKED[name].tell(*arguments(name)).misreadings.items():
+    for wrong, sentence in ASKED[name].tell(RUN[name]).misreadings.items():
         ask(name).reset()
         ask(name).commit(wrong)
-        shown = reveal(name, *arguments(name))
+        shown = reveal(name, RUN[name])
         assert not shown.is_right
         assert shown.misreading == sentence
 
@@ -104,11 +96,6 @@ def test_why_the_layers_are_not_cut_unevenly():
     held = tuple(round(size * MIB) for size in (10, 10, 8, 8))
     said = cleared(UNEVEN, replace(made("F"), memory_bytes=held))
     assert "rank 2 has the longest boxes, and it holds 8.0 MiB; the others hold 8.0 to 10.0 MiB." in said
-
-
-def test_far_from_the_model_is_called_so():
-    shown = reveal("11.last", SUMS, 0.040)
-    assert shown.is_apart
 
 
 def test_what_is_said_of_the_runs():

@@ -21,26 +21,6 @@ from course_lib.learn.sick.sick_runs.evidence import RunEvidence
 __all__ = ["SICK"]
 
 
-def _last(sums_s: list[float], exposed_s: float) -> Explanation:
-    """From the seconds of a rank's all-reduces, one for each bucket, and the seconds that nothing hides."""
-    total_s = sum(sums_s)
-    return Explanation(
-        measured=round(100 * exposed_s / total_s),
-        model=100 / len(sums_s),
-        because=f"A bucket is sent when the backward of its layers is done, and the last one when all of the backward "
-        f"is. Nothing is left beside it but to wait: {1e3 * exposed_s:.0f} ms of {1e3 * total_s:.0f} ms. Smaller "
-        "buckets have a smaller last one, until the latency of many small messages costs more.",
-        misreadings={
-            0: "The link would have the time. But the last bucket is not there before the last backward is done.",
-            100: "So it is with one bucket, which is sent when everything is done. Here all but one leave earlier.",
-            50: "There is more backward beside them than that.",
-            round(100 - 100 / len(sums_s)): "That is the share that can hide.",
-        },
-        apart="The model has equal buckets, on a link that is free when the last one comes. On a busy machine sums "
-        "begin late or last longer. Run the cells again.",
-    )
-
-
 def _loader(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
@@ -134,13 +114,4 @@ def _asked(name: str) -> Asked:
     )
 
 
-SICK: tuple[Asked, ...] = (
-    Asked(
-        name="11.last",
-        question="Four equal buckets: what share of the all-reduces' time is exposed?",
-        unit="%",
-        high=100,
-        tell=_last,
-    ),
-    *(_asked(name) for name in CASES),
-)
+SICK: tuple[Asked, ...] = (*(_asked(name) for name in CASES),)
