@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from course_lib.base.checked import checked_before
@@ -32,21 +33,32 @@ def list_fastest(
 ) -> Listing:
     """A listing whose one option is the first that ``list_layouts`` has; none where nothing runs.
 
-    Layouts are tried in the order of what they take at least, until that is more than the fastest so far takes.
+    Layouts are tried in the order of what they take at least, until that is more than the fastest so far takes. Layouts
+    that share out states in other ways take as long at least, so this is asked once for all of them.
     """
     limit_bytes = usable_bytes(cluster, memory_bytes)
-    memo = Memo()
+    memo, alike = Memo(), defaultdict(list)
     best: Option | None = None
     with checked_before():
-        legal = [layout for layout in layouts if not why_illegal(job, layout, cluster.gpus)]
-        least = [least_step_s(job, one, cluster, constants, software, memo) for one in legal]
-        for number in sorted(range(len(legal)), key=least.__getitem__):
-            if best is not None and least[number] > _TIE * best.step_s:
+        for layout in layouts:
+            alike[_least_of(layout)].append(layout)
+        least = {key: least_step_s(job, ones[0], cluster, constants, software, memo) for key, ones in alike.items()}
+        for key in sorted(least, key=least.__getitem__):
+            if best is not None and least[key] > _TIE * best.step_s:
                 break
-            layout = legal[number]
-            memory = memory_parts(job, layout, cluster, constants, software, memo)
-            if memory.total_bytes <= limit_bytes:
-                step = step_parts(job, layout, cluster, constants, software, memo)
-                option = Option(layout, memory, step)
-                best = option if best is None else min(best, option, key=rank_of)
+            for layout in alike[key]:
+                if why_illegal(job, layout, cluster.gpus):
+                    continue
+                memory = memory_parts(job, layout, cluster, constants, software, memo)
+                if memory.total_bytes <= limit_bytes:
+                    step = step_parts(job, layout, cluster, constants, software, memo)
+                    option = Option(layout, memory, step)
+                    best = option if best is None else min(best, option, key=rank_of)
     return Listing(job, cluster, () if best is None else (best,), ())
+
+
+def _least_of(layout: Layout) -> tuple[object, ...]:
+    """What ``least_step_s`` looks at; of sharding it is whether gradients add up on the rank."""
+    axes = layout.tp, layout.cp, layout.pp, layout.dp, layout.ep, layout.etp
+    ways = layout.micro_batch, layout.chunks, layout.recompute, layout.sequence_parallel, layout.sharding < 2
+    return *axes, *ways
