@@ -61,7 +61,7 @@ _HOME_OF = {
     "to_type": "output.exporters",
     "waits_s": "estimate.data_sizes",
     "typical_constants": "inputs.profiles",
-    "typical_of_peak": "inputs.profiles",
+    "typical_of_gpu": "inputs.profiles",
 }
 
 __all__ = sorted(_HOME_OF)

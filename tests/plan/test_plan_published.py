@@ -22,10 +22,10 @@ from course_lib.plan import (
     profile_of,
     read_runs,
     typical_constants,
-    typical_of_peak,
+    typical_of_gpu,
 )
 from course_lib.plan.inputs.error_bands import save_bands
-from course_lib.plan.inputs.profiles import PROFILES_FILE, profiles_of_peak, save_constants
+from course_lib.plan.inputs.profiles import PROFILES_FILE, profiles_alike, save_constants
 from course_lib.plan.runs.fit import fit_constants, thinned
 from course_lib.plan.runs.predict_run import prepared
 
@@ -126,20 +126,21 @@ def test_an_unknown_cluster_is_typical_of_its_gpu_and_an_unknown_gpu_is_refused(
         profile_of("Nowhere", "A100")
 
 
-def test_a_gpu_is_typical_of_measured_ones_with_its_peak_and_else_of_all() -> None:
+def test_a_gpu_is_typical_of_measured_ones_with_its_rates_else_with_its_peak_else_of_all() -> None:
     profiles = list(load_profiles().values())
-    peaks = {profile.gpu.peak_flops_per_s for profile in profiles}
-    assert len(peaks) > 1
-    for peak in peaks:
-        alike = [profile for profile in profiles if profile.gpu.peak_flops_per_s == peak]
-        assert profiles_of_peak(peak) == alike
-        assert typical_of_peak(peak) == typical_constants(alike)
-    assert len({typical_of_peak(peak) for peak in peaks}) > 1
-    assert profiles_of_peak(1.0) == []
-    assert typical_of_peak(1.0) == typical_constants(profiles)
-    for peak in (0.0, -1e15, float("nan")):
-        with pytest.raises(ValueError, match="peak_flops_per_s"):
-            typical_of_peak(peak)
+    h100 = [one for one in profiles if one.gpu.name == "H100-80GB"]
+    assert any(one.fitted_on == 1 for one in h100)
+    assert profiles_alike(989e12, 3.35e12) == [one for one in h100 if one.fitted_on > 1]
+    assert typical_of_gpu(989e12, 3.35e12) == typical_constants(h100)
+    same_peak = [one for one in profiles if one.gpu.peak_flops_per_s == 989e12]
+    assert len({one.gpu.name for one in same_peak}) > 1
+    assert typical_of_gpu(989e12, 4.8e12) == typical_constants(same_peak) != typical_constants(h100)
+    assert typical_of_gpu(1.0, 3.35e12) == typical_constants(profiles)
+    known = {("Selene", "A100-80GB"): load_profiles()["Selene", "A100-80GB"]}
+    assert profile_of("Nowhere", "A100-40GB", known).constants == typical_constants(list(known.values()))
+    for rates in ((0.0, 1e12), (-1e15, 1e12), (float("nan"), 1e12), (1e15, 0.0)):
+        with pytest.raises(ValueError, match="_per_s"):
+            typical_of_gpu(*rates)
 
 
 def test_constants_are_kept_beside_the_facts(tmp_path) -> None:

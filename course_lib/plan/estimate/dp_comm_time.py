@@ -3,10 +3,12 @@
 Stage 0: an all-reduce of the gradients. 1: a reduce-scatter of them, and an all-gather of the weights; 2: the same, and
 the reduce-scatter for each micro-batch, since no rank has room for the sums of all. 3: for
 each micro-batch, layer by layer, two all-gathers of the weights and a reduce-scatter of the gradients. Hybrid sharding
-does so among neighbours, and all-reduces the shares among the others once a step. Experts that ranks have shared out
+does so among neighbours, and all-reduces the shares among the others once a step, which can hide behind the last
+backward pass alone. Experts that ranks have shared out
 go to those alone that hold the same ones; on a mesh of their own these may be ranks of one tensor group.
 
-Gradients can hide behind the backward pass, in the buckets that the program sends them in. The weights that stages 1
+Gradients can hide behind the backward pass, in the buckets that the program sends them in; a program that sends them in
+one call sends them after it, and nothing hides. The weights that stages 1
 and 2 gather after the optimizer find nothing to hide behind, unless the program puts that off into the next forward
 pass; those that stage 3 gathers hide where the program gathers a layer ahead, and else the layer waits for them.
 """
@@ -63,11 +65,18 @@ class DataAxis(NamedTuple):
     hiding_share: float  # of what finds something to hide behind
     copied_s: float = 0.0  # between tensors and what is sent, on the GPU itself
     total_s: float = 0.0  # of all sendings
+    late_s: float = 0.0  # of all-reduces of hybrid sharding, which can hide behind ``late_window_s``
+    late_window_s: float = 0.0
+
+    @property
+    def behind_s(self) -> float:
+        """What finds something to hide behind."""
+        return min(self.hideable_s, self.window_s) + min(self.late_s, self.late_window_s)
 
     @property
     def hidden_s(self) -> float:
         """What computing hides."""
-        return self.hiding_share * min(self.hideable_s, self.window_s)
+        return self.hiding_share * self.behind_s
 
     @property
     def exposed_s(self) -> float:
@@ -82,6 +91,7 @@ class _Sent(NamedTuple):
     total_s: float
     hideable_s: float
     copied_s: float
+    late_s: float
 
 
 def data_axis(
@@ -104,15 +114,21 @@ def data_axis(
         return DataAxis((), 0.0, 0.0, 0.0)
     ahead = software.overlaps or (layout.sharding == 3 and software.prefetches)
     axes = layout.tp, layout.cp, layout.pp, layout.dp, layout.ep, layout.etp
-    key = ("sent", *axes, layout.micro_batch, layout.sharding, layout.shard_size, layout.recompute == "full")
+    often = layout.micro_batch if layout.sharding > 1 else 0  # sharding 0 and 1 send once a step, however it is cut
+    again = software.gathers_again and layout.recompute == "full"
+    key = ("sent", *axes, often, layout.sharding, layout.shard_size, again)
     sent = (memo or Memo()).get(
         key, lambda: _sent(model, layout, cluster, constants, software, layers, micro_batches, ahead)
     )
+    last_s = _BACKWARD * layers * layer_s
     window_s = micro_batches * layers * layer_s
     if layout.sharding < 3:
-        window_s = (micro_batches if layout.sharding == 2 else 1.0) * _BACKWARD * layers * layer_s
+        window_s = (micro_batches if layout.sharding == 2 else 1.0) * last_s
     shown = (1 - constants.hidden_share) ** (2 if ahead else 1)
-    return DataAxis(sent.sendings, sent.hideable_s, window_s, 1 - shown, sent.copied_s, sent.total_s)
+    if layout.sharding < 3 and not software.bucket_bytes:
+        shown = 1.0
+    copied_s, total_s, late_s = sent.copied_s, sent.total_s, sent.late_s
+    return DataAxis(sent.sendings, sent.hideable_s, window_s, 1 - shown, copied_s, total_s, late_s, last_s)
 
 
 def _sent(
@@ -138,13 +154,14 @@ def _sent(
         for each, sharers in shared
         for one in _sendings(layout, layers, each, *sharers.groups(cluster, constants), software, micro_batches)
     )
-    times = [(one.what, one.total_s) for one in sendings]
+    late_s = sum(one.total_s for one in sendings if layout.sharding == 3 and one.operation == "all-reduce")
     copied_s = 0.0
     if layout.sharding == 3:
         memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
         copied_s = micro_batches * software.copied_bytes * numbers / memory
-    hideable_s = sum(total_s for what, total_s in times if ahead or what == "gradients")
-    return _Sent(sendings, sum(total_s for _, total_s in times), hideable_s, copied_s)
+    total_s = sum(one.total_s for one in sendings)
+    hideable_s = sum(one.total_s for one in sendings if ahead or one.what == "gradients") - late_s
+    return _Sent(sendings, total_s, hideable_s, copied_s, late_s)
 
 
 @dataclass(frozen=True)

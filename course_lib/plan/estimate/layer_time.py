@@ -24,6 +24,7 @@ __all__ = [
     "layer_pass",
     "output_s",
     "product_work",
+    "tensor_call_s",
     "tensor_calls",
 ]
 
@@ -81,8 +82,7 @@ def layer_pass(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
         products_s=product_work(job, layout).seconds(cluster, constants, rate),
         attention_s=attention_s,
         elements_s=element_bytes(job, layout, fused=software.fused_elements) / memory,
-        tensor_s=tensor_calls(layout)
-        * Group.of(cluster, constants, layout.tp, 1).all_reduce_s(2 * rows * job.model.hidden),
+        tensor_s=tensor_calls(layout) * tensor_call_s(job, layout, cluster, constants),
         context_s=_context_s(job, layout, cluster, constants, attention_s / max(1, layout.cp)),
         expert_s=_expert_s(job, layout, cluster, constants),
     )
@@ -199,5 +199,16 @@ def expert_calls(job: Job, layout: Layout, cluster: ClusterSpec, constants: Cons
 
 
 def tensor_calls(layout: Layout) -> int:
-    """All-reduces of the tensor axis in a layer's forward pass: attention's, and the MLP's where that axis cuts it."""
+    """Sums of the tensor axis in a layer's forward pass: attention's, and the MLP's where that axis cuts it."""
     return 1 if layout.etp else 2
+
+
+def tensor_call_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
+    """One of them, in seconds: an all-reduce of (rows, h), or with sequence parallelism its two halves.
+
+    A reduce-scatter and an all-gather send what a ring's all-reduce sends. Over nodes they take longer than NCCL's
+    tree.
+    """
+    group = Group.of(cluster, constants, layout.tp, 1)
+    size_bytes = 2 * layout.micro_batch * job.seq / layout.cp * job.model.hidden
+    return 2 * group.all_gather_s(size_bytes) if layout.sequence_parallel else group.all_reduce_s(size_bytes)

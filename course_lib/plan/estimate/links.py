@@ -1,8 +1,10 @@
 """How long a group's collectives take, from its place in the cluster and the constants of a profile.
 
 A ring sends (n-1)/n of the buffer through each rank for an all-gather or a reduce-scatter, and twice that for an
-all-reduce. Ranks of several groups that share a node share its ports: a group with k ranks on each node of G has k/G
-of them. A call starts in a time that grows with its size, as NCCL changes its protocol
+all-reduce. Between two nodes NCCL takes a tree in place of the ring for an all-reduce: each node sends the buffer once
+and gets it once, about half of what a ring would send (NCCL's tests on two nodes print twice the bus bandwidth for an
+all-reduce that they print for an all-gather). Ranks of several groups that share a node share its ports: a group with k
+ranks on each node of G has k/G of them. A call starts in a time that grows with its size, as NCCL changes its protocol
 (``course_lib.cost.collectives.latency_by_log_n``). On several nodes the first byte's way is added: n-1 hops around a
 ring, and for an all-reduce, where that is shorter, up a tree of the nodes and down. So what falls with the number of
 nodes is the bandwidth of small calls: gigabytes in one call hardly feel the way, buckets of 25 MB do.
@@ -33,6 +35,7 @@ class Group:
     latency_s: float  # for each doubling of a call's size
     hop_s: float = 0.0  # from rank to rank on the way of a first byte; 0 inside a domain
     levels: float = 0.0  # of a tree of the group's nodes
+    inside_bytes_per_s: float = 0.0  # within a node, of a group of several nodes; 0: a ring is all there is
 
     @classmethod
     @lru_cache(maxsize=1 << 14)
@@ -47,11 +50,20 @@ class Group:
         hop = min(bandwidth, ports * constants.outside_share)
         all_of_them = min(bandwidth, ports * constants.outside_share * (2 / nodes) ** cluster.network_falloff)
         latency_s = constants.latency_s * max(cluster.domain_latencies, cluster.network_latencies)
-        return cls(size, all_of_them, hop, latency_s, latency_s / 2, log2(nodes))
+        return cls(size, all_of_them, hop, latency_s, latency_s / 2, log2(nodes), bandwidth)
 
     def all_reduce_s(self, size_bytes: float) -> float:
         """Time of an all-reduce of a buffer of ``size_bytes``."""
-        return 2 * self._call_s(size_bytes) + self.tree_way_s if self.size > 1 and size_bytes else 0.0
+        if self.size <= 1 or not size_bytes:
+            return 0.0
+        return 2 * self.start_s(size_bytes) + self._reduced_bytes_s(size_bytes) + self.tree_way_s
+
+    def _reduced_bytes_s(self, size_bytes: float) -> float:
+        """The bytes of an all-reduce: twice around the ring; between two nodes once across, and twice around inside."""
+        around_bytes = 2 * (self.size - 1) / self.size * size_bytes
+        if self.levels != 1 or self.size == 2 or not self.inside_bytes_per_s:  # one level: two nodes
+            return around_bytes / self.bandwidth_bytes_per_s
+        return max(size_bytes / self.bandwidth_bytes_per_s, around_bytes / self.inside_bytes_per_s)
 
     @property
     def tree_way_s(self) -> float:

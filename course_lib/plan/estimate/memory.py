@@ -181,7 +181,8 @@ def fullest_stage(
         if total > most:
             most, fullest, kept_bytes = total, one, kept
     stage, _, states, _ = fullest
-    return stage, MemoryParts(*states, kept_bytes, logits if stage == stages - 1 else 0.0, constants.reserve_bytes)
+    reserve_bytes = constants.reserve_bytes + (software.buffer_bytes if layout.sharding in (1, 2) else 0.0)
+    return stage, MemoryParts(*states, kept_bytes, logits if stage == stages - 1 else 0.0, reserve_bytes)
 
 
 def _activations(job: Job, layout: Layout, software: Software) -> tuple[float, float, float, float]:

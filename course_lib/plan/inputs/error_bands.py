@@ -1,18 +1,20 @@
 """How wrong the planner may be: bands from what it told of published runs that it had not been fitted to.
 
-``error_bands.json`` keeps, by kind of layout, between which factors of what was told 8 of 10 of such runs took; and how
-far apart two layouts of one job have to be told before their order held in 9 of 10 pairs. ``course bench published
-FILE --fit`` writes it anew. Two cases: ``elsewhere``, a cluster that nobody has measured, with constants typical of
-others; and ``more``, a cluster whose own runs on fewer GPUs were fitted.
+``error_bands.json`` keeps, by kind of layout, between which factors of the predicted step 8 of 10 of such runs took.
+It also keeps how far apart two predictions for one job have to lie before their order held in 9 of 10 pairs. Each
+cluster counts as much as any other, however many runs it has: errors of one cluster are alike. ``runs/bands.py``
+chooses how wide the bands are, and ``course bench published FILE --fit`` writes them anew. Two cases: ``elsewhere``, a
+cluster that nobody has measured, with constants typical of others; and ``more``, a cluster whose own runs on fewer GPUs
+were fitted.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from math import ceil, exp, floor, log
+from math import ceil, exp, log
 from pathlib import Path
 
 from course_lib.base.checked import checked
@@ -26,27 +28,33 @@ __all__ = [
     "CASES",
     "ErrorBand",
     "ErrorBands",
-    "band_of_ratios",
+    "band_of_clusters",
     "error_bands",
     "kind_of",
     "save_bands",
     "tie_of_pairs",
+    "widened",
 ]
 
 BANDS_FILE = Path(__file__).with_name("error_bands.json")
 CASES = ("elsewhere", "more")
 ALL_KINDS = "any layout"
 _TAIL = 0.1  # on each side of an 80 % band
-_LEAST_RUNS = 10  # a kind with fewer takes the band of all
+_LEAST_CLUSTERS = 4  # of a kind with fewer the band is at least as wide as that of all
 
 
 @dataclass(frozen=True)
 class ErrorBand:
-    """8 of 10 of ``runs`` took ``low`` to ``high`` times what was told."""
+    """8 of 10 runs took ``low`` to ``high`` times what was told; ``runs`` on ``clusters`` clusters say so."""
 
     low: float
     high: float
     runs: int
+    clusters: int
+
+    def and_of(self, other: ErrorBand) -> ErrorBand:
+        """Wide enough for both; of the same runs."""
+        return replace(self, low=min(self.low, other.low), high=max(self.high, other.high))
 
     def around(self, told: float) -> tuple[float, float]:
         """From where to where, in the unit of ``told``."""
@@ -78,9 +86,9 @@ class ErrorBands:
         }
 
     def judged_kind(self, cluster: ClusterSpec, layout: Layout) -> str:
-        """The layout's kind; any layout, where too few of its kind were judged."""
+        """The layout's kind; any layout, where none of its kind was judged."""
         kind = kind_of(cluster, layout)
-        return kind if kind in self.time and self.time[kind].runs >= _LEAST_RUNS else ALL_KINDS
+        return kind if kind in self.time else ALL_KINDS
 
     def time_band(self, cluster: ClusterSpec, layout: Layout) -> ErrorBand:
         """That of the layout's kind."""
@@ -89,31 +97,52 @@ class ErrorBands:
 
 @checked
 def kind_of(cluster: ClusterSpec, layout: Layout) -> str:
-    """What leaves an NVLink domain, by what it does to the error: nothing, weights, products, stages, or gradients."""
+    """What leaves an NVLink domain, by what it does to the error: nothing, products, weights, stages, or gradients."""
     if layout.gpus <= cluster.domain_size:
         return "one NVLink domain"
-    if layout.sharding == 3:
-        return "weights sharded over nodes"
     if layout.tp > cluster.domain_size:
         return "tensor axis over nodes"
+    if layout.sharding == 3:
+        return "weights sharded over nodes"
     return "pipeline over nodes" if layout.pp > 1 else "gradients over nodes"
 
 
 @checked
-def band_of_ratios(ratios: Sequence[float]) -> ErrorBand:
-    """The band that holds 8 of 10 runs to come, from measured over told; as wide as they lie where they are few.
+def band_of_clusters(clusters: Iterable[Sequence[float]], tail: float = _TAIL) -> ErrorBand:
+    """The band from measured over told, by cluster; each cluster has the same weight.
 
-    ValueError for none.
+    ``tail``: the share of all weight that may lie below, and above. ValueError for no ratio, and for a tail below 0 or
+    of a half or more.
 
-    >>> band_of_ratios([0.9, 1.0, 1.1])
-    ErrorBand(low=0.9, high=1.1, runs=3)
+    >>> band_of_clusters([[0.9, 1.0], [1.1]])
+    ErrorBand(low=0.9, high=1.1, runs=3, clusters=2)
     """
-    if not ratios:
+    found = [ratios for ratios in clusters if ratios]
+    if not found:
         raise ValueError("None of the runs was judged; a band needs one at least.")
-    found, count = sorted(ratios), len(ratios)
-    low = max(1, floor(_TAIL * (count + 1)))
-    high = min(count, ceil((1 - _TAIL) * (count + 1)))
-    return ErrorBand(found[low - 1], found[high - 1], count)
+    if not 0 <= tail < 0.5:
+        raise ValueError(f"tail is {tail:g}; it lies from 0 to below 0.5. The nearest is {0 if tail < 0 else 0.49}.")
+    weighed = sorted((ratio, 1 / (len(ratios) * len(found))) for ratios in found for ratio in ratios)
+    low, high = _beyond(weighed, tail), _beyond(weighed[::-1], tail)
+    return ErrorBand(low, high, len(weighed), len(found))
+
+
+def _beyond(weighed: Iterable[tuple[float, float]], tail: float) -> float:
+    """The first number before which no more weight lies than ``tail``."""
+    before, found = 0.0, 1.0
+    for ratio, weight in weighed:
+        found, before = ratio, before + weight
+        if before > tail + 1e-12:
+            break
+    return found
+
+
+def widened(bands: Mapping[str, ErrorBand]) -> dict[str, ErrorBand]:
+    """The same, those of few clusters at least as wide as that of all."""
+    whole = bands[ALL_KINDS]
+    return {
+        kind: band if band.clusters >= _LEAST_CLUSTERS else band.and_of(whole) for kind, band in sorted(bands.items())
+    }
 
 
 @checked
@@ -155,8 +184,9 @@ def error_bands(case: str = "elsewhere", path: Path = BANDS_FILE) -> ErrorBands:
 def save_bands(bands: Mapping[str, ErrorBands], origin: Mapping[str, str], path: Path = BANDS_FILE) -> None:
     """Write the bands of all cases, and where they come from."""
     record: dict[str, object] = {
-        "about": "Measured over told, of published runs that the constants were not fitted to: 8 of 10 lie between low "
-        "and high. tie: told no farther apart, two layouts of one job are a tie.",
+        "about": "Measured over predicted, of published runs that the constants were not fitted to: 8 of 10 lie "
+        "between low and high, on clusters that the band was not made of. tie: predicted no farther apart, two layouts "
+        "of one job are a tie.",
         "origin": dict(origin),
     }
     record |= {case: each.record() for case, each in bands.items()}

@@ -1,7 +1,7 @@
 """Profiles: what is known of a cluster (its GPUs, its ports, its program), and the constants fitted to its runs.
 
 ``profiles.json`` keeps them with their origin; ``course bench published FILE --fit`` writes the constants anew. A
-cluster that nobody has measured gets the constants of others with the same GPU, or else the typical ones.
+cluster that nobody has measured gets those of others with the same GPU, else with a GPU of the same peak, else of all.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = [
     "Profile",
     "load_profiles",
     "profile_of",
-    "profiles_of_peak",
+    "profiles_alike",
     "save_constants",
     "typical_constants",
-    "typical_of_peak",
+    "typical_of_gpu",
 ]
 
 PROFILES_FILE = Path(__file__).with_name("profiles.json")
@@ -74,6 +74,7 @@ class Profile:
     gathers_again: bool = False
     copied_bytes: float = 0.0
     logit_bytes: int = LOGIT_BYTES
+    buffer_bytes: float = 0.0
     power_share: float = 1.0  # of the power that arithmetic may take, where the owners set a limit below the GPU's
     programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # other facts of a table's own program
     fitted_on: int = 0
@@ -99,6 +100,7 @@ class Profile:
             gathers_again=self.gathers_again,
             copied_bytes=self.copied_bytes,
             logit_bytes=self.logit_bytes,
+            buffer_bytes=self.buffer_bytes,
         )
 
     def of_table(self, table: str) -> Profile:
@@ -153,8 +155,9 @@ def profile_of(cluster: str, gpu: str, profiles: Mapping[tuple[str, str], Profil
         return found[cluster, gpu]
     gpus = _gpus(PROFILES_FILE)
     spec = gpus[known("gpu", gpu, gpus)]
-    constants = typical_constants([profile for profile in found.values() if profile.gpu.name == gpu])
-    return Profile(cluster, spec, spec.node_bandwidth_bytes_per_s, constants, source="typical of others with this GPU")
+    alike = profiles_alike(spec.peak_flops_per_s, spec.memory_bandwidth_bytes_per_s, list(found.values()))
+    source = "typical of others with this GPU, or the most like it"
+    return Profile(cluster, spec, spec.node_bandwidth_bytes_per_s, typical_constants(alike), source=source)
 
 
 @checked
@@ -168,19 +171,26 @@ def typical_constants(profiles: Sequence[Profile]) -> Constants:
 
 
 @checked
-def profiles_of_peak(peak_flops_per_s: float) -> list[Profile]:
-    """The profiles of clusters whose GPUs have this peak; none of them where nobody has measured such a GPU.
+def profiles_alike(
+    peak_flops_per_s: float, memory_bandwidth_bytes_per_s: float, profiles: Sequence[Profile] | None = None
+) -> list[Profile]:
+    """Of the profiles that two runs or more tell, those whose GPU is like one with these rates.
 
-    ValueError for a peak that is not above 0.
+    Both rates are the same; where no GPU has both, the peak is; where none has that, all. ``profiles``: the course's
+    own if none are given. ValueError for a rate that is not above 0.
     """
-    above_zero(peak_flops_per_s=peak_flops_per_s)
-    return [profile for profile in load_profiles().values() if profile.gpu.peak_flops_per_s == peak_flops_per_s]
+    above_zero(peak_flops_per_s=peak_flops_per_s, memory_bandwidth_bytes_per_s=memory_bandwidth_bytes_per_s)
+    every = list(load_profiles().values()) if profiles is None else profiles
+    fitted = [one for one in every if one.fitted_on > 1]
+    same_peak = [one for one in fitted if one.gpu.peak_flops_per_s == peak_flops_per_s]
+    same = [one for one in same_peak if one.gpu.memory_bandwidth_bytes_per_s == memory_bandwidth_bytes_per_s]
+    return same or same_peak or fitted
 
 
 @checked
-def typical_of_peak(peak_flops_per_s: float) -> Constants:
-    """Typical of measured clusters with GPUs of this peak; of all where there is none. ValueError for 0 or less."""
-    return typical_constants(profiles_of_peak(peak_flops_per_s) or list(load_profiles().values()))
+def typical_of_gpu(peak_flops_per_s: float, memory_bandwidth_bytes_per_s: float) -> Constants:
+    """Typical of measured clusters with a GPU like this one. ValueError for a rate that is not above 0."""
+    return typical_constants(profiles_alike(peak_flops_per_s, memory_bandwidth_bytes_per_s))
 
 
 @checked

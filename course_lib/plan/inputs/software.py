@@ -37,7 +37,9 @@ class Software:
     micro-batch between tensors and what it sends. PyTorch's ``fully_shard`` copies weights out in both passes and
     gradients in, to float32: 14. FSDP's flat parameter joins gradients alone: 4.
     ``logit_bytes``: of a logit at the peak: 10 in two bytes, as float32 and their probabilities; 12 in the backward
-    pass of PyTorch's own cross-entropy, for the logarithms of probabilities and two gradients.
+    pass of PyTorch's own cross-entropy, for the logarithms of probabilities and two gradients. ``buffer_bytes``: of
+    buffers that sharding 1 and 2 fill before they send. DeepSpeed has two of 5e8 numbers, one for gradients and one for
+    weights (``reduce_bucket_size`` and ``allgather_bucket_size`` of its configuration), 2e9 bytes; here 0 for others.
     """
 
     fused_attention: bool = True
@@ -56,9 +58,10 @@ class Software:
     gathers_again: bool = False
     copied_bytes: float = 14.0
     logit_bytes: int = LOGIT_BYTES
+    buffer_bytes: float = 0.0
 
     def __post_init__(self) -> None:
         at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
         at_least(1, logit_bytes=self.logit_bytes)
         at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)
-        not_negative(bucket_bytes=self.bucket_bytes, copied_bytes=self.copied_bytes)
+        not_negative(bucket_bytes=self.bucket_bytes, copied_bytes=self.copied_bytes, buffer_bytes=self.buffer_bytes)

@@ -61,7 +61,8 @@ class MemoryDerivation:
                 Term((Factor(self.software.logit_bytes, "bytes"), rows, Factor(self.job.model.vocab, "words")), cut),
             )
             yield Derived("logits and loss", parts.logits_bytes, "bytes", terms)
-        yield Derived("CUDA, NCCL, allocator", parts.reserve_bytes, "bytes", (), "a constant of the cluster")
+        buffers = " and the program's buffers" if parts.reserve_bytes > self.constants.reserve_bytes else ""
+        yield Derived("CUDA, NCCL, allocator", parts.reserve_bytes, "bytes", (), f"a constant of the cluster{buffers}")
 
     def _numbers(self) -> Derived:
         model, layout = self.job.model, self.layout

@@ -17,6 +17,7 @@ from course_lib.plan.estimate.layer_time import (
     layer_pass,
     output_s,
     product_work,
+    tensor_call_s,
     tensor_calls,
 )
 from course_lib.plan.estimate.links import Group
@@ -178,10 +179,11 @@ class TimeDerivation:
         passes: tuple[Factor, ...] = (Factor(3 if layout.recompute == "full" else 2, "passes"),)
         if self.software.overlaps:
             passes += (Factor(1 - self.constants.hidden_share / 2, "of it shows"),)
-        calls = (Factor(tensor_calls(layout), "all-reduces"), Factor(group.all_reduce_s(size_bytes), "s"))
-        note = (
-            f"of {Factor(size_bytes, 'bytes')} among {layout.tp}, at {Factor(group.bandwidth_bytes_per_s, 'bytes/s')}"
-        )
+        call_s = tensor_call_s(self.job, layout, self.cluster, self.constants)
+        calls = (Factor(tensor_calls(layout), "sums"), Factor(call_s, "s"))
+        halves = "a reduce-scatter and an all-gather" if layout.sequence_parallel else "an all-reduce"
+        note = f"each {halves} of {Factor(size_bytes, 'bytes')} among {layout.tp}"
+        note += f", at {Factor(group.bandwidth_bytes_per_s, 'bytes/s')}"
         return Derived("tensor axis, exposed", self.step.tensor_s, "s", (Term((*each, *passes, *calls)),), note)
 
     def _pipeline(self) -> Iterator[Derived]:
@@ -206,11 +208,13 @@ class TimeDerivation:
         ]
         if self.data.copied_s:
             sent.append(Term((Factor(self.data.copied_s, "s"),), what="copied to and from what is sent"))
-        nearest = min(self.data.hideable_s, self.data.window_s)
+        if not self.data.hiding_share:
+            return Derived(_DATA, self.step.data_s, "s", tuple(sent), "sent after the last backward pass")
+        nearest = self.data.behind_s
         hidden = Term(
             (Factor(self.data.hiding_share, "hidden"), Factor(nearest, "s")),
             is_taken_off=True,
-            what="behind computing" if nearest == self.data.window_s else "all that can hide",
+            what="all that can hide" if nearest == self.data.hideable_s else "behind computing",
         )
         return Derived(_DATA, self.step.data_s, "s", (*sent, hidden))
 

@@ -1,4 +1,4 @@
-"""Judges the planner on runs that its constants were not fitted to, and makes bands of its errors.
+"""Judges the planner on runs that its constants were not fitted to.
 
 Two ways. *More*: for each cluster, constants are fitted to runs on few GPUs, and runs on more than four times as many
 as fit them are judged: of all runs of a cluster those on at most a quarter of its largest, and of those within one
@@ -14,23 +14,14 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeVar
 
-from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
-from course_lib.plan.inputs.error_bands import (
-    ALL_KINDS,
-    ErrorBand,
-    ErrorBands,
-    band_of_ratios,
-    kind_of,
-    tie_of_pairs,
-)
+from course_lib.plan.inputs.error_bands import kind_of
 from course_lib.plan.inputs.profiles import Profile, profile_of
 from course_lib.plan.runs.fit import by_cluster, fit_constants, thinned
 from course_lib.plan.runs.predict_run import Prepared
 
-__all__ = ["KeptApart", "bands_of", "elsewhere", "fitted_on_few", "in_their_bands"]
+__all__ = ["KeptApart", "elsewhere", "fitted_on_few", "pairs_of_layouts"]
 
-_MOST_OF_A_TABLE = 40  # runs that count for a band: a table of hundreds is not to be all of it
 _FEW = 4  # times as many GPUs are judged
 _MOST_PAIRS = 200  # of a table
 _ALIKE = 1.5  # times as long: what is told farther apart is no question
@@ -46,17 +37,15 @@ class KeptApart:
     constants: Constants
 
     @property
-    def _cluster(self) -> ClusterSpec:
-        return self.run.profile.machines(self.run.run.gpus, self.run.run.node_size)
-
-    @property
     def kind(self) -> str:
         """The kind of its layout."""
-        return kind_of(self._cluster, self.run.run.layout)
+        machines = self.run.profile.machines(self.run.run.gpus, self.run.run.node_size)
+        return kind_of(machines, self.run.run.layout)
 
-    def band(self, bands: ErrorBands) -> ErrorBand:
-        """That of its kind."""
-        return bands.time_band(self._cluster, self.run.run.layout)
+    @property
+    def cluster(self) -> tuple[str, str]:
+        """The cluster and its GPU, by name."""
+        return self.run.run.cluster, self.run.run.gpu
 
     @cached_property
     def told_s(self) -> float:
@@ -96,40 +85,7 @@ def elsewhere(runs: Sequence[Prepared], profiles: dict[tuple[str, str], Profile]
     return judged
 
 
-def bands_of(judged: Sequence[KeptApart]) -> ErrorBands:
-    """Bands by kind of layout, and of all; ValueError where no time was judged.
-
-    Without two layouts of one job nothing tells a tie; it is then as wide as the band of all.
-    """
-    counted = _counted(judged)
-    by_kind: dict[str, list[float]] = defaultdict(list)
-    for one in counted:
-        if one.run.run.step_s:
-            ratio = one.run.run.step_s / one.told_s
-            by_kind[one.kind].append(ratio)
-            by_kind[ALL_KINDS].append(ratio)
-    whole, pairs = band_of_ratios(by_kind[ALL_KINDS]), list(_pairs(judged))
-    memory = [one.run.run.memory_bytes / one.told_bytes for one in counted if one.run.run.memory_bytes]
-    return ErrorBands(
-        {kind: band_of_ratios(ratios) for kind, ratios in sorted(by_kind.items())},
-        band_of_ratios(memory) if memory else ErrorBand(1.0, 1.0, 0),
-        tie_of_pairs(pairs) if pairs else whole.high / whole.low,
-    )
-
-
-def in_their_bands(judged: Sequence[KeptApart]) -> dict[str, tuple[int, int]]:
-    """By table: how many steps lie in their band, of how many; bands are those of the other half of the judged runs."""
-    halves = [judged[0::2], judged[1::2]]
-    found: dict[str, list[bool]] = defaultdict(list)
-    for half, other in (halves, halves[::-1]):
-        bands = bands_of(other)
-        for one in half:
-            if one.run.run.step_s:
-                found[one.run.run.table].append(one.band(bands).holds(one.told_s, one.run.run.step_s))
-    return {table: (sum(each), len(each)) for table, each in found.items()}
-
-
-def _pairs(judged: Sequence[KeptApart]) -> Iterator[tuple[float, float]]:
+def pairs_of_layouts(judged: Sequence[KeptApart]) -> Iterator[tuple[float, float]]:
     """Measured over told of every two layouts of one job that are told alike; of a table, a number of them."""
     jobs: dict[str, dict[tuple[object, ...], list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for one in judged:
@@ -140,13 +96,6 @@ def _pairs(judged: Sequence[KeptApart]) -> Iterator[tuple[float, float]]:
         pairs = [pair for each in layouts.values() for pair in combinations(sorted(each), 2)]
         alike = [(one[1], other[1]) for one, other in pairs if other[0] <= _ALIKE * one[0]]
         yield from _spread(alike, _MOST_PAIRS)
-
-
-def _counted(judged: Sequence[KeptApart]) -> list[KeptApart]:
-    tables: dict[str, list[KeptApart]] = defaultdict(list)
-    for one in judged:
-        tables[one.run.run.table].append(one)
-    return [one for rows in tables.values() for one in _spread(rows, _MOST_OF_A_TABLE)]
 
 
 def _spread(rows: Sequence[_Row], most: int) -> list[_Row]:

@@ -19,7 +19,7 @@ from course_lib.plan import (
     cluster_of,
     decoder,
     list_layouts,
-    typical_of_peak,
+    typical_of_gpu,
 )
 from course_lib.plan.inputs.layout import RECOMPUTE
 
@@ -73,7 +73,7 @@ class PlanChoice:
 
     def ask(self, layouts: Iterable[Layout]) -> Listing:
         """What the planner says of these layouts."""
-        constants = _constants(self.cluster.peak_flops_per_s)
+        constants = _constants(self.cluster.peak_flops_per_s, self.cluster.memory_bandwidth_bytes_per_s)
         return list_layouts(self.job, self.cluster, constants, Software(), layouts=layouts)
 
     def share_of_peak(self, option: Option) -> float:
@@ -146,4 +146,4 @@ def gpus_text(number: int) -> str:
     return "1 GPU" if number == 1 else f"{number:,} GPUs"
 
 
-_constants = lru_cache(maxsize=8)(typical_of_peak)  # asked of hundreds of choices in a redraw
+_constants = lru_cache(maxsize=8)(typical_of_gpu)  # asked of hundreds of choices in a redraw

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from statistics import mean
 from typing import Any
 
 from course_lib.authoring.bench.published_runs.published_report import Judged
 from course_lib.authoring.bench.published_runs.published_scores import null_share
 from course_lib.plan.inputs.profiles import load_profiles
-from course_lib.plan.runs.kept_apart import KeptApart, bands_of, elsewhere, fitted_on_few, in_their_bands
+from course_lib.plan.runs.bands import bands_of, in_their_bands
+from course_lib.plan.runs.kept_apart import KeptApart, elsewhere, fitted_on_few
 from course_lib.plan.runs.predict_run import Prepared
 
 __all__ = ["CASE_WORDS", "as_judged", "bands_record", "kept_apart", "report_bands"]
@@ -43,24 +45,34 @@ def as_judged(ones: Sequence[KeptApart]) -> list[Judged]:
 
 
 def bands_record(ones: Sequence[KeptApart]) -> dict[str, Any]:
-    """The bands, and how many steps lie in them by table, where the other half of the runs makes the band."""
-    held = in_their_bands(ones)
+    """The bands, and how many steps and bytes lie in them by table, where other clusters alone make the band."""
+    held = {"in_band": in_their_bands(ones), "memory_in_band": in_their_bands(ones, memory=True)}
     return {
         **bands_of(ones).record(),
-        "in_band": {table: {"runs": among, "held": count} for table, (count, among) in held.items()},
+        **{
+            name: {table: {"runs": among, "held": count} for table, (count, among) in tables.items()}
+            for name, tables in held.items()
+        },
     }
 
 
 def report_bands(case: str, ones: Sequence[KeptApart]) -> None:
     """Print the bands, and how many of the judged runs lie in theirs."""
-    bands, held = bands_of(ones), in_their_bands(ones)
-    print(
-        f"\n== bands of 80 %, constants {CASE_WORDS[case]}\n{'measured over told':30}{'from':>6} {'to':>6} {'runs':>6}"
-    )
+    bands = bands_of(ones)
+    print(f"\n== bands of 80 %, constants {CASE_WORDS[case]}")
+    print(f"{'measured over predicted':30}{'from':>6} {'to':>6} {'runs':>6} {'clusters':>9}")
     for kind, band in [*bands.time.items(), ("memory", bands.memory)]:
-        print(f"{kind:30}{band.low:6.2f} {band.high:6.2f} {band.runs:6}")
-    print(f"two layouts of one job are a tie where they are told no more than {bands.tie - 1:.0%} apart")
-    parts = [f"{table} {count} of {among}" for table, (count, among) in held.items()]
+        print(f"{kind:30}{band.low:6.2f} {band.high:6.2f} {band.runs:6} {band.clusters:9}")
+    print(f"two layouts of one job are a tie where their predictions lie no more than {bands.tie - 1:.0%} apart")
+    print("in the bands that all other clusters make, without the run's own:")
+    _report_held("steps", in_their_bands(ones))
+    _report_held("memory", in_their_bands(ones, memory=True))
+
+
+def _report_held(what: str, held: dict[str, tuple[int, int]]) -> None:
+    if not held:
+        return
     count, among = (sum(numbers) for numbers in zip(*held.values(), strict=True))
-    print(f"in their band, told by the other half of the judged runs: {count} of {among}, {count / among:.0%}")
-    print("  " + ", ".join(parts))
+    shares = mean(one / of for one, of in held.values())
+    print(f"  {what}: {count} of {among}, {count / among:.0%}; of a table {shares:.0%} on average")
+    print("    " + ", ".join(f"{table} {one} of {of}" for table, (one, of) in held.items()))

@@ -8,9 +8,9 @@ fit), and *tau* compares the two orders (1: the same).
 
 Constants are those of the profiles. ``--half`` fits them on every second row of each table and judges them on the other
 half, both ways round; ``--few`` fits them on few GPUs of each cluster and judges them on more, and judges the constants
-that a cluster gets which nobody has measured; it says how many runs lie in their 80 % band, which the other half of
-the judged runs tells. Nothing of that is kept. ``--fit`` fits constants on all rows and keeps them in the data file,
-and the bands of ``--few`` in another. ``--json`` keeps the tables.
+that a cluster gets which nobody has measured; it says how many runs lie in their 80 % band, which the runs of all other
+clusters make, and what the worst tables lack. Nothing of that is kept. ``--fit`` fits constants on all rows and keeps
+them in the data file, and the bands of ``--few`` in another. ``--json`` keeps the tables.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from course_lib.authoring.bench.published_runs.few_and_more import (
     kept_apart,
     report_bands,
 )
+from course_lib.authoring.bench.published_runs.missing_facts import missing_facts, report_missing
 from course_lib.authoring.bench.published_runs.published_report import Judged, as_record, report
 from course_lib.authoring.bench.published_runs.published_scores import null_share
 from course_lib.plan.inputs.constants import Constants
@@ -42,8 +43,8 @@ from course_lib.plan.inputs.profiles import (
     typical_constants,
     with_constants,
 )
+from course_lib.plan.runs.bands import bands_of
 from course_lib.plan.runs.fit import by_cluster, fit_constants, thinned
-from course_lib.plan.runs.kept_apart import bands_of
 from course_lib.plan.runs.predict_run import Prepared, prepared
 from course_lib.plan.runs.published import PublishedRun, read_runs
 
@@ -100,8 +101,10 @@ def _judged(
         apart = kept_apart(every)
         for case, ones in apart.items():
             report_bands(case, ones)
+        report_missing(apart["elsewhere"])
+        missing = {table: one.record() for table, one in missing_facts(apart["elsewhere"]).items()}
         bands = {case: bands_record(ones) for case, ones in apart.items()}
-        return {CASE_WORDS[case]: as_judged(ones) for case, ones in apart.items()}, {"bands": bands}
+        return {CASE_WORDS[case]: as_judged(ones) for case, ones in apart.items()}, {"bands": bands, "missing": missing}
     if options.fit:
         every = _fit_and_keep(every, options.file)
     return {"of the profiles": _judged_by_profiles(every)}, {}

@@ -136,7 +136,7 @@ def _notes(job: Job, layout: Layout) -> list[str]:
             "enable_cpu_offload also keeps weights and gradients with the host, and needs sharding: slower than here."
         )
     if layout.tp > 1 and not layout.sequence_parallel:
-        notes.append("Beside its tensor axis it cuts the sequence, unless a newer one is told not to.")
+        notes.append("Beside its tensor axis it cuts the sequence, unless a newer one is set not to.")
     if layout.ep > 1 and layout.tp > 1 and layout.etp != 1:
         notes.append(
             "A version without expert_tensor_parallel_degree does not cut experts: its expert axis takes in the tensor "
@@ -152,7 +152,7 @@ def _notes(job: Job, layout: Layout) -> list[str]:
             "stage: name the modules of each stage."
         )
     notes.append(_since(job, layout))
-    notes.append("[model] names one of its own models; the machines' number is told to torchrun.")
+    notes.append("[model] names one of its own models; torchrun gets the number of machines.")
     return notes
 
 
