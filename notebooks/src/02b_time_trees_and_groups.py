@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 02b · Collectives: time, trees and groups
 #
-# Nobody sends less than a ring. You race it against three other ways to add up, find out what they wait for on this
-# machine and on a network, and build a tree. Then some of the ranks talk among themselves.
+# Nobody sends less than a ring. You race it against three other ways to add up, and find out what they wait for on this
+# machine and on a network. You build a tree. Then some of the ranks talk among themselves.
 #
 # **65 minutes · difficulty 2 of 5 · needs: cpu**
 #

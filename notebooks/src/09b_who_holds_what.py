@@ -443,7 +443,7 @@ print("the losses of one device with all eight windows:", off < 0.002)
 # two in the place of rank and world size.
 #
 # A log wants the loss of the whole batch, and each loss of it once. `OnMesh` adds a loss where this rank has one *and*
-# stands at place 0 along tp, and divides by the data-parallel size. That is right on any mesh: the first stage of a
+# stands at place 0 along tp, and divides by the data-parallel size. That is right on any mesh. The first stage of a
 # pipeline has no loss, and ranks that differ along tp alone have the same one.
 #
 # ## Who draws the same random numbers?

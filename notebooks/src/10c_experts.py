@@ -418,8 +418,8 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 #
 # ## Another day: a few tokens, far off
 #
-# This clinic takes some twenty minutes more, and nothing later asks for it. Whoever trains experts in bfloat16 should
-# take it.
+# This clinic takes some twenty minutes more, and nothing later asks for it. Take it if you
+# train experts in bfloat16.
 #
 # *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done with
 # dense models for years. Most tokens come out nearly as before, to a few per cent. Some come out as if of another

@@ -37,8 +37,9 @@ class ExpertParallel(nn.Module):
     the router and its own experts: the first ranks have one more where they do not divide. ``group``: the ranks that
     share the experts. Ranks may have different numbers of tokens, 0 among them, and every rank calls forward, and
     backward, as often as the others. Names in ``state_dict`` are those of the unsplit layer (``tensor.gather_state``,
-    ``load_unsplit``). ``average_gradients`` makes the gradients those of the whole batch; the course's wrappers for data
-    parallelism refuse the layer (``parts_among``). A ``ValueError`` for fewer experts than ranks, and for layers that differ between ranks.
+    ``load_unsplit``). ``average_gradients`` makes the gradients those of the whole batch; the course's wrappers for
+    data parallelism refuse the layer (``parts_among``). A ``ValueError`` for fewer experts than ranks, and for layers
+    that differ between ranks.
 
     Forward: an all-to-all of counts, one of rows to their experts, one of outputs back. Backward: the last two again,
     the other way round.
