@@ -20,7 +20,7 @@ import psutil
 import pytest
 from jupyter_server.serverapp import ServerApp
 from small_lessons import small_course
-from waiting import wait_until
+from waiting import all_ended, wait_until
 
 from course_lib import lab
 from course_lib.base import paths
@@ -177,7 +177,10 @@ def test_its_kernels_begin_as_forks_of_one_process(running: Lab) -> None:
 
     (server,) = [one for one in running.process.children() if "fork_server.py" in " ".join(one.cmdline())]
     number = json.loads(asked("POST", ""))["id"]
-    assert len(server.children()) == 1
+    (first,) = server.children()
+    asked("POST", f"/{number}/restart")
+    wait_until(lambda: server.children() and server.children() != [first], "another kernel after the restart")
+    assert all_ended([first.pid])
     asked("DELETE", f"/{number}")
     wait_until(lambda: not server.children(), "the kernel ends")
 
