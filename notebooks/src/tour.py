@@ -230,7 +230,7 @@ memory_and_time_bars(bars, times)
 # Only the mesh has changed. On eight ranks it could be `pp=2, dp_shard=2, tp=2` ([lesson 09](09a_meshes.ipynb)).
 #
 # Is one device the quickest in your picture? This model is small, and four ranks on two cores compute no faster than
-# two. When several devices pay, [part 2 of lesson 04](04b_batches_and_scaling.ipynb) works out.
+# two ranks would. When several devices pay, [part 2 of lesson 04](04b_batches_and_scaling.ipynb) works out.
 #
 # ## When one does not come
 #
