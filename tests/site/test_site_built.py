@@ -130,3 +130,41 @@ def test_a_build_that_fails_leaves_what_was_there(built, tmp_path, monkeypatch):
         build_site(root, tmp_path / "site")
     assert (tmp_path / "site" / "index.html").read_bytes() == (site / "index.html").read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["site"]
+
+
+def found_in(site, word):
+    """The pages that Sphinx's index gives for a word, as its search takes it: by its stem."""
+    index = json.loads((site / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
+    pages = index["terms"].get(word, [])
+    return {index["docnames"][page] for page in ([pages] if isinstance(pages, int) else pages)}
+
+
+def test_search_finds_text_and_what_the_library_says_and_no_answer(built, tmp_path):
+    root = shutil.copytree(built[0], tmp_path / "course")
+    for name, text in (
+        ("docs/instructor/lessons/01.md", "# 01\n\nThe answer is a wallaby.\n"),
+        ("docs/library.md", "# The library\n\nIt is read.\n"),
+        ("course_lib/parallel/ring.py", '"""A ring of kangaroos: ``send`` <b>*all*</b>."""\n'),
+        ("course_lib/learn/exercises/sums.py", '"""A hint: zebras."""\n'),
+    ):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    site = tmp_path / "site"
+    assert build_site(root, site) == []
+    assert found_in(site, "write") == {"lessons/01a_two"}
+    assert found_in(site, "kangaroo") == {"library/parallel"}
+    page = (site / "library" / "parallel.html").read_text()
+    assert "&lt;b&gt;*all*&lt;/b&gt;" in page
+    for word, where in (("lock", "lessons/01a_two"), ("said", "lessons/01a_two"), ("wallabi", "instructor/lessons/01")):
+        assert word in (site / f"{where}.html").read_text().replace("wallaby", "wallabi")
+        assert found_in(site, word) == set(), word
+    assert found_in(site, "wallaby") | found_in(site, "zebra") | found_in(site, "echo") == set()
+    assert not list((site / "library").glob("learn*"))
+
+
+def test_the_words_shown_of_a_result_are_of_no_cell(built):
+    search = (built[1] / "search.html").read_text()
+    script = re.search(r'<script[^>]*src="(_static/search_text\.js)[^"]*"[^>]*>', search)
+    assert 'defer="defer"' in script[0]
+    assert "div.cell" in (built[1] / script[1]).read_text()
+    assert 'class="cell' in (built[1] / "lessons" / "01a_two.html").read_text()

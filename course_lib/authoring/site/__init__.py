@@ -15,6 +15,7 @@ In the order to read:
 - ``lesson_page.py``: the page of one lesson part
 - ``look_over.py``: look a built site over
 - ``pages.py``: what goes where: the course's own files, written as the folder of texts that Sphinx makes pages of
+- ``searched.py``: pages that only the search leads to: docstrings and messages of the library
 - ``settings.py``: what Sphinx is told: the theme, outputs as stored, formulas without a script, nothing fetched from
   elsewhere
 - ``build.py``: from the course's files to a folder that holds the site, and nothing of yours lost on the way

@@ -12,6 +12,7 @@ import nbformat
 from course_lib.authoring.site.examples import FOLDER, example_pages
 from course_lib.authoring.site.lesson_page import lesson_page
 from course_lib.authoring.site.links import LinkTargets
+from course_lib.authoring.site.searched import library_pages
 from course_lib.lessons.info import LessonInfo, lessons, tour
 from course_lib.lessons.source import read_source
 
@@ -31,8 +32,9 @@ def write_pages(root: Path, texts: Path, extra: Path, repository: str = "") -> i
     for origin, page in where.pages.items():
         if page.endswith(".md") and (root / origin).is_file() and page != "index.md":
             pages[page] = where.moved(_text(root, origin, infos), origin, page)
+    searched = library_pages(root) if "library.md" in pages else {}
     pages["index.md"] = index(root, infos, where, sorted(pages))
-    for page, text in pages.items():
+    for page, text in (pages | searched).items():
         _write(texts / page, text)
     opening = tour(root)
     for info in (*opening, *infos):
@@ -46,7 +48,7 @@ def write_pages(root: Path, texts: Path, extra: Path, repository: str = "") -> i
         if origin.endswith(".png"):
             (texts / origin).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(root / origin, texts / origin)
-    return len(pages) + len(opening) + len(infos)
+    return len(pages) + len(searched) + len(opening) + len(infos)
 
 
 def places(root: Path, repository: str = "") -> LinkTargets:

@@ -35,6 +35,8 @@ def settings(extra: Path, repository: str = "") -> dict[str, Any]:
         "html_theme_options": _theme(repository),
         "html_static_path": [str(_STATIC)],
         "html_css_files": ["site.css"],
+        "html_js_files": [("search_text.js", {"defer": "defer"})],  # after Sphinx's own script of the search
+        "html_search_scorer": str(_STATIC / "search_scorer.js"),
         "html_extra_path": [str(extra)],
         "html_copy_source": False,
         "html_show_sphinx": False,
