@@ -75,7 +75,7 @@ class Profile:
     copied_bytes: float = 0.0
     logit_bytes: int = LOGIT_BYTES
     buffer_bytes: float = 0.0
-    power_share: float = 1.0  # of the power that arithmetic may take, where the owners set a limit below the GPU's
+    clock_share: float = 1.0  # of the clock that a limit of power leaves, which the owners set below the GPU's
     programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # other facts of a table's own program
     fitted_on: int = 0
     source: str = ""
@@ -115,7 +115,7 @@ class Profile:
             node_size=node_size,
             domain_size=node_size,
             memory_bytes=round(self.gpu.memory_bytes),
-            peak_flops_per_s=self.gpu.peak_flops_per_s * self.power_share,
+            peak_flops_per_s=self.gpu.peak_flops_per_s * self.clock_share,
             memory_bandwidth_bytes_per_s=self.gpu.memory_bandwidth_bytes_per_s,
             domain_bandwidth_bytes_per_s=self.gpu.link_bandwidth_bytes_per_s,
             node_bandwidth_bytes_per_s=self.node_bandwidth_bytes_per_s,
