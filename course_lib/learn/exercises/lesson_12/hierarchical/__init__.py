@@ -189,7 +189,7 @@ HIERARCHICAL = Exercise(
         "`dist.all_gather` into the chunks of `row`, and `row[: tensor.numel()].view(tensor.shape)`.",
     ),
     forbidden=("course_lib.parallel.collectives.hierarchical_all_reduce",),
-    passed="The sum of all ranks, on two nodes, on one, and with a rank on each. Of float32, bfloat16, float64 and "
-    "whole numbers, of 240 numbers, of 7, of one and of none, and again with others. No rank sent other nodes more "
-    "than its own part needs, a reduce-scatter counted as half of an all-reduce.",
+    passed="The sum of all ranks, on two nodes, on one, and with a rank on each. It was tried with float32, bfloat16, "
+    "float64 and whole numbers, with 240 numbers, with 7, with one and with none, and again with others. No rank sent "
+    "other nodes more than its own part needs, a reduce-scatter counted as half of an all-reduce.",
 )

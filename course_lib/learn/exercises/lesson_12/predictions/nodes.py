@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from course_lib.base.text import mib
-from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 
 __all__ = ["NODES"]
@@ -101,48 +100,6 @@ def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Explanation:
     )
 
 
-def _many(flat: AllReducePoint, storeys: AllReducePoint) -> Explanation:
-    """From the flat and the hierarchical all-reduce of one size on many nodes."""
-    saved = 100 * (1 - storeys.node_bytes / flat.node_bytes)
-    per_node = flat.num_ranks // flat.num_nodes
-    two = 100 * (1 - 1 / (2 * (2 * per_node - 1) / (2 * per_node)))
-    return Explanation(
-        measured=round(saved, 1),
-        label="computed",
-        because="Both come to twice the tensor. A flat ring lets 2 (n - 1)/n of it leave a node for n *ranks*, the "
-        "hierarchical one for n *nodes*. And one less hardly counts among so many. Bytes are saved where nodes are "
-        f"few. What it saves here is waiting: {flat.num_rounds:,} messages one after the other in the flat ring, and "
-        f"{storeys.num_rounds:,} in this one. (NCCL has trees for that. Part 3 goes on to thousands.)",
-        misreadings={
-            round(100 * (1 - 1 / per_node), 1): "A rank sends an eighth. But in the flat ring one rank of eight sends "
-            "for the node, and here all eight do.",
-            33: "That was two nodes of two. With more of them both ways come nearer to twice the tensor.",
-            round(two): "That is so for two nodes of eight. With more nodes both ways come nearer to twice the tensor.",
-            50: "On two nodes of many ranks it is nearly that. With more nodes both ways come nearer to twice the "
-            "tensor.",
-        },
-    )
-
-
-def _cards(flat_by_rank: Sequence[int], storeys_by_rank: Sequence[int]) -> Explanation:
-    """From what each rank of a node sends to other nodes, in the flat all-reduce and in the hierarchical one."""
-    flat_mib, storeys_mib = mib(max(flat_by_rank)), mib(max(storeys_by_rank))
-    return Explanation(
-        measured=round(max(flat_by_rank) / max(storeys_by_rank), 2),
-        label="by the bytes",
-        because=f"In the hierarchical one both ports are busy, with {storeys_mib:g} MiB each. The flat ring leaves a "
-        f"node at a single rank: {flat_mib:g} MiB go through one port, and the other has nothing to send. With eight "
-        "cards on a node one works, where all eight do in the hierarchical one. NCCL therefore runs as many rings as "
-        "there are cards, each leaving by another.",
-        misreadings={
-            1.5: "That is the ratio of all bytes, and of the times over *one* port. A ring uses one port of a node to "
-            "go out, however many there are.",
-            2: "Twice the ports make the hierarchical one twice as fast as before. It was faster before, too.",
-            1: "The flat ring does not get faster by a port that no rank of it uses.",
-        },
-    )
-
-
 _WAYS = ("DDP", "sharded over all", "hybrid")
 
 
@@ -217,20 +174,6 @@ NODES: tuple[Asked, ...] = (
         unit="MiB",
         high=100,
         tell=_leave,
-    ),
-    Asked(
-        name="12.many",
-        question="128 nodes of 8, hierarchical: by how many per cent less leaves a node than with the flat ring?",
-        unit="%",
-        high=100,
-        tell=_many,
-    ),
-    Asked(
-        name="12.cards",
-        question="A port for each rank, the busiest decides: how many times as long does the flat all-reduce take?",
-        unit="times",
-        high=100,
-        tell=_cards,
     ),
     Asked(
         name="12.steps",
