@@ -40,9 +40,7 @@ def entry(words, number, retired):
 RUNS = {
     "12.dealt": ((30, 60, 4, 2), 30),
     "12.restarted": (((1, 2, 3, 4), (5, 6, 7, 8)), 4),
-    "12.redone": ((8, 6), 3),
     "12.same": ((4.8e-7,), "equal up to rounding"),
-    "12.joins": (((1, 2), (3, 4, 5, 6)), 4),
     "12.slow": (([19.0, 19.1, 4.0, 18.7], [30.1, 30.0, 45.2, 30.2]), "rank 2"),
     "12.missing": ((dumps(3),), "rank 3"),
     "12.never": ((NEVER,), "the agents were told another number of nodes"),
@@ -93,9 +91,7 @@ def test_every_other_choice_hears_why(name):
 DISTURBED = {
     "12.dealt": (0, 60, 4, 2),
     "12.restarted": ((1, 2, 3, 4), (4, 5, 6, 7)),
-    "12.redone": (10, 6),
     "12.same": (0.2,),
-    "12.joins": ((1, 2), (1, 2, 3, 4)),
 }
 
 
@@ -133,5 +129,4 @@ def test_waits_that_do_not_show_the_slow_rank_are_called_so():
 
 def test_numbers_of_a_sentence_are_those_of_the_run():
     assert "15 samples each, 30 in all, and 60" in ASKED["12.dealt"].tell(30, 60, 4, 2).because
-    assert "checkpoint of step 5" in ASKED["12.redone"].tell(8, 6).because
     assert "There is 1 list, and 2 nodes" in ASKED["12.never"].tell(NEVER).because

@@ -55,24 +55,6 @@ def _restarted(before: Sequence[int], after: Sequence[int]) -> Explanation:
     )
 
 
-def _redone(last: int, first: int) -> Explanation:
-    """The last step that all ranks had done, and the first one after the restart."""
-    from_checkpoint = last - (last // 5) * 5
-    return Explanation(
-        measured=last - first + 1,
-        model=from_checkpoint,
-        because=f"Step {last} was done, and the checkpoint of step {first - 1} is the last one. Everything since is "
-        "gone with the processes, and is done again. On average that is half of what lies between two checkpoints.",
-        misreadings={
-            5: "That is the most that it can be, when a rank dies just before the next checkpoint.",
-            0: "Nothing would be done twice only if the rank died right after a checkpoint.",
-            1: "The step in which the rank died was done by nobody, so it does not count. Those before it do.",
-            last: "So it would be without checkpoints.",
-        },
-        apart="A checkpoint may not have been on the disk yet when the rank died; then the one before it counts.",
-    )
-
-
 _BITS, _ROUNDING, _OTHER = "equal to the last bit", "equal up to rounding", "it is another model"
 
 
@@ -87,27 +69,10 @@ def _same(difference: float) -> Explanation:
         misreadings={
             _OTHER: "Ranks changed, and batches did not: the place and the random numbers were in the checkpoint. "
             "They belong to the job and not to a rank.",
-            _BITS: "With as many ranks all the time it would be. Two ranks add the same numbers up in another order.",
+            _BITS: "The numbers are the same, and two ranks add them up in another order than four do.",
             _ROUNDING: "Here the weights show no rounding; look at the difference.",
         },
         apart="Where the weights are equal, sums happened to round alike. Far apart, something was lost.",
-    )
-
-
-def _joins(before: Sequence[int], after: Sequence[int]) -> Explanation:
-    """The processes of the job's ranks before and after a node came back."""
-    return Explanation(
-        measured=_new(before, after),
-        model=len(after),
-        because="The agent of node 0 sees somebody on the waiting list. It ends its own two ranks, which were well, "
-        "and meets again. Then all begin from the checkpoint. World size and ranks are fixed when a process joins its "
-        "group. A node that joins costs what a failure costs, but for the restart count.",
-        misreadings={
-            2: "Those two come. But a group is made for one world size: the two that work need a new one.",
-            1: "A node comes with an agent, which starts two ranks.",
-            0: "It would be so if new nodes had to wait until the job ends.",
-        },
-        apart="The job began another time than was asked for; the events say when. Run the cells of the job again.",
     )
 
 
@@ -201,9 +166,7 @@ def _never(seen: Meeting) -> Explanation:
 FAULTS: tuple[Asked, ...] = (
     Asked(name="12.dealt", question="Samples seen twice, at the end of the epoch?", high=96, tell=_dealt),
     Asked(name="12.restarted", question="How many of the four processes are new?", high=4, tell=_restarted),
-    Asked(name="12.redone", question="How many steps were done a second time?", high=1000, tell=_redone),
     Asked(name="12.same", question="How do the weights compare?", choices=(_BITS, _ROUNDING, _OTHER), tell=_same),
-    Asked(name="12.joins", question="How many processes does the job start?", high=8, tell=_joins),
     Asked(name="12.slow", question="Which device?", choices=_RANKS, tell=_slow),
     Asked(name="12.missing", question="Which rank is missing?", choices=_RANKS, tell=_missing),
     Asked(name="12.never", question="Why does this rendezvous not complete?", choices=_CAUSES, tell=_never),
