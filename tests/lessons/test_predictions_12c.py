@@ -51,15 +51,11 @@ WAITS = {ranks: DRAW.exponential(10, (50, ranks)).max(axis=1).mean().item() for 
 BEST_OF_LARGEST_S = LARGEST.best_interval_s
 
 ROWS = [
-    ("12.hours", (LLAMA,), 3.1),
     ("12.years", (LLAMA,), 5.8),
     ("12.best", (FOUND, JOB), 18),
     ("12.twice", (AROUND, JOB), 23),
-    ("12.left", (simulated(LARGEST, BEST_OF_LARGEST_S), LARGEST, BEST_OF_LARGEST_S), 65),
     ("12.buy", (RUNS,), BUYS[0]),
-    ("12.spares", (WAITING, 2048), 14),
     ("12.dear", (LOG,), SUSPECTS[4]),
-    ("12.ring", (POINTS,), 512),
     ("12.jitter", (WAITS, 10), 103),
 ]
 USUAL = {name: (runs, measured) for name, runs, measured in ROWS}
@@ -67,7 +63,6 @@ TRIED = (0, 0.0003, 0.01, 0.5, 1, 3, 5, 8, 10, 16, 24, 30, 40, 60, 90, 100, 120,
 FAR = [
     ("12.best", ({1: useful(0.9), 18: useful(0.5)}, JOB)),
     ("12.twice", ({**AROUND, 2: useful(0.5)}, JOB)),
-    ("12.left", (useful(0.3), LARGEST, BEST_OF_LARGEST_S)),
     ("12.jitter", ({8: 27.0, 16_384: 20.0}, 10)),
 ]
 
@@ -123,25 +118,10 @@ def test_a_run_far_from_the_model_is_called_so(name, runs):
 
 
 SAID = [
-    ("12.hours", ["419 in 54 days, 7.8 a day"]),
     ("12.years", ["16,384 GPUs for 54 days are 2,422 years of one GPU"]),
     ("12.best", ["At 18 minutes 12%", "At 1 minute it is 52%", "At 256 it is 5"]),
     ("12.twice", ["From 9.7% of the time it goes to 12.0%", "A tenth of it costs 35%"]),
-    (
-        "12.left",
-        [
-            "every 30 minutes",
-            "costs 5 for the restart",
-            "fails too: 15%",
-            "every 7 minutes writing takes 9%",
-            "11%",
-        ],
-    ),
     ("12.buy", ["The goodput was 86.", "A failure is noticed after 10 seconds: +4.", "fast: +3."]),
-    (
-        "12.spares",
-        ["waits 89% of the time", "2,047 idle", "With 7 it still waits 22%, with 14 0.7%", "7.8 fail"],
-    ),
     (
         "12.dear",
         [
@@ -149,10 +129,6 @@ SAID = [
             "in 168. All 9 failures together cost 2.5 hours",
             "0.3 hours",
         ],
-    ),
-    (
-        "12.ring",
-        ["On 256 ranks 45% are latency, on 512 62%", "267 ms, of which the bytes take 5", "32,766", "8 µs"],
     ),
     ("12.jitter", ["the slowest of 16,384", "mean of each rank stays 10"]),
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
 from course_lib.cost.reliability.goodput_runs import SimulatedGoodput
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.sick.sick_job import JobLog
@@ -24,31 +23,6 @@ SUSPECTS = (
     "too much work is thrown away at a failure",
     "checkpoints are too close together",
 )
-
-
-def _left(run: SimulatedGoodput, job: FailingJob, interval_s: float) -> Explanation:
-    """From simulated runs of the largest job, at the interval that is used."""
-    shares, measured = run.mean, 100 * run.mean.useful
-    return Explanation(
-        measured=round(measured),
-        model=round(100 * expected_goodput(job, interval_s).useful),
-        label="simulated",
-        because=f"It fails every {job.mean_time_between_s / 60:.0f} minutes, and each failure costs "
-        f"{job.restart_s / 60:.0f} for the restart, less where that fails too: {shares.restarting:.0%} of the time. "
-        "With a checkpoint "
-        f"every {interval_s / 60:.0f} minutes writing takes {shares.writing:.0%}, work done again "
-        f"{shares.redone:.0%}. The settings are those that leave a smaller job most of its time.",
-        misreadings={
-            lambda percent: (
-                percent >= 85
-            ): "That is what a machine of 16,384 has left with these settings. Here the restart alone takes more than "
-            "all of that loses.",
-            lambda percent: (
-                percent < 40
-            ): "It is not so bad: between failures there is time for a few checkpoints, and most work is kept.",
-        },
-        apart="Was a setting changed? Print `largest`.",
-    )
 
 
 def _buy(runs: Mapping[str, SimulatedGoodput]) -> Explanation:
@@ -72,32 +46,6 @@ def _buy(runs: Mapping[str, SimulatedGoodput]) -> Explanation:
         label="simulated",
         because=f"The goodput was {before:.1%}. {told[:1].upper()}{told[1:]}.{silence * (ranked[0] == BUYS[0])}",
         misreadings={name: text for name, text in sentences.items() if name != ranked[0]},
-    )
-
-
-def _spares(waiting: Sequence[float], num_nodes: int) -> Explanation:
-    """From the share of time spent waiting, by the number of spare nodes."""
-    measured = next(spares for spares, share in enumerate(waiting) if share < 0.01)
-    return Explanation(
-        measured=measured,
-        label="computed",
-        because=f"Without any, it waits {waiting[0]:.0%} of the time: one node away for a day, and "
-        f"{num_nodes - 1:,} idle. With {measured // 2} it still waits {waiting[measured // 2]:.0%}, with {measured} "
-        f"{waiting[measured]:.1%}. {waiting[0] / (1 - waiting[0]):.1f} fail in a day, and more on bad days. "
-        f"{measured} of {num_nodes:,} nodes are {measured / num_nodes:.1%} more to pay for.",
-        misreadings={
-            lambda spares: (
-                7 <= spares <= 9
-            ): f"As many as are away on average, and days are not average: with 8 it stands still for "
-            f"{waiting[8]:.0%} of the time.",
-            lambda spares: (
-                spares < 7
-            ): "Count how many are away at a time: each for a day, and one goes every three hours.",
-            lambda spares: (
-                spares > 2 * measured
-            ): "You are on the safe side, at some cost: so many away at once is rarer than that, if failures "
-            "come independently.",
-        },
     )
 
 
@@ -133,24 +81,10 @@ def _dear(log: JobLog) -> Explanation:
 
 BOUGHT: tuple[Asked, ...] = (
     Asked(
-        name="12.left",
-        question="100,000 GPUs: what is the best goodput that is left?",
-        unit="%",
-        tell=_left,
-        high=100,
-    ),
-    Asked(
         name="12.buy",
         question="Which one gains most goodput?",
         choices=BUYS,
         tell=_buy,
-    ),
-    Asked(
-        name="12.spares",
-        question="How many spare nodes, so that the job waits for less than 1 % of the time?",
-        unit="nodes",
-        tell=_spares,
-        high=2048,
     ),
     Asked(
         name="12.dear",

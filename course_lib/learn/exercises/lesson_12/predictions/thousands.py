@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from course_lib.cost.mesh.all_reduce_at_scale import AllReducePoint
 from course_lib.cost.reliability.failures import FailureRate
 from course_lib.cost.reliability.goodput import FailingJob, expected_goodput
 from course_lib.cost.reliability.goodput_runs import SimulatedGoodput
@@ -15,26 +14,6 @@ __all__ = ["THOUSANDS"]
 
 HOUR_S, YEAR_DAYS = 3600.0, 365.25
 _ORDERS = "Was a setting changed? Print `job`."
-
-
-def _hours(rate: FailureRate) -> Explanation:
-    """From the published count."""
-    measured = rate.mean_time_between_s() / HOUR_S
-    return Explanation(
-        measured=round(measured, 1),
-        label="published",
-        because=f"{rate.num_failures:g} in {rate.days:g} days, {rate.per_day:.1f} a day. Another 47 interruptions were "
-        "planned and are not counted. The paper puts more than half of the unexpected ones down to GPUs and their "
-        "memory, the rest to network, hosts, software and more.",
-        misreadings={
-            lambda hours: (
-                hours > 4 * measured
-            ): "No machine of this size is so good. Nothing is wrong with a single GPU of it; there are many.",
-            lambda hours: (
-                hours < measured / 4
-            ): "It was not so bad. With a failure every few minutes hardly any work would be kept.",
-        },
-    )
 
 
 def _years(rate: FailureRate) -> Explanation:
@@ -121,27 +100,6 @@ def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanat
     )
 
 
-def _ring(points: Sequence[AllReducePoint]) -> Explanation:
-    """From the all-reduces of one size by a flat ring, on more and more ranks."""
-    first = next(point for point in points if point.latency_share > 0.5)
-    before, last = points[points.index(first) - 1], points[-1]
-    return Explanation(
-        measured=first.num_ranks,
-        label="computed",
-        because=f"On {before.num_ranks} ranks {before.latency_share:.0%} are latency, on {first.num_ranks} "
-        f"{first.latency_share:.0%}, on {last.num_ranks:,} {last.latency_share:.0%}: {last.time_s * 1e3:.0f} ms, of "
-        f"which the bytes take {last.transfer_s * 1e3:.0f}. They take no longer than on {first.num_ranks}. But a ring "
-        f"has {last.num_rounds:,} messages one after the other, and each takes "
-        f"{last.latency_s / last.num_rounds * 1e6:.0f} µs to start.",
-        misreadings={
-            lambda ranks: (
-                ranks >= 4096
-            ): "A gigabyte sounds like a lot. All ports of a node together send it in a few milliseconds.",
-            lambda ranks: ranks <= 64: "For a megabyte it would be so. A gigabyte still keeps the links busy there.",
-        },
-    )
-
-
 def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
     """From the simulated wait for the slowest of so many ranks, in ms."""
     most, least = max(waits_ms), min(waits_ms)
@@ -171,13 +129,6 @@ def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
 
 THOUSANDS: tuple[Asked, ...] = (
     Asked(
-        name="12.hours",
-        question="16,384 GPUs: how long from one unexpected interruption to the next?",
-        unit="hours",
-        tell=_hours,
-        high=10_000,
-    ),
-    Asked(
         name="12.years",
         question="One GPU at this rate: how many years until it stops the job?",
         unit="years",
@@ -199,14 +150,6 @@ THOUSANDS: tuple[Asked, ...] = (
         high=1000,
     ),
     *BOUGHT,
-    Asked(
-        name="12.ring",
-        question="1 GB, flat ring: from how many ranks on is more than half of the time latency?",
-        unit="ranks",
-        tell=_ring,
-        low=8,
-        high=1_000_000,
-    ),
     Asked(
         name="12.jitter",
         question="16,384 ranks: how long is the wait for the slowest, on average?",
