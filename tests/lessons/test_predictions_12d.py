@@ -11,7 +11,7 @@ from told_runs import ToldRuns, usual_runs
 from course_lib.examples.preflight.report import COULD_NOT, OK, Finding, Report
 from course_lib.learn.exercises.lesson_12.predictions.take_along import TAKE_ALONG
 from course_lib.learn.exercises.lesson_12.quiz import QUIZ
-from course_lib.take_along import LOG, Agent, DryRun, dry_run_limit, his_script, sick_links, variables_for
+from course_lib.take_along import LOG, Agent, DryRun, dry_run_limit, his_script, sick_links
 
 ASKED = {asked.name: asked for asked in TAKE_ALONG}
 
@@ -42,12 +42,9 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("12.tasks", (a_dry_run(["node1"] * 8 + ["node2"] * 8),), 64, None),
     ("12.killed", (KILLED,), "srun: a SIGTERM to it ends its step", None),
     ("12.unsaid", (HERE, THERE), "2", None),
-    ("12.unchecked", (Found.with_unchecked(6),), 6, None),
-    ("12.unchecked", (Found.with_unchecked(3),), 3, None),
     ("12.sheet", (400,), 50, None),
     ("12.cable", (SICK_RANK,), "rank 1", None),
     ("12.cable", (SICK_LINK,), "the link between two ranks", None),
-    ("12.socket", (variables_for("slow between nodes"),), "NCCL_IB_DISABLE", None),
 ]
 USUAL = usual_runs(RUNS)
 
@@ -62,7 +59,6 @@ class TestToldRuns(ToldRuns):
         ("12.started", ["tasks a node: 2.", "starts 8 ranks"]),
         ("12.tasks", ["8 torchruns on a node, of 8 ranks each", "`--nnodes 2`"]),
         ("12.unsaid", ["PET_NNODES=2", "--nnodes 1:1, with 1 rank"]),
-        ("12.unchecked", ["Of 15 lines"]),
         ("12.sheet", ["50 GB/s"]),
         ("12.cable", ["pairs 0-1, 1-2, 1-3: at most 20 MB/s", "others reach 250"]),
     ],

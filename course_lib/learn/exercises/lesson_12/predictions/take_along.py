@@ -6,9 +6,8 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 
 from course_lib.examples.preflight.judge_speed import Pair, slow_links
-from course_lib.examples.preflight.report import COULD_NOT, Report
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
-from course_lib.take_along import DryRun, Variable
+from course_lib.take_along import DryRun
 
 __all__ = ["TAKE_ALONG"]
 
@@ -28,7 +27,6 @@ _SICK = (
     "rank 3",
     "nothing: all links are like that",
 )
-_SOCKET = ("NCCL_ALGO", "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "OMP_NUM_THREADS")
 
 
 def _started(run: DryRun) -> Explanation:
@@ -85,7 +83,7 @@ def _killed(steps: Sequence[str]) -> Explanation:
         misreadings={
             slow: "Those 30 seconds begin when torchrun gets the signal. It would say so in the log, and has not.",
             late: "The signal came five minutes early, and the job has ended in the same second.",
-            deaf: "They do; on one machine Ctrl-C and SIGTERM work, he says. Nobody has sent them one here.",
+            deaf: "They do: on SIGTERM `train_ddp` finishes its step and saves. Nobody has sent them one here.",
         },
     )
 
@@ -104,21 +102,6 @@ def _unsaid(here: Namespace, there: Namespace) -> Explanation:
             one: "So it would be if you typed these words yourself. In the pod they stand in an environment.",
             refuses: "--nnodes has a default: one node.",
         },
-    )
-
-
-def _unchecked(report: Report) -> Explanation:
-    """From the look at this machine."""
-    count = sum(one.verdict == COULD_NOT for one in report.findings)
-    return Explanation(
-        measured=count,
-        because=f"Of {len(report.findings)} lines. What is asked of GPUs needs some, clocks need a second machine, "
-        "and without a data sheet nobody can say whether a rate is good. On a cluster with `--machine` and "
-        "`--between-gbit` most of these lines get a verdict. A check that leaves out in silence what it cannot see "
-        "would be all green here.",
-        misreadings={0: "It could look at everything only where everything is there. Count what this machine lacks."}
-        if count
-        else {},
     )
 
 
@@ -185,24 +168,6 @@ def _innocent(measured: str) -> dict[str, str]:
     return {choice: text for choice, text in told.items() if choice != measured}
 
 
-def _socket(table: Sequence[Variable]) -> Explanation:
-    """From the variables for a network that is slow."""
-    names = [one.name for one in table if not one.is_for_production]
-    algo, disabled, direct, threads = _SOCKET
-    return Explanation(
-        measured=disabled if disabled in names else algo,
-        label="by the table",
-        because="`NET/Socket` means that NCCL talks by TCP; with InfiniBand or RoCE it says `NET/IB`. Often somebody "
-        "has set NCCL_IB_DISABLE=1 to find out whether RDMA was at fault, and left it. If it is not set, the cards may "
-        "not be seen: a container without the devices, or NCCL_IB_HCA with a wrong name. INFO tells that, too.",
-        misreadings={
-            algo: "It costs some per cent, perhaps a factor of two, and the transport stays what it is.",
-            direct: "That one is for GPUs within a node; the network does not ask it.",
-            threads: "Threads of the CPU. The network does not ask it.",
-        },
-    )
-
-
 TAKE_ALONG: tuple[Asked, ...] = (
     Asked(
         name="12.started",
@@ -231,13 +196,6 @@ TAKE_ALONG: tuple[Asked, ...] = (
         tell=_unsaid,
     ),
     Asked(
-        name="12.unchecked",
-        question="Four ranks on this machine: how many lines could not be checked?",
-        unit="lines",
-        tell=_unchecked,
-        high=100,
-    ),
-    Asked(
         name="12.sheet",
         question="A card of 400 Gbit/s for each rank, rings: the highest bus bandwidth?",
         unit="GB/s",
@@ -245,10 +203,4 @@ TAKE_ALONG: tuple[Asked, ...] = (
         high=10_000,
     ),
     Asked(name="12.cable", question="What is sick?", choices=_SICK, tell=_cable),
-    Asked(
-        name="12.socket",
-        question="NET/Socket between nodes with InfiniBand: which variable first?",
-        choices=_SOCKET,
-        tell=_socket,
-    ),
 )
