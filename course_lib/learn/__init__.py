@@ -34,6 +34,7 @@ _HOME_OF = {
     "elastic": "sick.elastic",
     "hint": "checks.hints",
     "meetings": "sick.meetings",
+    "own_number": "records.own_number",
     "problems": "paper.problems",
     "progress": "checks.progress_map",
     "quiz": "quizzes.quizzes",

@@ -27,7 +27,7 @@
 # %%
 from course_lib import ask, check, hint, pace, reveal, shared_cluster
 from course_lib.cluster import black_box, folder_for_ranks
-from course_lib.learn import elastic, meetings
+from course_lib.learn import elastic, meetings, own_number
 from course_lib.meter import Timeline
 from course_lib.nodes import Nodes
 from course_lib.parallel.data import load_on_all, save_by_one
@@ -194,10 +194,10 @@ for before, after in ((four, two), (two, four), (four, four)):
 # <!-- word: elastic -->
 # A job is **elastic** if it can go on with another number of ranks than it began with. Now for real: two agents, two
 # ranks each, by torchrun, which may start the ranks again (`--max-restarts`) and go on with one node (`--nnodes 1:2`).
-# One job lives through all that follows: rank 3 is killed; then node 1, agent and ranks; then node 1 is started again
-# and joins. At the end the four ranks do one thing more, which is for later.
+# One job lives through all that follows: a rank is killed, which is another one for each learner; then node 1, agent
+# and ranks; then node 1 is started again and joins. At the end the four ranks do one thing more, which is for later.
 #
-# **Rank 3 is killed by SIGKILL. When the job goes on, how many of its four processes are new ones?**
+# **One rank is killed by SIGKILL. When the job goes on, how many of its four processes are new ones?**
 
 # %%
 ### BEGIN SOLUTION
@@ -235,8 +235,8 @@ def the_job(me, folder, stuck):
 
 
 # %% tags=["nbval-ignore-output"]
-torch.manual_seed(5)
-stuck = tuple(int(torch.randint(high, ())) for high in (4, 4))  # somewhere
+dead = own_number("12.dead", 4)  # drawn once for you, and kept with your progress
+stuck = own_number("12.missing", 4), 1 + own_number("12.missing, step", 3)  # somewhere
 kept_folder = tempfile.TemporaryDirectory()
 folder = Path(kept_folder.name)
 with Nodes(2, ranks_per_node=2) as nodes:
@@ -244,7 +244,7 @@ with Nodes(2, ranks_per_node=2) as nodes:
     job = nodes.torchrun(the_job, folder, stuck, max_restarts=5, min_nodes=1)
     until = partial(elastic.wait_for, folder, job=job)
     begun = [until(world_size=4, steps=8)]
-    job.kill(rank=3)
+    job.kill(rank=dead)
     begun += [until(world_size=4, steps=4, after=begun[-1])]
     job.kill(node=1)
     begun += [until(world_size=2, steps=2, after=begun[-1])]
@@ -291,11 +291,11 @@ print(*(e.text for e in events if e.what == "failed" and e.time_s < killed[1]), 
 # The ranks began again at the last checkpoint; there is one after every fifth step.
 
 # %% tags=["nbval-ignore-output"]
-for name, (before, _) in (("rank 3 was killed", lost_rank), ("node 1 was killed", lost_node)):
+for name, (before, _) in ((f"rank {dead} was killed", lost_rank), ("node 1 was killed", lost_node)):
     print(f"the last step of all ranks before {name}: {before.last}")
 before, after = lost_rank
 print(
-    f"after rank 3 was killed they went on with step {after.first}: {before.last - after.first + 1} steps done twice"
+    f"after rank {dead} was killed they went on with step {after.first}: {before.last - after.first + 1} steps done twice"
 )
 
 # %% [markdown]
@@ -410,7 +410,7 @@ def mean_ms(timeline, name):
 
 
 # %% tags=["nbval-ignore-output"]
-slow = int(torch.randint(4, (), generator=torch.Generator().manual_seed(12)))
+slow = own_number("12.slow", 4)
 timelines = list(four.run(work, slow))
 for rank, timeline in enumerate(timelines):
     print(f"rank {rank}: {mean_ms(timeline, 'all-reduce'):5.1f} ms in the all-reduce")

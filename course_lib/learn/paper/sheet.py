@@ -5,17 +5,14 @@ Numbers stay while a problem is open, also when the notebook is opened again, an
 
 from __future__ import annotations
 
-import getpass
-import hashlib
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.base.paths import data_dir
 from course_lib.learn.catalogue.problem_spec import PaperProblem, Posed
 from course_lib.learn.paper.judge import is_right, sentence_on
 from course_lib.learn.paper.typed import typed
+from course_lib.learn.records.own_number import number_of, whose
 from course_lib.learn.records.store import record, store
 
 __all__ = ["ProblemSheet", "ProblemStanding"]
@@ -45,7 +42,7 @@ class ProblemSheet:
         self.lesson, self.problems = lesson, tuple(problems)
         kept = store()
         events = kept.read()
-        base = "" if kept.path is None else _whose()
+        base = "" if kept.path is None else whose()
         self.standing = {one.name: _standing(one.name, events, base) for one in self.problems}
 
     def problem(self, name: str) -> PaperProblem:
@@ -118,14 +115,5 @@ def _standing(name: str, events: Iterable[Mapping[str, Any]], base: str) -> Prob
     return standing
 
 
-def _whose() -> str:
-    """What differs from learner to learner, and stays."""
-    try:
-        user = getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a user without a name, as containers have them
-        user = ""
-    return f"{user} {data_dir()} {platform.node()}"
-
-
 def _number(text: str) -> int:
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % _SEEDS
+    return number_of(text) % _SEEDS
