@@ -33,12 +33,14 @@ _HOME_OF = {
     "Board": "reports.leaderboard",
     "board": "reports.leaderboard",
     "job_for": "jobs.job",
+    "meshes": "jobs.planning",
     "plans": "jobs.planning",
     "recorded": "attempts.record",
     "recorded_run": "attempts.record",
     "reference": "attempts.references",
     "report": "reports.reports",
     "search": "attempts.searching",
+    "whose_code": "reports.code_rows",
     "whole_state_of": "running.on_mesh",
 }
 

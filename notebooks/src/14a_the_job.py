@@ -15,15 +15,15 @@
 # At the end you can
 #
 # - read a job, and say before anything runs what it needs and what it cannot beat;
-# - put a training on a mesh together from its parts, in some twenty lines;
+# - put a training together from parts of your own library, and read how much of a run was yours;
 # - read from a run that was ended which part of memory was too much, and mend it.
 #
 # You need what a rank holds ([05a](05a_sharded_data_parallel.ipynb)), axes and places
 # ([09a](09a_meshes.ipynb)), the order of assembling ([09d](09d_three_cuts.ipynb)), and how a plan's time is made up
-# ([11b](11b_how_long.ipynb)).
+# ([11b](11b_how_long.ipynb)). Your own runtime of [07d](07d_build_pipeline.ipynb) helps, and is not needed.
 
 # %%
-from course_lib import ask, check, hint, reveal, shared_cluster
+from course_lib import ask, check, hint, mine, reveal, shared_cluster
 from course_lib.capstone import (
     assemble_on,
     attempt,
@@ -31,12 +31,17 @@ from course_lib.capstone import (
     plans,
     recorded_run,
     report,
-    whole_state_of,
+    whose_code,
 )
 from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text
-from course_lib.parallel.mesh import OnMesh
+from course_lib.models import next_token_loss
 from course_lib.plot import gantt
+from course_lib.schedules import one_f_one_b
+
+import torch
+import torch.distributed as dist
+from torch import nn
 
 # %% tags=["nbval-ignore-output"]
 four = shared_cluster(4)
@@ -48,7 +53,7 @@ four = shared_cluster(4)
 # nodes of two ranks, thick lines inside and thin ones between them; and steps beside a line that says at the
 # latest](../assets/14_job.png)
 #
-# A level, from 1 to 3, and a seed make a job. Another seed makes another one: other sizes, links and limits, and so
+# A level, from 1 to 4, and a seed make a job. Another seed makes another one: other sizes, links and limits, and so
 # perhaps another best cut. In a class everybody takes a seed of their own. This page works with seed 7; run it
 # with that one first.
 
@@ -163,15 +168,16 @@ ask("14.bet").commit("tp=4")  # "it cuts everything evenly, and has no bubble"
 # %% tags=["computed-time"]
 one_axis = [plan for plan in plans(job) if len(plan.mesh.axes) == 1]
 for plan in one_axis:
-    fits = "fits" if plan.fits else "does not fit"
+    fits = "fits" if plan.fits else "may not fit"
     peak, sent = bytes_text(plan.peak_bytes), bytes_text(plan.between_bytes)
     print(
         f"{plan.mesh!s:<16} {plan.played_s * 1e3:4.0f} ms, {peak} at its peak, {sent} between nodes, {fits}"
     )
 
 # %% [markdown]
-# Take one that fits, by your bet or by the table. Its memory is an estimate: where little room is left, a run may still
-# be ended. (You may come back to this cell as often as you like.)
+# Take one that fits, by your bet or by the table. Memory is an estimate, and a plan *fits* where an eighth of it is to
+# spare: such a run of the course's parts keeps within its memory. With *may not fit* only a run can tell. (You may come
+# back to this cell as often as you like.)
 
 # %%
 ### BEGIN SOLUTION
@@ -192,12 +198,24 @@ MESH = one_axis[0].mesh
 # `task.tokens` and `task.targets`, (B, T), are the whole batch. `task.optimizer(parameters)` is the job's AdamW. If
 # your object has a `mesh`, bytes are counted by its axes; if it has a `close()`, that is called at the end.
 #
-# The course's parts, from 09d: `OnMesh(me, mesh, model)` puts a model on a mesh. Its `data.deal(tokens, targets)` gives
-# three things: this rank's rows of both, and what their mean loss counts for (1.0 where all ranks have as many rows).
-# Its `step(...)` takes these three, runs forward and backward, and returns the mean loss of the whole batch; it neither
-# clears gradients nor updates weights. For these there are `zero_grad()` and `parameters()`. `whole_state_of(on_mesh)`
-# brings the pieces of all ranks together. You may use these, or your own from earlier lessons.
+# This job is for *your own library*, `mine`: what you have built in earlier lessons. Where you have not built a part
+# yet, the course's stands in under the same name.
 #
+# | the axis | your part | what it takes |
+# | --- | --- | --- |
+# | `pp=4` | `mine.MyPipeline` (07d) | this rank's stage, a schedule, the loss, and room for what enters |
+# | `dp_shard=4` | `mine.MyFullySharded` (05g) | the whole model, its units (the blocks), `me` |
+# | `dp_replicate=4` | `mine.MyDDP` (04d) | the whole model, `me` |
+#
+# A model has three kinds of pieces: `model.stem`, `model.blocks` and `model.head`. Keep the blocks as they are, since
+# they wait for what they compute. For `tp` your split transformer has no such blocks. There the course's
+# `OnMesh(me, mesh, model)` from 09d cuts the job's own: `data.deal(tokens, targets)`, `step(...)`, `zero_grad()`,
+# `parameters()`, and `whole_state_of(on_mesh)` of `course_lib.capstone`.
+
+# %%
+pipeline = mine.MyPipeline  # whose it is, this line says
+
+# %% [markdown]
 # ### Build: a training, assembled
 
 
@@ -211,31 +229,55 @@ class Training:
     def __init__(self, me, task):
         """me: the Rank. task: the model, the batch and the optimizer, see above."""
         ### BEGIN SOLUTION
-        self.mesh = MESH
-        self.model = OnMesh(me, MESH, task.model())
-        self.optimizer = task.optimizer(self.model.parameters())  # of what is left on this rank
-        self.mine = self.model.data.deal(task.tokens, task.targets)
+        self.me, self.mesh, model = me, MESH, task.model()
+        config, stage, stages = task.job.config, me.rank, me.world_size
+        first, end = (config.num_layers * one // stages for one in (stage, stage + 1))
+        self.own = {f"blocks.{number}.": model.blocks[number] for number in range(first, end)}
+        if stage == 0:
+            self.own = {"stem.": model.stem, **self.own}
+        if stage == stages - 1:
+            self.own["head."] = model.head
+        layers = nn.Sequential(*self.own.values())
+        self.optimizer = task.optimizer(layers.parameters())
+        self.parts = task.tokens.chunk(2 * stages), task.targets.chunk(2 * stages)
+        room = torch.empty(len(self.parts[0][0]), config.context_length, config.width)
+        schedule = one_f_one_b(stages, 2 * stages)
+        self.pipeline = pipeline(me, {stage: layers}, schedule, next_token_loss, lambda *_: room)
         ### END SOLUTION
 
     def step(self):
         """One training step; returns the mean loss of the whole batch."""
         ### BEGIN SOLUTION
         self.optimizer.zero_grad()
-        loss = self.model.step(*self.mine)
+        last = self.pipeline.step(*self.parts)
         self.optimizer.step()
+        loss = torch.zeros(()) if last is None else last.detach().clone()
+        dist.all_reduce(loss)  # of the last stage's rank; the others add 0
         return loss
         ### END SOLUTION
 
     def whole_state(self):
         """On rank 0 a dict of whole tensors, by the plain model's names."""
         ### BEGIN SOLUTION
-        return whole_state_of(self.model)
+        own = {
+            before + name: one for before, part in self.own.items() for name, one in part.state_dict().items()
+        }
+        found = [None] * self.me.world_size if self.me.rank == 0 else None
+        dist.gather_object(own, found)
+        return found and {name: one for part in found for name, one in part.items()}
         ### END SOLUTION
 
 
 # %% tags=["nbval-ignore-output"]
-mine = attempt(job, Training, four)
-print(mine)
+own = attempt(job, Training, four)
+print(own)
+
+# %% [markdown]
+# How much of that was yours? Told is what was *called* on the ranks, and not what was imported: of your functions the
+# lines that ran, and of strategies that are not yours the functions that stood in.
+
+# %% tags=["nbval-ignore-output"]
+whose_code(own)
 
 # %%
 verdict = check("14.one", Training)
@@ -248,27 +290,27 @@ verdict = check("14.one", Training)
 # the points above are what counts.) What does a rank do in your shortest step?
 
 # %% tags=["nbval-ignore-output"]
-gantt(mine.timeline) if mine.timeline else "no step yet"
+gantt(own.timeline) if own.timeline else "no step yet"
 
 # %% [markdown]
 # ## What the bet was worth
 #
 # Beside your run stand real ones of the other meshes, all by the clock. Where none was recorded for this job, or none
 # came to its end, *no run* stands there. To compare for yourself, take another axis as MESH, and run the attempt again.
-# (What the table says of memory is an estimate, too: only a run can tell what lives at the same moment.)
+# (Where the table says *may not fit*, only a run can tell what lives at the same moment.)
 
 # %% tags=["nbval-ignore-output"]
 runs = {str(plan.mesh): recorded_run(job, plan.mesh) for plan in one_axis}
 times_s = {name: run and run.step_s for name, run in runs.items()}
-if mine.total:  # with right weights, also where it was late
-    times_s[mine.words] = mine.step_s
+if own.total:  # with right weights, also where it was late
+    times_s[own.words] = own.step_s
 for name, time_s in times_s.items():
     print(f"{name:<16} {f'{time_s * 1e3:.0f} ms' if time_s else 'no run'}")
 reveal("14.bet", times_s, one_axis)
 
 # %% tags=["nbval-ignore-output"]
 shards = next(plan for plan in one_axis if str(plan.mesh) == "dp_shard=4")
-reveal("14.between", mine if mine.words == "dp_shard=4" else None, shards.between_bytes, weight_bytes)
+reveal("14.between", own if own.words == "dp_shard=4" else None, shards.between_bytes, weight_bytes)
 
 # %% [markdown]
 # <!-- word: baseline -->
@@ -292,18 +334,18 @@ defence = (
 ### END SOLUTION
 
 # %% tags=["nbval-ignore-output"]
-report(mine, "my_reports", name="", defence=defence) if mine.timeline else "no step yet"
+report(own, "my_reports", name="", defence=defence) if own.timeline else "no step yet"
 
 # %% [markdown]
 # ## What you can do now
 #
 # You can take a job apart before it runs: what states need, which time nobody can beat, which bytes take the slow link.
-# You have put a training together from its parts, seen it ended by a limit, read by which part, and mended it by one
-# line. And you have a page that says so.
+# You have put a training together from parts of your own, seen one ended by a limit, and read by which part. And you
+# have a page that says so, with the lines of yours that ran.
 #
-# **The limit.** One axis was enough, and the course's parts did as they are. [Part 2](14b_defend_it.ipynb) has jobs
-# where they do not: two axes whose order matters, eight ranks, and a model that is not cut well by default. And it asks
-# what is a good idea, and what is a cheat.
+# **The limit.** One axis was enough, and a table said which. [Part 2](14b_defend_it.ipynb) has jobs without a table:
+# two axes whose order matters, eight ranks, a model that is not cut well by default, and a job for your own parts
+# alone. And it asks what is a good idea, and what is a cheat.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 3: where the memory
 # goes. Narayanan et al., [Efficient Large-Scale Language Model Training on GPU

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 14b · Capstone: defend it
 #
-# Two harder jobs: two axes whose order matters, and eight ranks with a model that is not cut well by default. You
-# choose, build, run and defend; you tell a good idea from a cheat; and then the course is over.
+# Three harder jobs: two axes whose order matters, eight ranks with a model that is not cut well by default, and one for
+# your own parts alone (an evening more). You choose, build, run and defend; you tell a good idea from a cheat; and then
+# the course is over.
 #
 # **70 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -28,11 +29,13 @@ from course_lib.capstone import (
     FAULTS,
     assemble_on,
     attempt,
+    best_plan,
     board,
     job_for,
-    plans,
+    meshes,
     report,
     whole_state_of,
+    whose_code,
 )
 from course_lib.layouts import Mesh
 from course_lib.meter import bytes_text
@@ -66,25 +69,73 @@ ask("14.home").commit("tp")  # "tensor parallelism within a node", as always
 ### END SOLUTION
 
 # %% [markdown]
-# The planner's table: the first six that fit, and what each sends between nodes.
+# No table comes with this job: what it would say, you work out. Memory first. What does the fullest rank of a mesh
+# hold, at its fullest moment?
+#
+# - *States*, 16 bytes for each number of the model. `pp`, `tp` and `dp_shard` cut them. A stage has whole blocks, each
+#   of 12 · width² numbers.
+# - *What is whole for a moment.* `dp_shard` gathers weights and packs gradients: of a block or two without stages, of
+#   the whole stage with them (weights, gradients, and these on their way). `dp_replicate` packs gradients.
+# - *Activations.* For each sequence a block keeps 16 streams of (tokens, width) numbers, 4 bytes each. 4 of them every
+#   rank of `tp` has whole, 12 it shares. Ten more live while a block computes. The first stage has `pp` micro-batches
+#   under way, and by default there are twice as many as stages.
+#
+# Write the formula, and leave a twentieth free for what no formula sees.
 
-# %% tags=["computed-time"]
-table = [plan for plan in plans(second) if plan.fits]
-for plan in table[:6]:
-    sent = bytes_text(plan.between_bytes)
-    room = plan.peak_bytes / second.memory_bytes
-    print(
-        f"{plan.mesh!s:<24} {plan.played_s * 1e3:4.0f} ms, {sent:>8} between nodes, {room:4.0%} of the room"
-    )
+
+# %%
+def room_of(job, mesh):
+    """Bytes that the fullest rank of a mesh needs at its fullest moment; None: not worked out yet."""
+    ### BEGIN SOLUTION
+    ### STUB return None
+    config, pp, tp = job.job.config, mesh.size("pp"), mesh.size("tp")
+    shards, copies = mesh.size("dp_shard"), mesh.size("dp_replicate")
+    blocks = -(-config.num_layers // pp)  # of the fullest stage
+    block = 16 * 12 * config.width**2 / tp  # its states
+    stage = max(job.state_bytes / pp / tp, blocks * block)
+    whole = 0 if shards == 1 else 0.75 * stage if pp > 1 else 1.25 * block
+    packed = stage / shards / 4 if copies > 1 else 0
+    rows = job.job.batch_size / (shards * copies) / (2 * pp if pp > 1 else 1)
+    stream = 4 * rows * config.context_length * config.width
+    kept = (pp * blocks * (4 + 12 / tp) + 10) * stream
+    moment = max(packed, kept) if pp > 1 else packed + kept  # stages pack when all is over
+    return 1.05 * (stage / shards + whole + moment)
+    ### END SOLUTION
+
+
+# %%
+def fitting(job):
+    """Meshes on which the model can be put, and that fit by your formula."""
+    needed = {mesh: room_of(job, mesh) for mesh in meshes(job)}
+    return [mesh for mesh, room in needed.items() if room is not None and room <= job.memory_bytes]
+
+
+print(f"Of {len(meshes(second))} meshes these fit by your formula:", *fitting(second), sep="\n  ")
+
+# %% [markdown]
+# What `fits` by a good formula fits in a run, of the course's parts as well. Now time. Of those that fit, which sends
+# little over the slow link, and shares computing evenly? One line of arithmetic for each axis is enough: what it sends,
+# how often, over which link. Then choose.
+
+# %%
+### BEGIN SOLUTION
+### STUB SECOND = Mesh.of(dp_shard=4)  # your turn: by your formula and your arithmetic
+SECOND = Mesh.of(pp=2, dp_replicate=2)  # activations of one cut take the slow link, gradients the quick one
+### END SOLUTION
 
 # %% [markdown]
 # ### Build: one training for both levels
 #
-# The same two methods as in part 1, `step()` and `whole_state()`, now as a class that takes the mesh: copy what you
-# have there. You have more to choose. `OnMesh` takes a `schedule` where there are stages, by default 1F1B with twice as
-# many micro-batches as stages. With `from course_lib.schedules import one_f_one_b`, `schedule=one_f_one_b(2, 8)` is two
-# stages and eight micro-batches. It takes `sequence_parallel=True` where there is `tp`, and `cuts`, the pieces of each
-# stage. Or take your own parts of earlier lessons.
+# The same two methods as in part 1, `step()` and `whole_state()`, now as a class that takes the mesh. Your pipeline and
+# your shards stand on all ranks of a cluster. For two axes they need groups of their own, which level 4 asks for. Here
+# the course's `OnMesh` from 09d may stand in, and the report says so: `OnMesh(me, mesh, model)` puts a model on a mesh.
+# Its `data.deal(tokens, targets)` gives three things: this rank's rows of both, and what their mean loss counts for.
+# Its `step(...)` takes these three, runs forward and backward, and returns the mean loss of the whole batch. It neither
+# clears gradients nor updates weights; `zero_grad()` and `parameters()` are for that. `whole_state_of(on_mesh)` brings
+# the pieces of all ranks together. You have more to choose. `OnMesh` takes a `schedule` where there are stages, by
+# default 1F1B with twice as many micro-batches as stages. With `from course_lib.schedules import one_f_one_b`,
+# `schedule=one_f_one_b(2, 8)` is two stages and eight micro-batches. It takes `sequence_parallel=True` where there is
+# `tp`, and `cuts`, the pieces of each stage. Or take your own parts of earlier lessons.
 
 
 # %%
@@ -126,7 +177,7 @@ def assemble_second(me, task):
     Returns a Run, or another object with its methods.
     """
     ### BEGIN SOLUTION
-    return Run(me, task, table[0].mesh)
+    return Run(me, task, SECOND)
     ### END SOLUTION
 
 
@@ -147,18 +198,19 @@ verdict_second = check("14.two", assemble_second)
 gantt(at_second.timeline) if at_second.timeline else "no step yet"
 
 # %% [markdown]
-# And the same axes in the other order, by the course's parts: what does the order alone cost?
+# And the same axes in the other order, by the course's parts: what does the order alone cost? (For that your own run of
+# two axes has to come to its end, with right weights.)
 
 # %% tags=["nbval-ignore-output"]
-best = table[0].mesh
-turned = Mesh(best.axes[::-1], best.shape[::-1])
-is_mine = at_second.values is not None and at_second.words == str(best)
-home = at_second if is_mine else attempt(second, assemble_on(best), four)
-away = attempt(second, assemble_on(turned), four, num_timed=1)
-for run in (home, away):
+axes = at_second.mesh if at_second.is_right else None
+away = None
+if axes is not None and len(axes.axes) == 2:
+    turned = Mesh(axes.axes[::-1], axes.shape[::-1])
+    away = attempt(second, assemble_on(turned), four, num_timed=1)
+for run in (at_second, away) if away else ():
     time = run.ended or f"{run.counted_s * 1e3:.0f} ms, {bytes_text(run.sent.between_bytes)} between nodes"
     print(f"{run.words:<24} {time}")
-reveal("14.home", home, away)
+reveal("14.home", at_second, away) if away else "no run of two axes yet"
 
 # %% [markdown]
 # An axis is at home where its bytes find the link that they need. Habits about names are right for the jobs that they
@@ -171,15 +223,13 @@ third = job_for(level=3, seed=7)
 print(third)
 
 # %% [markdown]
-# Eight ranks, and up to three axes in any order. What the planner has to say:
+# Eight ranks, and up to three axes in any order. The planner's best, and what it promises:
 
 # %% tags=["computed-time"]
-wide = [plan for plan in plans(third) if plan.fits]
-for plan in wide[:6]:
-    sent = bytes_text(plan.between_bytes)
-    print(f"{plan.mesh!s:<28} {plan.played_s * 1e3:4.0f} ms, {sent:>8} between nodes")
-planned = wide[0].mesh
-print(f"the planner's best has {planned.size('pp')} stages, for {third.job.config.num_layers} blocks")
+promise = best_plan(third)
+planned = promise.mesh
+print(f"{planned}: {promise.played_s * 1e3:.0f} ms, {bytes_text(promise.between_bytes)} between nodes")
+print(f"it has {planned.size('pp')} stages, for {third.job.config.num_layers} blocks")
 
 # %% [markdown]
 # ![A model as a row of pieces, twice. What each holds: in, two large blocks, out. How long each takes: two blocks,
@@ -210,6 +260,18 @@ ask("14.blind").commit(0)  # "the best of the table is the best"
 ### END SOLUTION
 
 # %% [markdown]
+# By your formula: which meshes fit here? Which of them keep what the planner promises?
+
+# %%
+print(*fitting(third), sep="\n")
+
+# %%
+### BEGIN SOLUTION
+### STUB THIRD = Mesh.of(dp_shard=8)  # your turn: by your formula and your arithmetic
+THIRD = Mesh.of(pp=2, dp_replicate=2, tp=2)  # a block a stage; sums of tp and gradients stay within a node
+### END SOLUTION
+
+# %% [markdown]
 # ### Build: level 3
 
 
@@ -220,9 +282,7 @@ def assemble_third(me, task):
     Returns a Run, or another object with its methods.
     """
     ### BEGIN SOLUTION
-    blocks = third.job.config.num_layers
-    even = (plan.mesh for plan in wide if blocks % plan.mesh.size("pp") == 0)
-    return Run(me, task, next(even))  # the first of the table that keeps what the planner promises
+    return Run(me, task, THIRD)
     ### END SOLUTION
 
 
@@ -243,11 +303,11 @@ verdict_third = check("14.three", assemble_third)
 # %% tags=["nbval-ignore-output"]
 by_plan = attempt(third, assemble_on(planned), eight, num_timed=1)
 print(
-    f"{planned}: {by_plan.counted_s * 1e3:.0f} ms, planned {wide[0].played_s * 1e3:.0f} ms"
+    f"{planned}: {by_plan.counted_s * 1e3:.0f} ms, planned {promise.played_s * 1e3:.0f} ms"
     if by_plan.counted_s
     else by_plan.ended
 )
-reveal("14.blind", third, wide, by_plan, at_third)
+reveal("14.blind", third, [promise], by_plan, at_third)
 
 # %% [markdown]
 # <!-- word: exhaustive search | also: brute force | sentences: 2 -->
@@ -263,6 +323,45 @@ reveal("14.blind", third, wide, by_plan, at_third)
 # stages and forgets who shares a cable. So ask of yours what it takes for granted, look where the job breaks that, and
 # run the first few of the list.
 #
+# ## Level 4: all of it yours
+
+# %% tags=["computed-time"]
+fourth = job_for(level=4, seed=7)
+print(fourth)
+
+# %% [markdown]
+# Any mesh, within memory and time, and no strategy but your own. What ran is seen on the ranks, call by call:
+#
+# - *Allowed* is what you have written, in cells or in `mine`, once a check has passed it there. PyTorch's numbers,
+#   autograd, `torch.nn` and optimizers are tools for all. So are the collectives, messages and groups of
+#   `torch.distributed`, and the course's `Mesh` and schedules, which are data.
+# - *Not allowed* are functions of `course_lib.parallel` by any name, also copied, and the course's where it stands in
+#   for a part of `mine`. So are PyTorch's `DistributedDataParallel`, `fully_shard`, `ZeroRedundancyOptimizer`, its
+#   pipelining and DTensor. The verdict says what was called, from which line, and what may stand there.
+# - The batch is drawn anew for each attempt, so no loss and no weight of an earlier one is right.
+#
+# One axis is not quick enough by default, so two of your parts have to stand on one mesh. `dist.new_group` makes the
+# groups; every rank makes all of them, in the same order. A pipeline of two stages beside another one sends to the rank
+# of *its* column. A mean over two replicas divides by two. Nobody shows a solution here: this one is yours.
+
+
+# %%
+def assemble_fourth(me, task):
+    """This rank's part of the training of level 4: your own parts alone, on any mesh.
+
+    Returns an object with step() and whole_state(), as in part 1.
+    """
+    raise NotImplementedError("Your turn: put it together from your own parts.")
+
+
+# %% tags=["nbval-ignore-output"]
+at_fourth = attempt(fourth, assemble_fourth, four)
+print(at_fourth)
+
+# %% tags=["nbval-ignore-output"]
+whose_code(at_fourth)
+
+# %% [markdown]
 # ## Which of these is a cheat?
 #
 # Points make inventive. Five ideas from a class, each of which made some number better:
@@ -297,7 +396,7 @@ for name, rule in FAULTS.items():
 
 # %%
 def with_a_copy(me, task):
-    run = assemble_on(table[0].mesh)(me, task)
+    run = assemble_on(Mesh.of(dp_shard=4))(me, task)
     plain_step, shelf = run.step, []
 
     def step():

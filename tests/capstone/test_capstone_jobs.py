@@ -79,6 +79,21 @@ def test_at_level_three_the_planner_does_not_see_which_rank_has_which_layers():
     assert planned.real_s > 1.2 * best.real_s
 
 
+def test_at_level_four_one_axis_is_late_and_two_are_in_time_in_more_than_one_way():
+    for seed in (1, 7):
+        job = job_for(4, seed)
+        found = [expected(job.job, mesh) for mesh in room_needed(job.job, job.ranks)]
+        in_time = {frozenset(one.mesh.axes) for one in found if one.real_s < job.budget_s}
+        assert len(in_time) >= 2
+        assert all(len(axes) == 2 for axes in in_time)
+
+
+def test_what_fits_keeps_an_eighth_of_its_estimate_free():
+    job = job_for(1, 7)
+    for plan in plans(job):
+        assert plan.fits == (1.12 * plan.peak_bytes <= job.memory_bytes)
+
+
 def test_a_job_that_somebody_has_changed_is_planned_anew():
     job = job_for(1, 1)
     wide = replace(job, memory_bytes=10**9)
@@ -105,7 +120,7 @@ def test_a_job_says_all_with_units():
 
 @pytest.mark.parametrize(
     ("level", "seed", "said"),
-    [(0, 1, "the nearest is 1"), (9, 1, "the nearest is 3"), (1, -1, "seed=-1"), ("two", 1, "level")],
+    [(0, 1, "the nearest is 1"), (9, 1, "the nearest is 4"), (1, -1, "seed=-1"), ("two", 1, "level")],
 )
 def test_a_level_that_is_not_there_is_refused(level, seed, said):
     with pytest.raises(ValueError, match=said):

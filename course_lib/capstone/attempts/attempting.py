@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from course_lib.base.stub_words import has_words_of_a_stub
 from course_lib.capstone.attempts import attempt_cache
+from course_lib.capstone.attempts.own_code import ran_code
 from course_lib.capstone.attempts.record import recorded, recorded_run
 from course_lib.capstone.attempts.rule_violations import faults_of
 from course_lib.capstone.jobs.job import CapstoneJob
@@ -58,12 +61,14 @@ def attempt(
         raise ValueError(
             f"assemble is a {type(assemble).__name__}; give a function assemble(me, task), or assemble_on(mesh)"
         )
+    run_job = replace(job, batch_seed=random.SystemRandom().getrandbits(31)) if job.is_all_yours else job
     planned, planned_run, real = _planned(job), recorded_run(job, best_plan(job).mesh), real or recorded(job)
     try:
         with cluster.shaped(links=links_of(job)):
             cluster.renew()
-            ranks = list(cluster.call(take_steps, (job, assemble, _WEIGHED, num_timed), show=show))
-            result = _judged(job, words or ranks[0].words, ranks, planned, planned_run, real)
+            ranks = list(cluster.call(take_steps, (run_job, assemble, _WEIGHED, num_timed), show=show))
+            result = _judged(run_job, words or ranks[0].words, ranks, planned, planned_run, real)
+            result = replace(result, job=job, batch_seed=run_job.batch_seed)
             if not result.is_right:
                 cluster.renew()  # what it has put into a rank's modules would count against the next attempt
     except RankError as error:
@@ -102,21 +107,14 @@ def _judged(
     timed = [number for number, step in enumerate(steps) if step.peak is None]
     slowest_s = {number: max(one.steps[number].time_s for one in ranks) for number in timed}
     shortest = min(slowest_s, key=lambda number: slowest_s[number])
-    sent, best = _sent(job, ranks, shortest), yardstick(job, real)
-    paced_s = _paced_s(job, ranks, timed)
-    if faults or values is None:
-        names = ", ".join(dict.fromkeys(fault.name for fault in faults))
-        points = no_points(f"nothing counts: {names}")
-    else:
-        most = max(one.peak_bytes for one in memory)
-        points = points_of(job, values, most, sent, PointsStep(slowest_s[shortest], paced_s), best)
-    return Result(
+    sent, paced_s = _sent(job, ranks, shortest), _paced_s(job, ranks, timed)
+    result = Result(
         job=job,
         words=words,
         planned=planned,
         planned_run=planned_run,
         real=real,
-        points=points,
+        points=(),
         faults=faults,
         values=values,
         memory=memory,
@@ -127,8 +125,14 @@ def _judged(
         computed=sum(one.steps[shortest].work.computed for one in ranks)
         / (2 * job.job.batch_size * job.job.config.num_layers),
         paced_s=paced_s,
-        best=best,
-    )
+        code=ran_code(ranks),
+        best=yardstick(job, real),
+    ).as_told()
+    if faults or values is None or result.best is None:
+        names = ", ".join(dict.fromkeys(fault.name for fault in faults))
+        return replace(result, points=no_points(f"nothing counts: {names}"))
+    most, step = max(one.peak_bytes for one in memory), PointsStep(slowest_s[shortest], paced_s)
+    return replace(result, points=points_of(job, values, most, sent, step, result.best))
 
 
 def _paced_s(job: CapstoneJob, ranks: Sequence[RankRecord], timed: Sequence[int]) -> float | None:
@@ -179,4 +183,6 @@ def _ended(
     else:
         ended, story = str(error).partition("\n")[0], str(error)
     points = no_points("the run did not come to its end")
-    return Result(job, words, planned, real, points, ended, memory=memory, planned_run=planned_run, story=story)
+    return Result(
+        job, words, planned, real, points, ended, memory=memory, planned_run=planned_run, story=story
+    ).as_told()

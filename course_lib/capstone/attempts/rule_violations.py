@@ -9,6 +9,7 @@ from types import MappingProxyType
 import torch
 
 from course_lib.capstone.attempts.hidden_memory import FEW_BYTES, hidden_memory
+from course_lib.capstone.attempts.own_code import not_your_own
 from course_lib.capstone.jobs.job import CapstoneJob
 from course_lib.capstone.jobs.result import Fault
 from course_lib.capstone.memory.intact import rule_of
@@ -28,6 +29,8 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "foreign weights": "the weights that come back are those that the ranks hold",
         "fewer steps": "every step is taken",
         "past the meter": "ranks talk by torch.distributed",
+        "not your own": "at level 4 the strategies are yours; torch's numbers, autograd, optimizers, and "
+        "torch.distributed's collectives, messages and groups are tools for all",
     }
 )
 _WORDS_BYTES = 256  # in a step: a loss, a norm
@@ -49,6 +52,7 @@ def faults_of(
         *_no_waiting(job, ranks),
         *_foreign(ranks, bool(misfits)),
         *_past_the_meter(job, ranks, are_equal),
+        *not_your_own(job, ranks),
     ]
     order = list(FAULTS)
     return tuple(sorted(dict.fromkeys(found), key=lambda fault: order.index(fault.name)))

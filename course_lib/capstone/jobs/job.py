@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from course_lib.base.checked import checked
 from course_lib.base.checks import above_zero, at_least
-from course_lib.capstone.jobs.levels import LEVELS, draw
+from course_lib.capstone.jobs.levels import ALL_YOURS, LEVELS, draw
 from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.cost.single_device.architectures import transformer_parameters
 from course_lib.cost.single_device.model_state import model_state
@@ -34,6 +34,7 @@ class CapstoneJob:
     nodes: int
     memory_bytes: int
     budget_s: float
+    batch_seed: int | None = None  # of the batch; None: the job's seed. At level 4 each attempt draws one
 
     def __post_init__(self) -> None:
         at_least(1, ranks=self.ranks, nodes=self.nodes, memory_bytes=self.memory_bytes)
@@ -48,6 +49,11 @@ class CapstoneJob:
     def row_s(self) -> float:
         """What one sequence computes in one block, forward; backward takes twice as long."""
         return self.job.forward_s / (self.job.config.num_layers * self.job.batch_size)
+
+    @property
+    def is_all_yours(self) -> bool:
+        """Whether the strategies of a run have to be the learner's own."""
+        return self.level == ALL_YOURS
 
     @property
     def name(self) -> str:
@@ -73,13 +79,15 @@ class CapstoneJob:
 
 @checked
 def job_for(level: int, seed: int) -> CapstoneJob:
-    """The job of a level, 1 to 3; every seed gives another one, and the same seed the same.
+    """The job of a level, 1 to 4; every seed gives another one, and the same seed the same.
 
     ``ValueError`` for a level that is not there, and for a seed below 0.
     """
     at_least(0, seed=seed)
     if level not in LEVELS:
-        raise ValueError(f"level={level!r} is none of the levels 1, 2 and 3; the nearest is {min(max(level, 1), 3)}")
+        raise ValueError(
+            f"level={level!r} is none of the levels 1 to {ALL_YOURS}; the nearest is {min(max(level, 1), ALL_YOURS)}"
+        )
     drawn = draw(level, seed)
     return CapstoneJob(
         level=level,

@@ -3,6 +3,7 @@
     1    four ranks; a mesh of one axis is the best, and replicas, the first idea, do not fit
     2    four ranks and a slow link; two axes are the best, and in the other order they are slow
     3    eight ranks; layers that stages cannot share evenly, so the planner's best is not the best
+    4    four ranks; no mesh of one axis is in time, so a learner's own parts have to stand on one mesh together
 
 Memory is drawn, too: room for the mesh that is the best among those that fit, and not for replicas alone.
 """
@@ -22,14 +23,15 @@ from course_lib.cost.mesh.scaled_job import ScaledJob
 from course_lib.cost.single_device.architectures import transformer_parameters
 from course_lib.cost.single_device.model_state import model_state
 from course_lib.layouts.link import Link
-from course_lib.layouts.mesh import Mesh
+from course_lib.layouts.mesh import COMBINED_AXES, Mesh
 from course_lib.models import TransformerConfig
 
-__all__ = ["LEVELS", "Drawn", "Level", "anew", "draw"]
+__all__ = ["ALL_YOURS", "LEVELS", "Drawn", "Level", "anew", "draw"]
 
 _SPARE = 1.12  # times the expected peak of the best: it fits for sure
 _BEYOND = 1.15  # times the limit: what does surely not fit
 _SLACK = (1.1, 1.2)  # the budget: times the best expected; what a level refuses (below) takes more than that
+ALL_YOURS = 4  # the level at which no strategy of the course's or of PyTorch's may run
 _LEAST = 4  # meshes that fit: there is something to choose
 _TRIES = 200
 
@@ -86,6 +88,15 @@ def _two_axes(job: ScaledJob, best: Expected, fitting: Sequence[Expected]) -> bo
 def _not_as_planned(job: ScaledJob, best: Expected, fitting: Sequence[Expected]) -> bool:
     planned = min(fitting, key=lambda one: one.played_s)
     return len(best.mesh.axes) > 1 and planned.real_s > 1.2 * best.real_s
+
+
+def _several_of_two_axes(job: ScaledJob, best: Expected, fitting: Sequence[Expected]) -> bool:
+    """Whether meshes of two axes are in time, in more than one way, and every mesh of one axis is late, fit or not."""
+    quick = [one for one in fitting if one.real_s < 1.1 * best.real_s]
+    alone = (Mesh((axis,), (best.mesh.num_ranks,)) for axis in COMBINED_AXES)
+    has_pipes = any(set(one.mesh.axes) == {"pp", "dp_replicate"} for one in quick)
+    late = all(expected(job, mesh).real_s > 1.02 * _SLACK[1] * best.real_s for mesh in alone)
+    return has_pipes and len({frozenset(one.mesh.axes) for one in quick}) >= 2 and late
 
 
 _SLOW = (Link(0.0, 2e6), Link(1e-3, 4e6), Link(0.0, 4e6))
@@ -157,6 +168,21 @@ LEVELS = {
             ),
         ),
         is_lesson=_not_as_planned,
+    ),
+    ALL_YOURS: Level(
+        ranks=4,
+        nodes=2,
+        kinds=(
+            LevelKind(  # six blocks: two stages share them evenly, and four do not
+                share=(0.5, 0.7),
+                within=(Link(0.0, 40e6), Link(0.0, 60e6)),
+                between=(Link(0.0, 3e6), Link(0.0, 4e6), Link(0.5e-3, 4e6)),
+                layers=(6,),
+                vocabularies=(128, 256, 512),
+                forward_s=(0.25, 0.3),
+            ),
+        ),
+        is_lesson=_several_of_two_axes,
     ),
 }
 

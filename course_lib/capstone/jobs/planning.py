@@ -12,9 +12,10 @@ from course_lib.capstone.jobs.levels import LEVELS, Drawn, draw
 from course_lib.capstone.jobs.result import Known
 from course_lib.layouts.mesh import Mesh
 
-__all__ = ["MeshPlan", "best_expected", "best_plan", "plans", "yardstick"]
+__all__ = ["MeshPlan", "best_expected", "best_plan", "meshes", "plans", "yardstick"]
 
 
+_SPARE = 1.12  # times an estimate: what fits so keeps its place in a run
 _RAN = "best of the meshes that were run"
 
 
@@ -22,6 +23,7 @@ _RAN = "best of the meshes that were run"
 class MeshPlan:
     """What the planner says of a mesh: ``played_s`` with computing shared evenly, every message played through.
 
+    ``fits``: with an eighth of its estimate to spare, so that a run of the course's parts keeps within the memory.
     ``paper_s`` is the closed formula's, where it knows the order of the axes. Stages of unequal layers it does not see.
     """
 
@@ -38,6 +40,15 @@ def plans(job: CapstoneJob) -> tuple[MeshPlan, ...]:
     """All meshes on which the model can be put: those that fit by their time, then the others."""
     listed = [_plan(job, expected(job.job, mesh)) for mesh in room_needed(job.job, job.ranks)]
     return tuple(sorted(listed, key=lambda plan: (not plan.fits, plan.played_s)))
+
+
+@checked
+def meshes(job: CapstoneJob) -> tuple[Mesh, ...]:
+    """The meshes on which the model can be put, where heads, layers and the batch divide; nothing else is said of them.
+
+    Their order is that of their names.
+    """
+    return tuple(sorted(room_needed(job.job, job.ranks), key=str))
 
 
 @checked
@@ -89,6 +100,6 @@ def _fitting(job: CapstoneJob) -> list[Expected]:
 
 
 def _plan(job: CapstoneJob, one: Expected) -> MeshPlan:
-    fits = one.peak_bytes <= job.memory_bytes
+    fits = _SPARE * one.peak_bytes <= job.memory_bytes
     between = between_bytes(job.job, one.mesh)
     return MeshPlan(one.mesh, one.peak_bytes, fits, one.played_s, one.paper_s, between)

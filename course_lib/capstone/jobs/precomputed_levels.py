@@ -54,5 +54,15 @@ DRAWN: Mapping[tuple[int, int], PrecomputedLevel] = MappingProxyType(
         (3, 7): PrecomputedLevel(2, 2293328, 0.444, "pp=4 dp_replicate=2", "pp=2 dp_replicate=2 tp=2"),
         (3, 8): PrecomputedLevel(0, 2215712, 0.436, "pp=4 dp_replicate=2", "pp=2 dp_replicate=2 tp=2"),
         (3, 9): PrecomputedLevel(0, 2293328, 0.373, "pp=4 dp_replicate=2", "pp=2 dp_replicate=2 tp=2"),
+        (4, 0): PrecomputedLevel(0, 4020176, 0.283, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 1): PrecomputedLevel(0, 3787492, 0.275, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 2): PrecomputedLevel(0, 3507052, 0.311, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 3): PrecomputedLevel(2, 3971024, 0.29, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 4): PrecomputedLevel(0, 3739728, 0.32, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 5): PrecomputedLevel(0, 4227938, 0.285, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 6): PrecomputedLevel(0, 4057610, 0.292, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 7): PrecomputedLevel(2, 4057610, 0.352, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 8): PrecomputedLevel(0, 3934308, 0.318, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
+        (4, 9): PrecomputedLevel(0, 3690571, 0.334, "pp=2 dp_replicate=2", "pp=2 dp_replicate=2"),
     }
 )

@@ -6,15 +6,16 @@ Plain data: a report draws it, a board lists it, and ``attempt`` makes it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from course_lib.capstone.jobs.job import CapstoneJob
 from course_lib.layouts.mesh import Mesh
 from course_lib.meter.clocks.timeline import Timeline
 from course_lib.meter.units import bytes_text, time_text
 
-__all__ = ["LOSS_SHARE", "Fault", "Known", "PartPoints", "RankMemory", "Result", "Sent", "Values"]
+__all__ = ["LOSS_SHARE", "Fault", "Known", "PartPoints", "RanCode", "RankMemory", "Result", "Sent", "Values"]
 
+_UNTOLD = "a mesh that is named once a run of yours passes"
 LOSS_SHARE = 1e-4  # of a loss: what float32 and another order of adding may make of it
 
 
@@ -93,6 +94,23 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class RanCode:
+    """A function that ran on some rank, and whose it is: "yours", "the course's", "PyTorch's".
+
+    ``lines``: of yours, those that ran, of ``num_lines``. ``called``: from which line of yours another's was called.
+    ``copy_of``: the course's function that does the same, step by step.
+    """
+
+    whose: str
+    name: str
+    file: str
+    lines: tuple[int, ...] = ()
+    num_lines: int = 0
+    called: str = ""
+    copy_of: str = ""
+
+
+@dataclass(frozen=True)
 class PartPoints:
     """Points of a part, of how many, and why."""
 
@@ -126,6 +144,8 @@ class Result:
     computed: float = 1.0  # by all ranks in a step: how often each sequence went through each block and back
     story: str = ""  # of a run that failed: what happened on which rank, with its lines
     paced_s: float | None = None  # a step without the machine's own time; None where that cannot be told
+    code: tuple[RanCode, ...] = ()  # what ran on the ranks: the learner's, and strategies of others
+    batch_seed: int | None = None  # where the attempt has drawn its own batch
     best: Known | None = None  # what points are given by: the mesh of ``real``, or the one expected to be best, played
 
     @property
@@ -164,6 +184,14 @@ class Result:
         """
         is_right = self.is_right and self.values is not None and not self.values.wrong_loss
         return is_right and self.counted_s is not None and self.counted_s <= self.job.budget_s
+
+    def as_told(self) -> Result:
+        """From level 2 on without the names of meshes that would be an answer, until a run passes."""
+        if self.job.level == 1 or self.passed:
+            return self
+        known = (self.planned, self.planned_run, self.real, self.best)
+        planned, planned_run, real, best = (one and replace(one, mesh=_UNTOLD) for one in known)
+        return replace(self, planned=planned or self.planned, planned_run=planned_run, real=real, best=best)
 
     def __str__(self) -> str:
         head = f"level {self.job.level}, seed {self.job.seed}, {self.words}: {self.total} points of 100"

@@ -3,6 +3,7 @@
 In the order to read:
 
 - ``page.py``: pages of HTML that need nothing beside them
+- ``code_rows.py``: whose code ran in an attempt, as a table
 - ``result_file.py``: what is kept of an attempt
 - ``leaderboard.py``: A board for a class
 - ``report_page.py``: A report as one page

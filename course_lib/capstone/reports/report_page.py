@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 
+from course_lib.capstone.reports.code_rows import CODE_HEAD
 from course_lib.capstone.reports.page import fill
 from course_lib.capstone.reports.result_file import ResultRecord
 
@@ -22,7 +23,7 @@ def report_page(record: ResultRecord, png: bytes, alt: str) -> str:
     """The page's HTML, the picture within."""
     title = f"Capstone, level {record.level}, seed {record.seed}" + (f" · {record.name}" if record.name else "")
     picture = base64.b64encode(png).decode("ascii")
-    told = {"record": record, "head": _HEAD, "rows": _rows(record), "trust": _TRUST}
+    told = {"record": record, "head": _HEAD, "rows": _rows(record), "trust": _TRUST, "code_head": CODE_HEAD}
     return fill("report.html", title=title, picture=picture, alt=alt, **told)
 
 

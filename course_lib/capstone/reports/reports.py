@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from course_lib.capstone.jobs.result import Known, PartPoints, Result
+from course_lib.capstone.reports.code_rows import code_rows, code_sentence
 from course_lib.capstone.reports.report_page import report_page
 from course_lib.capstone.reports.report_picture import picture_of
 from course_lib.capstone.reports.result_file import FILE_NAME, ResultRecord, ResultRow, shown_text
@@ -84,6 +85,8 @@ def record_of(result: Result, *, name: str = "", defence: str = "") -> ResultRec
         job=str(job),
         cheats=tuple(fault.name for fault in result.faults),
         parts={} if fullest is None else dict(fullest.parts),
+        whose=code_sentence(result.code) if result.code else "",
+        code=tuple(code_rows(result.code)),
         step_s=result.counted_s,
         planner_s=result.planned.step_s,
         best_s=None if best is None else best.step_s,

@@ -15,7 +15,8 @@ FILE_NAME = "result.json"
 KIND, FORMAT = "one-model-many-gpus capstone", 1
 _MOST_BYTES = 1_000_000  # of a file; ours have a few thousand
 _MOST_LETTERS = {"name": 60, "defence": 4000}  # what a learner may write
-_TEXTS = ("name", "mesh", "why", "defence", "written", "machine", "job")
+_TEXTS = ("name", "mesh", "why", "whose", "defence", "written", "machine", "job")
+_CODE_COLUMNS = 4
 _NUMBERS = ("points", "step_s", "planner_s", "best_s", "budget_s", "peak_bytes", "memory_bytes")
 
 
@@ -55,6 +56,8 @@ class ResultRecord:
     job: str = ""
     cheats: tuple[str, ...] = ()
     parts: Mapping[str, float] = field(default_factory=dict)
+    whose: str = ""  # how much of what ran was the learner's, in a sentence
+    code: tuple[tuple[str, ...], ...] = ()  # a row for each function: whose, name, file, lines that ran
     step_s: float | None = None
     planner_s: float | None = None
     best_s: float | None = None
@@ -112,6 +115,7 @@ def _record(found: Mapping[str, Any]) -> ResultRecord:
         rows=tuple(_row(row) for row in rows),
         cheats=tuple(str(one)[:80] for one in _listed(found, "cheats")),
         parts=_parts(found),
+        code=_code(found),
         **texts,
         **numbers,
     )
@@ -131,6 +135,13 @@ def _parts(found: Mapping[str, Any]) -> dict[str, float]:
     if not isinstance(parts, dict):
         raise ForeignResult("its parts of memory are no table")
     return {str(name)[:40]: _number(parts, name) or 0.0 for name in parts}
+
+
+def _code(found: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    rows = _listed(found, "code")
+    if not all(isinstance(row, list) and len(row) == _CODE_COLUMNS for row in rows):
+        raise ForeignResult("its rows of code are no table")
+    return tuple(tuple(shown_text(str(cell), 400) for cell in row) for row in rows)
 
 
 def _listed(found: Mapping[str, Any], name: str) -> list[Any]:

@@ -51,6 +51,10 @@ class Tally:
         self.now = StepWork()
         return self.now
 
+    def __deepcopy__(self, _: dict[int, Any]) -> Tally:
+        """Whoever copies a block still computes on this rank."""
+        return self
+
     def note(self, way: str, layer: int, rows: float, time_s: float) -> None:
         """So many sequences went through a layer, and the rank has waited for it until now."""
         by_layer = self.now.rows[way]

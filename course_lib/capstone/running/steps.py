@@ -28,6 +28,7 @@ from course_lib.capstone.running.emulated_compute import StepWork, Tally
 from course_lib.capstone.running.replay import Did, in_order
 from course_lib.capstone.running.task import Assemble, CapstoneRun, Task, batch_of
 from course_lib.capstone.running.warming import warm
+from course_lib.capstone.running.whose_code import CodeWatch, SeenCode
 from course_lib.cluster.base.rank import Rank
 from course_lib.cluster.state.monkeypatch_guard import patched
 from course_lib.layouts.mesh import Mesh
@@ -70,6 +71,7 @@ class RankRecord:
     notes: tuple[str, ...] = ()  # what it did beside the meter
     patches: tuple[str, ...] = ()  # functions of PyTorch and Python with others in their place
     changed: tuple[str, ...] = ()  # of the judge's own
+    code: tuple[SeenCode, ...] = ()  # what ran, and whose it is
 
 
 def take_steps(me: Rank, capstone: CapstoneJob, assemble: Assemble, num_weighed: int, num_timed: int) -> RankRecord:
@@ -85,14 +87,16 @@ def take_steps(me: Rank, capstone: CapstoneJob, assemble: Assemble, num_weighed:
 
 def _taken(me: Rank, capstone: CapstoneJob, assemble: Assemble, left: dict[bool, int], group: OwnGroup) -> RankRecord:
     """The same, where it is seen. ``left``: how many steps are weighed, and how many are not."""
-    tally, record, rules = Tally(me.rank), RankRecord(), _Rules(capstone.memory_bytes, capstone.row_s)
+    tally, record, watch = Tally(me.rank), RankRecord(), CodeWatch()
+    rules = _Rules(capstone.memory_bytes, capstone.row_s)
     task = Task(me, capstone, tally, *batch_of(capstone))
     with heard() as notes:
         code, before = fingerprint(), patched()
         since = begin()  # last: what the others take is nobody's
-        run = assemble(me, task)
+        with watch.on():
+            run = assemble(me, task)
         gc.collect()  # a model that was cut leaves circles
-        judge = _Judge(rules, since, group, (assemble, run))
+        judge = _Judge(rules, since, group, watch, (assemble, run))
         record.steps.append(_step(me, task, run, judge, weighed=True))
         while any(left.values()):
             weighed = _drawn(me, left)
@@ -101,8 +105,9 @@ def _taken(me: Rank, capstone: CapstoneJob, assemble: Assemble, left: dict[bool,
         record.patches = tuple(sorted(name for name, now in patched().items() if before.get(name) != now))
         record.changed = changes(code, fingerprint())
         held = numbers_held()
-        state = run.whole_state()
-    record.notes = tuple(notes)
+        with watch.on():
+            state = run.whole_state()
+    record.code, record.notes = watch.told(), tuple(notes)
     record.state = _checked_state(state) if me.rank == 0 else None
     record.is_held = torch.isin(_sampled(record.state), held)
     mesh = getattr(run, "mesh", None)
@@ -128,6 +133,7 @@ class _Judge(NamedTuple):
     rules: _Rules
     since: Since
     group: OwnGroup
+    watch: CodeWatch
     roots: tuple[Any, ...]
 
 
@@ -144,9 +150,9 @@ def _step(me: Rank, task: Task, run: CapstoneRun, judge: _Judge, weighed: bool) 
     dist.barrier()
     judge.group.begin()
     if weighed:
-        taken = _weighed(me, task, run, rules)
+        taken = _weighed(me, task, run, judge)
     else:
-        taken = _timed(me, task, run, rules)
+        taken = _timed(me, task, run, judge)
         gc.collect()  # the meter keeps what has travelled, and goes in a circle
     group_peak_bytes = judge.group.peak_bytes()
     holds = holdings(judge.since, judge.roots)
@@ -175,11 +181,11 @@ class _Seen:
     kept_bytes: int = 0
 
 
-def _weighed(me: Rank, task: Task, run: CapstoneRun, rules: _Rules) -> _Seen:
+def _weighed(me: Rank, task: Task, run: CapstoneRun, judge: _Judge) -> _Seen:
     """The loss, the most that was held, and what is left. No meter: it keeps what was sent."""
-    scales = Weighing(me.rank, rules.memory_bytes, (task.tokens, task.targets))
+    scales = Weighing(me.rank, judge.rules.memory_bytes, (task.tokens, task.targets))
     try:
-        with scales:
+        with scales, judge.watch.on():
             loss = float(run.step())
     except BaseException:
         if scales.over is not None:
@@ -190,8 +196,8 @@ def _weighed(me: Rank, task: Task, run: CapstoneRun, rules: _Rules) -> _Seen:
     return _Seen(loss, peak=scales.peak(), kept_bytes=scales.left_bytes)
 
 
-def _timed(me: Rank, task: Task, run: CapstoneRun, rules: _Rules) -> _Seen:
-    with Recorder(me.rank) as recorder:
+def _timed(me: Rank, task: Task, run: CapstoneRun, judge: _Judge) -> _Seen:
+    with Recorder(me.rank) as recorder, judge.watch.on():
         began_s = time.perf_counter()
         loss = run.step()
         time_s = time.perf_counter() - began_s
@@ -201,7 +207,7 @@ def _timed(me: Rank, task: Task, run: CapstoneRun, rules: _Rules) -> _Seen:
     spans = [span for span in task.tally.timeline.spans if span.start_s >= began_s]
     spans += [span for call, axis in named if (span := call.span(axis))]
     sent = tuple((axis, to, size) for call, axis in named for to, size in call.sent_bytes.items())
-    did = in_order(recorder.calls, task.tally.now.calls, rules.row_s)
+    did = in_order(recorder.calls, task.tally.now.calls, judge.rules.row_s)
     return _Seen(float(loss), time_s, sent, tuple(spans), did)
 
 

@@ -94,7 +94,8 @@ def plain_model(capstone: CapstoneJob) -> Transformer:
 
 def batch_of(capstone: CapstoneJob) -> tuple[Tensor, Tensor]:
     """Tokens and targets, (B, T) each."""
-    generator = torch.Generator().manual_seed(capstone.seed)
+    seed = capstone.seed if capstone.batch_seed is None else capstone.batch_seed
+    generator = torch.Generator().manual_seed(seed)
     config = config_of(capstone)
     size = (capstone.job.batch_size, config.context_length + 1)
     tokens = torch.randint(config.vocab_size, size, generator=generator)

@@ -16,12 +16,13 @@ ONE = Exercise(
     hints=(
         "Two things to get right: the training (model, optimizer, this rank's rows), and the mesh. Begin with the "
         "training on any mesh; what ends it says which axis to take.",
-        "The order is: `OnMesh` takes the whole model apart. Then the optimizer is made of what is left on this rank. "
-        "Then the batch is dealt. A step clears gradients, calls the model's `step`, and updates. For memory take an "
-        "axis that cuts states.",
-        "`self.model = OnMesh(me, MESH, task.model())`, `self.optimizer = task.optimizer(self.model.parameters())`, "
-        "`self.mine = self.model.data.deal(task.tokens, task.targets)`; in `step`: `self.model.step(*self.mine)`. For "
-        "MESH, the quickest of the table that fits.",
+        "The order is: the whole model is taken apart, and this rank keeps its piece. Then the optimizer is made of "
+        "what is left on this rank. A step clears gradients, has your part do forward and backward, updates, and tells "
+        "all ranks the batch's mean loss. For memory take an axis that cuts states.",
+        "With stages: `pipeline(me, {me.rank: layers}, one_f_one_b(4, 8), next_token_loss, lambda *_: room)`, where "
+        "`layers` is an `nn.Sequential` of this rank's pieces and `room` is as large as what enters it. The last rank "
+        "gets the loss, the others None. `dist.gather_object` brings the pieces' `state_dict()` to rank 0, under the "
+        "plain model's names.",
     ),
     forbidden=(
         "course_lib.capstone.running.on_mesh.assemble_on",

@@ -14,12 +14,11 @@ THREE = Exercise(
     judge=ByAttempt(3),
     mistakes=mistakes_of("dp_replicate=8"),
     hints=(
-        "The planner's best is not the best here: what does it take for even that is not? Go down its list to the "
-        "first mesh for which that is true.",
+        "The planner's best is not the best here: what does it take for even that is not?",
         "Whole blocks are shared among the stages, so their number should be divided by pp. The mesh says how many "
-        "stages it has, `mesh.size('pp')`, and the job how many blocks, `job.config.num_layers`.",
-        "`blocks % plan.mesh.size('pp') == 0` for each plan of `wide`; take the first. Then the training is that of "
-        "level 2.",
+        "stages it has, `mesh.size('pp')`, and the job how many blocks, `third.job.config.num_layers`.",
+        "Of `fitting(third)`, keep those for which `third.job.config.num_layers % mesh.size('pp') == 0`. Which axes "
+        "send little enough for the slow link? What stays within a node? Then the training is that of level 2.",
     ),
     forbidden=(
         "course_lib.capstone.running.on_mesh.assemble_on",

@@ -113,7 +113,7 @@ def _bet(times_s: Mapping[str, float | None], table: Sequence[MeshPlan]) -> Expl
         label="measured" if compared else "played",
         because=f"{_AXES[measured]}{ran}{alone}",
         misreadings={
-            name: said if name in fits else "It does not fit: memory first, then time."
+            name: said if name in fits else "It does not fit for sure by the table: memory first, then time."
             for name, said in told.items()
             if name not in (measured, model)
         },

@@ -77,12 +77,12 @@ def _uneven(job: CapstoneJob, mesh: Mesh) -> Explanation:
 
 
 def _blind(job: CapstoneJob, table: Sequence[MeshPlan], planned: Result, other: Result) -> Explanation:
-    """From the planner's table, and the runs of its best mesh and of another one."""
+    """From the planner's table, and the runs of its best mesh and of another one, which names the best if it passes."""
     from course_lib.capstone.attempts.references import reference_mesh
     from course_lib.capstone.jobs.expected import expected
 
     best, first = reference_mesh(job), table[0]
-    stages = first.mesh.size("pp")
+    stages, named = first.mesh.size("pp"), best if other.passed else "the best mesh"
     slots = _fullest(job, stages) * stages / job.job.config.num_layers
     known_s = [expected(job.job, mesh).real_s for mesh in (first.mesh, best)]  # by whole blocks
     model = 100 * (known_s[0] / known_s[1] - 1)
@@ -94,7 +94,7 @@ def _blind(job: CapstoneJob, table: Sequence[MeshPlan], planned: Result, other: 
         label="measured" if ran else "computed",
         because=f"{first.mesh} was planned with {first.played_s * _MS:.0f} ms, as if its stages were equal. The "
         f"fullest one computes {slots:.2f} times an even share, in every slot, and nobody overtakes it. "
-        f"Played with whole blocks it takes {known_s[0] * _MS:.0f} ms, and {best} {known_s[1] * _MS:.0f} ms.",
+        f"Played with whole blocks it takes {known_s[0] * _MS:.0f} ms, and {named} {known_s[1] * _MS:.0f} ms.",
         misreadings={
             0: "So it would be if the planner's picture of this job were right.",
             round(100 * (slots - 1)): "That is how much longer the fullest stage computes. A step also waits for links "
