@@ -229,8 +229,9 @@ memory_and_time_bars(bars, times)
 # %% [markdown]
 # Only the mesh has changed. On eight ranks it could be `pp=2, dp_shard=2, tp=2` ([lesson 09](09a_meshes.ipynb)).
 #
-# Is one device the quickest in your picture? This model is small, and four ranks on two cores compute no faster than
-# two ranks would. When several devices pay, [part 2 of lesson 04](04b_batches_and_scaling.ipynb) works out.
+# Which bar of time is the shortest in your picture? Four ranks that share two cores compute no faster than two ranks
+# would, and in so small a model messages take a good part. When several devices pay,
+# [part 2 of lesson 04](04b_batches_and_scaling.ipynb) works out.
 #
 # ## When one does not come
 #
