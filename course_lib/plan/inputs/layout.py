@@ -44,12 +44,13 @@ class Layout:
     etp: int = 0
 
     def __post_init__(self) -> None:
-        counts = self.tp, self.cp, self.pp, self.dp, self.ep, self.micro_batch, self.chunks
-        counts += self.shard_size + 1, self.etp + 1
-        if set(map(type, counts)) != {int} or min(counts) < 1:  # at once: a search makes tens of thousands of these
-            at_least(1, tp=self.tp, cp=self.cp, pp=self.pp, dp=self.dp, ep=self.ep)
-            at_least(1, micro_batch=self.micro_batch, chunks=self.chunks)
-            at_least(0, shard_size=self.shard_size, etp=self.etp)
+        axes = self.tp, self.cp, self.pp, self.dp, self.ep
+        for count in (*axes, self.micro_batch, self.chunks, self.shard_size + 1, self.etp + 1):
+            if count.__class__ is not int or count < 1:  # asked first: a search makes a hundred thousand of these
+                at_least(1, tp=self.tp, cp=self.cp, pp=self.pp, dp=self.dp, ep=self.ep)
+                at_least(1, micro_batch=self.micro_batch, chunks=self.chunks)
+                at_least(0, shard_size=self.shard_size, etp=self.etp)
+                break
         if self.recompute not in RECOMPUTE:
             known("recompute", self.recompute, RECOMPUTE)
         if self.sharding not in (0, 1, 2, 3):
