@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from answer_table import Row
 from answers.lesson_12.job_builds.final import EachItsPart, Final, FolderEach, FromRank0, InBlocks
+from answers.lesson_12.job_builds.wrong_keeps import ZerosForFrozen
 from answers.lesson_12.job_builds.wrong_saves import (
     EmptiesTheFolder,
     NeedsACheckpoint,
@@ -32,4 +33,10 @@ ROWS = [
     Row(answer=EmptiesTheFolder, verdict="not yet", mistake="takes-others-files", why="removes notes"),
     Row(answer=OfTheClass, verdict="not yet", mistake="shared-between-jobs", why="of the class"),
     Row(answer=TwoAtLeast, verdict="not yet", mistake="not-alone", why="nobody is there"),
+    Row(
+        answer=ZerosForFrozen,
+        verdict="not yet",
+        mistake="frozen-have-none",
+        why="passed while the optimizer had the weights that learn alone",
+    ),
 ]

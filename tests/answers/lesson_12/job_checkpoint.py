@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from answer_table import Row
 from answers.lesson_12.job_builds.final import EachItsPart, Final, FolderEach, FromRank0, InBlocks
+from answers.lesson_12.job_builds.wrong_returns import ReturnsNothing
 from answers.lesson_12.job_builds.wrong_saves import (
     BuffersAfresh,
     EpochAgain,
@@ -35,4 +36,11 @@ ROWS = [
     Row(answer=LoadsOnRank0, verdict="not yet", why="the others have weights of their own"),
     Row(answer=Unlucky, verdict="not yet", why="another seed at each start"),
     Row(answer=InPlace, verdict="passed", why="right, as far as this step goes"),
+    Row(
+        answer=ReturnsNothing,
+        verdict="not yet",
+        words=("returned None",),
+        unsaid=("begins again",),
+        why="was told that it begins again at step 0, and it goes on",
+    ),
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from answer_table import Row
 from answers.lesson_12.job_builds.final import EachItsPart, Final, FolderEach, FromRank0, InBlocks
+from answers.lesson_12.job_builds.wrong_keeps import WritesElsewhere
 from answers.lesson_12.job_builds.wrong_saves import EverybodyWrites, NobodyIsTold, OthersWait, SendsTheState, WhyIsLost
 from answers.lesson_12.job_builds.wrong_steps import BarrierEachStep, SendsWeights
 
@@ -20,4 +21,11 @@ ROWS = [
     Row(answer=SendsTheState, verdict="not yet", mistake="sends-the-state", why="all to all"),
     Row(answer=BarrierEachStep, verdict="not yet", mistake="barrier-each-step", why="in each step"),
     Row(answer=SendsWeights, verdict="not yet", mistake="barrier-each-step", why="weights in each step"),
+    Row(
+        answer=WritesElsewhere,
+        verdict="not yet",
+        words=("No file was opened in the folder",),
+        unsaid=("went on as if",),
+        why="was told that a rank could not write, and it could",
+    ),
 ]

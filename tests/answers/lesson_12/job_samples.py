@@ -13,6 +13,8 @@ from answers.lesson_12.job_builds.wrong_steps import (
     RestToTheLast,
     SeedFromTime,
     ShortCountWhole,
+    SkipsEmptyLists,
+    TensorsOfSamples,
 )
 
 ROWS = [
@@ -27,6 +29,19 @@ ROWS = [
     Row(answer=RestToTheLast, verdict="not yet", mistake="uneven-shares", why="the last one has the rest"),
     Row(answer=GivesAllToOne, verdict="not yet", mistake="uneven-shares", why="rank 0 has short batches"),
     Row(answer=ShortCountWhole, verdict="not yet", mistake="short-batches-count-whole", why="by the batch size"),
+    Row(
+        answer=SkipsEmptyLists,
+        verdict="not yet",
+        mistake="empty-lists-skipped",
+        why="was told that its short batch has the wrong mean, and that was right",
+    ),
+    Row(
+        answer=TensorsOfSamples,
+        verdict="not yet",
+        words=("a list of whole numbers",),
+        unsaid=("no rank has",),
+        why="was told that a sample is with no rank, and it was there in a tensor",
+    ),
     Row(answer=DealsByRank, verdict="not yet", why="a local batch: the global one is another"),
     Row(answer=SeedFromTime, verdict="not yet", why="an order that nobody knows"),
 ]

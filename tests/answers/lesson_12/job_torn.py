@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from answer_table import Row
 from answers.lesson_12.job_builds.final import EachItsPart, Final, FolderEach, FromRank0, InBlocks
+from answers.lesson_12.job_builds.wrong_keeps import KeepsOne, OneFile
+from answers.lesson_12.job_builds.wrong_returns import ReturnsEarly, WaitsBefore, WritesBeside
 from answers.lesson_12.job_builds.wrong_saves import (
     InPlace,
     KeepsAll,
@@ -35,5 +37,10 @@ ROWS = [
     Row(answer=OldGoesFirst, verdict="not yet", mistake="old-goes-first", why="both, before the new one"),
     Row(answer=MarkGoesFirst, verdict="not yet", mistake="said-too-early", why="a mark before the parts"),
     Row(answer=SaidTooEarly, verdict="not yet", why="rank 0 does not wait for the others"),
+    Row(answer=ReturnsEarly, verdict="not yet", mistake="returns-early", why="passed: nobody asked the other ranks"),
+    Row(answer=WaitsBefore, verdict="not yet", mistake="returns-early", why="passed: a barrier on the wrong side"),
+    Row(answer=WritesBeside, verdict="not yet", mistake="returns-early", why="a thread that nobody joins"),
+    Row(answer=KeepsOne, verdict="not yet", mistake="keeps-one", why="passed: too few were not looked for"),
+    Row(answer=OneFile, verdict="not yet", mistake="keeps-one", why="passed: too few were not looked for"),
     Row(answer=KeepsAll, verdict="not yet", mistake="keeps-them-all", why="nothing is removed"),
 ]

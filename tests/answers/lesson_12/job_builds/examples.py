@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from answers.lesson_12.job_builds import wrong_keeps as keeps
+from answers.lesson_12.job_builds import wrong_returns as returns
 from answers.lesson_12.job_builds import wrong_saves as saves
 from answers.lesson_12.job_builds import wrong_steps as steps
 
@@ -19,6 +21,7 @@ _EXAMPLES = {
     "a-sample-is-lost": steps.LosesTheRest,
     "uneven-shares": steps.RestToTheLast,
     "short-batches-count-whole": steps.ShortCountWhole,
+    "empty-lists-skipped": steps.SkipsEmptyLists,
     "nothing-there": saves.NeverSaves,
     "weights-afresh": saves.WeightsAfresh,
     "buffers-afresh": saves.BuffersAfresh,
@@ -26,11 +29,13 @@ _EXAMPLES = {
     "schedule-afresh": saves.ScheduleAfresh,
     "random-afresh": saves.RandomAfresh,
     "epoch-again": saves.EpochAgain,
+    "returns-early": returns.ReturnsEarly,
     "name-order": saves.NameOrder,
     "not-synced": saves.NotSynced,
     "written-in-place": saves.InPlace,
     "old-goes-first": saves.OldGoesFirst,
     "said-too-early": saves.MarkGoesFirst,
+    "keeps-one": keeps.KeepsOne,
     "keeps-them-all": saves.KeepsAll,
     "bound-to-ranks": saves.FileOfRank,
     "nobody-is-told": saves.NobodyIsTold,

@@ -140,6 +140,35 @@ class ShortCountWhole(Final):
         return self.batch_size
 
 
+class SkipsEmptyLists(Final):
+    """A rank without samples has zeros for gradients, and draws nothing."""
+
+    def one_step(self):
+        if self.samples(self.step):
+            return super().one_step()
+        asked, self.loss_of = self.loss_of, lambda model, *_: 0.0 * sum(p.sum() for p in model.parameters())
+        try:
+            return super().one_step()
+        finally:
+            self.loss_of = asked
+
+
+class PilesUpAndSums(Final):
+    """Nobody sets the gradients back, so the sum over ranks is summed again."""
+
+    def one_step(self):
+        kept, self.optimizer.zero_grad = self.optimizer.zero_grad, lambda: None
+        try:
+            return super().one_step()
+        finally:
+            self.optimizer.zero_grad = kept
+
+
+class TensorsOfSamples(Final):
+    def samples(self, step):
+        return torch.tensor(super().samples(step))
+
+
 class DealsByRank(Final):
     """Each rank its n-th sample of the epoch, and a local batch of it: the global batch depends on the ranks."""
 

@@ -137,7 +137,7 @@ JOB_STEPS = (
     Exercise(
         name="12.job_awkward",
         title="Your job, 7: awkward jobs",
-        judge=job_judge((2, 1), _AWKWARD, (*_VALUES, *_SAMPLES, *_CHECKPOINT, *_TORN, *_FEWER, *_COST)),
+        judge=job_judge((3, 1), _AWKWARD, (*_VALUES, *_SAMPLES, *_CHECKPOINT, *_TORN, *_FEWER, *_COST)),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
             "What does `resume` do with a file that it cannot read? And with one whose numbers are others?",

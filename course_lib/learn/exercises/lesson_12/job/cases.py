@@ -67,10 +67,9 @@ class JobSituation:
             model = Small(self.width, tied=self.tied).to(device)
         if self.frozen:
             model.first.requires_grad_(False)
-        learning = [p for p in model.parameters() if p.requires_grad]
         if self.plain_sgd:
-            return model, torch.optim.SGD(learning, lr=0.05), None
-        optimizer = torch.optim.AdamW(learning, lr=0.05, weight_decay=0.1)
+            return model, torch.optim.SGD(model.parameters(), lr=0.05), None
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.05, weight_decay=0.1)
         return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.5)
 
     @property
@@ -143,15 +142,16 @@ class JobRun:
 
 
 @lru_cache(maxsize=256)
-def oracle(label: str, stop: int, until: int, lost: Collection[str] = frozenset()) -> JobRun:
+def oracle(label: str, stop: int, until: int, lost: Collection[str] = frozenset(), times: int = 1) -> JobRun:
     """One process: to ``stop``, then with new objects, without the parts that were ``lost``, to ``until``.
 
-    Parts are weights, buffers, optimizer, schedule, random and place; or ``HABITS``, without a restart.
+    Parts are weights, buffers, optimizer, schedule, random and place; or ``HABITS``, without a restart. Gradients that
+    nobody set back count ``times`` over in the next step: on ranks they are summed again.
 
     The losses are those after ``stop``.
     """
     situation = SITUATIONS[label]
-    process = _Process(situation, habits=frozenset(lost) & HABITS)
+    process = _Process(situation, habits=frozenset(lost) & HABITS, times=times)
     process.run(stop)
     if not process.habits and lost:
         process = process.resumed(frozenset(lost))
@@ -162,8 +162,10 @@ def oracle(label: str, stop: int, until: int, lost: Collection[str] = frozenset(
 
 
 class _Process:
-    def __init__(self, situation: JobSituation, model_seed: int = 1, habits: frozenset[str] = frozenset()) -> None:
-        self.situation, self.habits = situation, habits
+    def __init__(
+        self, situation: JobSituation, model_seed: int = 1, habits: frozenset[str] = frozenset(), times: int = 1
+    ) -> None:
+        self.situation, self.habits, self.times = situation, habits, times
         self.model, self.optimizer, self.schedule = situation.made(model_seed=model_seed)
         self.random = torch.Generator().manual_seed(SEED)
         self.step = self.place = 0  # ``place``: the step whose samples come next
@@ -174,6 +176,9 @@ class _Process:
             samples = batch_of(self.situation, self.place)
             if "zero_grad" not in self.habits:
                 self.optimizer.zero_grad()
+            for parameter in self.model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad *= self.times
             loss = summed(self.model, samples, self.random) / len(samples)
             loss.backward()
             self.optimizer.step()

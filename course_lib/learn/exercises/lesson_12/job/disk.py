@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
-__all__ = ["DiskState", "DiskStates", "put", "read_folder", "watched_folder"]
+__all__ = ["WHEN_RETURNED", "DiskState", "DiskStates", "put", "read_folder", "watched_folder"]
 
+WHEN_RETURNED = "when it had returned there, and whoever writes was slow"
 Files = dict[str, bytes | None]  # by path within the folder; None is a folder
 _FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 _BEGINNING_S = 1_700_000_000  # of the files in a copy, in seconds of the system's clock
@@ -79,6 +80,7 @@ class DiskStates:
     folder: Path
     late_s: float = 0.0
     is_full: bool = False
+    refused: int = 0  # files that were to be opened on a full disk
     states: list[DiskState] = field(default_factory=list)
     written: dict[str, int] = field(default_factory=dict)  # bytes by file that this rank has opened
     _known: Files = field(default_factory=dict)
@@ -114,6 +116,7 @@ class DiskStates:
 
     def _opened(self, name: str) -> None:
         if self.is_full:
+            self.refused += 1
             raise _FULL
         if self.late_s:
             time.sleep(self.late_s)

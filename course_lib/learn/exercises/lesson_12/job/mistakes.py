@@ -5,6 +5,7 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.exercises.lesson_12.job import signs as by
+from course_lib.learn.exercises.lesson_12.job.disk import WHEN_RETURNED
 from course_lib.learn.judging.errors import hangs_in
 from course_lib.learn.judging.report import both, is_not_waited_for, only_in, only_wrong, wrong_in
 
@@ -64,7 +65,8 @@ _SAMPLES = (
     ),
     Mistake(
         "a-sample-is-lost",
-        "A sample of the global batch is with no rank. What does not divide by the ranks is somebody's, too.",
+        "A sample of the global batch is with no rank. What does not divide by the ranks, or by the batch size, is "
+        "somebody's, too.",
         recognise=by.shares_say("no rank has sample"),
         shows=by.of_shares,
     ),
@@ -78,7 +80,13 @@ _SAMPLES = (
         "short-batches-count-whole",
         "The shares are right, and the first wrong loss is that of an epoch's last, smaller batch. Its mean is over "
         "the samples that it has.",
-        recognise=by.factor_in_short_batches,
+        recognise=by.first_wrong_loss(in_short=True),
+    ),
+    Mistake(
+        "empty-lists-skipped",
+        "The shares are right, and so are the losses up to the first short batch; the one after it is not. There a "
+        "rank has no sample. It calls `loss_of` all the same, with an empty list, so that all draw alike.",
+        recognise=both(by.first_wrong_loss(in_short=False), only_in("a last batch of one")),
     ),
 )
 OF_SAMPLES = (*OF_VALUES, *_SAMPLES)
@@ -126,6 +134,12 @@ _CHECKPOINT = (
 OF_CHECKPOINT = (*OF_SAMPLES, *_CHECKPOINT)
 _TORN = (
     Mistake(
+        "returns-early",
+        "On a rank `save` had returned, and the checkpoint was not there: whoever writes it had not done so yet. No "
+        "rank returns before that, also where another rank or a thread writes.",
+        recognise=by.killed(lambda run: run.of.endswith(WHEN_RETURNED)),
+    ),
+    Mistake(
         "name-order",
         "The save had returned, and an older checkpoint was found. Is `step_12` before or after `step_9` in the order "
         "of names? Compare numbers.",
@@ -158,7 +172,13 @@ _TORN = (
     Mistake(
         "keeps-them-all",
         "Values are right, and old checkpoints stay for ever. Keep the last two.",
-        recognise=only_wrong("stored"),
+        recognise=both(only_wrong("stored"), by.stays_say("more than two")),
+    ),
+    Mistake(
+        "keeps-one",
+        "Values are right, and of the checkpoints only the newest stays. Keep the one before it as well: the newest "
+        "may turn out to be damaged.",
+        recognise=both(only_wrong("stored"), by.stays_say("less than two")),
     ),
 )
 OF_TORN = (*OF_CHECKPOINT, *_TORN)
@@ -217,8 +237,8 @@ _AWKWARD = (
     ),
     Mistake(
         "frozen-have-none",
-        "All is right but frozen weights: these have no gradient, and no optimizer knows them. They are in the "
-        "checkpoint all the same.",
+        "All is right but frozen weights. These have no gradient, and are to have none: one of zeros lets the "
+        "optimizer's weight decay change them. They are in the checkpoint all the same.",
         recognise=only_in("frozen weights"),
     ),
     Mistake(

@@ -80,7 +80,7 @@ class JobReport(RankReport):
     weights: Any = fact("the weights: {difference}", by=weights_differ)
     kept: str = fact("the values are right, and your code changed what was to stay: {got}", right=NOTHING)
     again: Any = fact("{got}")
-    stored: Any = fact("values are right, and more than the last two checkpoints stay: {got}")
+    stored: Any = fact("values are right, and {got}")
     written: Any = fact(_bytes("a save wrote {} bytes on all ranks together, and {} do"), by=_no_more)
     sent: Any = fact(_bytes("values are right. In a save this rank sent {} bytes, and {} do"), by=_no_more)
     step_sent: Any = fact(_bytes("values are right. In a step this rank sent {} bytes, and {} do"), by=_no_more)

@@ -63,7 +63,7 @@ def _right_before(label: str) -> Callable[[int, int], JobReport]:
 class JobJudge(RankJudge):
     """Each case has a folder of its own, and what was done there before on another number of ranks.
 
-    What earlier steps of the build demand is tried on the first number of ranks alone: the steps have tried all.
+    What earlier steps of the build demand is tried on the largest number of ranks alone, where shares can be uneven.
     """
 
     new: frozenset[str] = frozenset()  # cases that no earlier step has
@@ -85,7 +85,7 @@ class JobJudge(RankJudge):
             folder_for_ranks(shared_cluster(world_size)) as of_first,
         ):
             label = _label(case)
-            if label not in self.new and world_size != self.world_sizes[0]:
+            if label not in self.new and world_size != max(self.world_sizes):
                 return [AnswerOutcome(label, None, kind=label, num_ranks=world_size)], ""
             before = SITUATIONS[label].other(world_size)
             if before != world_size:
@@ -105,6 +105,6 @@ def _label(case: Case) -> str:
 
 
 def job_judge(world_sizes: tuple[int, ...], labels: tuple[str, ...], earlier: tuple[str, ...] = ()) -> JobJudge:
-    """The judge of a step: these situations on these numbers of ranks, and those of earlier steps on the first."""
+    """The judge of a step: these situations on these numbers of ranks, and those of earlier steps on the largest."""
     cases = tuple(Case(label, (label,), _right(label)) for label in (*earlier, *labels))
     return JobJudge(world_sizes, cases, compare, 8.0, trial, changes=True, new=frozenset(labels))

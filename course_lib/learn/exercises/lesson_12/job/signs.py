@@ -12,8 +12,8 @@ from course_lib.learn.judging.report import Recogniser, differing, reports
 
 __all__ = [
     "a_factor_off",
-    "factor_in_short_batches",
     "finds_nothing",
+    "first_wrong_loss",
     "goes_on_without",
     "killed",
     "later_epochs",
@@ -21,6 +21,7 @@ __all__ = [
     "of_shares",
     "ranks_differ",
     "shares_say",
+    "stays_say",
     "told_says",
     "trains_like",
     "wrong_first_in",
@@ -66,9 +67,12 @@ def trains_like(habit: str) -> Recogniser:
     """Whether the plain case goes as one process with this habit, and not as it should."""
 
     def recognise(evidence: Evidence) -> bool:
-        want = oracle(_PLAIN, 0, SITUATIONS[_PLAIN].until, frozenset({habit}))
+        until = SITUATIONS[_PLAIN].until
         found = [
-            not losses_differ(want.losses, got.losses)
+            any(
+                not losses_differ(oracle(_PLAIN, 0, until, frozenset({habit}), times).losses, got.losses)
+                for times in (1, one.num_ranks)
+            )
             for one, got in reports(evidence, JobReport)
             if one.kind == _PLAIN and "losses" in differing(one)
         ]
@@ -104,15 +108,21 @@ def later_epochs(evidence: Evidence) -> bool:
     return bool(found) and all(found)
 
 
-def factor_in_short_batches(evidence: Evidence) -> bool:
-    """Whether shares are right, and losses wrong from the first short batch on, and not before."""
-    found = []
-    for one, got in reports(evidence, JobReport):
-        if "losses" in differing(one) and isinstance(got.losses, list):
-            first = SITUATIONS[one.kind].num_batches - 1
-            want = one.expected.losses
-            found.append(not losses_differ(want[:first], got.losses[:first]) and "shares" not in differing(one))
-    return evidence.error is None and bool(found) and all(found)
+def first_wrong_loss(*, in_short: bool) -> Recogniser:
+    """Whether shares are right, and the first wrong loss is that of the first short batch; or of the step after it."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = []
+        for one, got in reports(evidence, JobReport):
+            if "losses" in differing(one) and isinstance(got.losses, list):
+                first = SITUATIONS[one.kind].num_batches - 1 + (not in_short)
+                want = one.expected.losses
+                is_right_before = not losses_differ(want[:first], got.losses[:first])
+                is_wrong_here = bool(losses_differ(want[first : first + 1], got.losses[first : first + 1]))
+                found.append(is_right_before and is_wrong_here and "shares" not in differing(one))
+        return evidence.error is None and bool(found) and all(found)
+
+    return recognise
 
 
 # -- after a restart --------------------------------------------------------------------------------------------------
@@ -146,7 +156,7 @@ def _is(run: ResumedRun, want: Any) -> bool:
 
 def finds_nothing(evidence: Evidence) -> bool:
     """Whether no job that was stopped finds a checkpoint."""
-    found = [run.step in (0, None) and not run.error for _, run in _runs(evidence, _STOPPED)]
+    found = [run.step == 0 and not run.error for _, run in _runs(evidence, _STOPPED)]
     return bool(found) and all(found)
 
 
@@ -174,6 +184,13 @@ def killed(holds: Callable[[ResumedRun], bool]) -> Recogniser:
 def names_say(*words: str) -> Callable[[ResumedRun], bool]:
     """Of a run after a kill: whether the moment of the kill is called so."""
     return lambda run: any(word in run.of for word in words)
+
+
+def stays_say(words: str) -> Recogniser:
+    """Whether what stays in the folder is told so."""
+    return lambda evidence: any(
+        words in str(got.stored) for one, got in reports(evidence, JobReport) if "stored" in differing(one)
+    )
 
 
 def told_says(word: str) -> Recogniser:

@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from course_lib.learn.exercises.lesson_12.job.cases import oracle
 from course_lib.learn.exercises.lesson_12.job.disk import Files, read_folder
 from course_lib.learn.exercises.lesson_12.job.reports import ResumedRun
+from course_lib.learn.judging.compare import short
 
 __all__ = ["damage", "error_words", "first_wrong", "share_of_step", "text_names"]
 
 
-def share_of_step(step: int, batch: Sequence[int], shares: Sequence[Sequence[int]]) -> str:
+def is_share(given: Any) -> bool:
+    """Whether this is a list of whole numbers, or a tuple or a range of them."""
+    return isinstance(given, list | tuple | range) and all(isinstance(one, int) for one in given)
+
+
+def share_of_step(step: int, batch: Sequence[int], shares: Sequence[Any]) -> str:
     """What is wrong with the ranks' shares of a global batch; "" for nothing."""
+    strange = [one for one in shares if not is_share(one)]
+    if strange:
+        return f"in step {step} `samples` is to give a list of whole numbers, and gave {short(strange[0])}"
     dealt = Counter(one for share in shares for one in share)
     twice = sorted(one for one, count in dealt.items() if count > 1)
     if twice:

@@ -15,7 +15,14 @@ import torch.distributed as dist
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_05.optimizer.tries import sent_by_rings
 from course_lib.learn.exercises.lesson_12.job.cases import NEW_SEED, SEED, SITUATIONS, batch_of, loss_of
-from course_lib.learn.exercises.lesson_12.job.disk import DiskState, different_states, put, read_folder, watched_folder
+from course_lib.learn.exercises.lesson_12.job.disk import (
+    WHEN_RETURNED,
+    DiskState,
+    different_states,
+    put,
+    read_folder,
+    watched_folder,
+)
 from course_lib.learn.exercises.lesson_12.job.reports import FINE, JobReport, ResumedRun, blank
 from course_lib.learn.exercises.lesson_12.job.told import damage, error_words, first_wrong, share_of_step, text_names
 from course_lib.learn.judging.compare import short
@@ -24,11 +31,19 @@ from course_lib.learn.judging.report import NOTHING, first_unwaited
 __all__ = ["trial"]
 
 _METHODS = ("samples", "run", "save", "resume")
+_LATE_S = 0.05
 
 
 def trial(answer: Callable[..., Any], me: Rank, label: str, root: str, is_before: bool = False) -> JobReport:
     """What this situation shows. ``root``: an empty folder; ``is_before``: the life on another number of ranks."""
     return _Trial(answer, me, label, Path(root)).report(is_before)
+
+
+def _of_all(states: list[DiskState]) -> list[tuple[int, DiskState]]:
+    """Each state that any rank has seen, once."""
+    of_ranks: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(of_ranks, states)
+    return different_states(of_ranks)
 
 
 class _Trial:
@@ -97,11 +112,11 @@ class _Trial:
 
     def _samples(self, made: tuple[Any, Any]) -> dict[str, Any]:
         steps = [*range(2 * self.situation.num_batches), 97]
-        mine = [list(made[0].samples(step)) for step in steps]
+        mine = [made[0].samples(step) for step in steps]
         shares: list[Any] = [None] * self.me.world_size
         dist.all_gather_object(shares, mine)
         told = [
-            share_of_step(step, batch_of(self.situation, step), [list(one[at]) for one in shares])
+            share_of_step(step, batch_of(self.situation, step), [one[at] for one in shares])
             for at, step in enumerate(steps)
         ]
         return {"shares": next(filter(None, told), FINE), **self.ran(made)}
@@ -112,6 +127,7 @@ class _Trial:
             folder = self.sub(f"stopped_{stop}")
             job, _ = self.made(folder)
             job.run(stop)
+            dist.barrier()  # when a save may return is a question of the next step
             stored = stop - stop % self.situation.every
             runs.append(self.resumed(f"stopped after step {stop - 1}", folder, (stored,)))
         return self.found(runs)
@@ -128,17 +144,17 @@ class _Trial:
 
     def _torn(self, made: tuple[Any, Any]) -> dict[str, Any]:
         job, (*_, before, last) = made[0], (0, *self.situation.stops)
-        job.run(before)
-        with watched_folder(self.folder, late_s=0.05 if self.me.rank else 0.0) as seen:
+        returned = self._returned(job, before)
+        with watched_folder(self.folder, late_s=_LATE_S if self.me.rank else 0.0) as seen:
             job.run(last)
         dist.barrier()
         seen.end()
         stored = self._stored()
-        states: list[Any] = [None] * self.me.world_size
-        dist.all_gather_object(states, seen.states)
+        kills = [(rank, state, (before,)) for rank, state in _of_all([returned])]
+        kills += [(rank, state, (last,) if state.is_after else (before, last)) for rank, state in _of_all(seen.states)]
         runs = []
-        for at, (rank, state) in enumerate(different_states(states)):
-            run = self._after_kill(at, rank, state, before, last)
+        for at, kill in enumerate(kills):
+            run = self._after_kill(at, *kill)
             runs.append(run)
             wrong: list[Any] = [None] * self.me.world_size
             dist.all_gather_object(wrong, first_wrong(self.label, [run], self.situation.until))
@@ -146,13 +162,21 @@ class _Trial:
                 break  # one is enough
         return self.found(runs) | {"stored": stored}
 
-    def _after_kill(self, at: int, rank: int, state: DiskState, before: int, last: int) -> ResumedRun:
+    def _returned(self, job: Any, step: int) -> DiskState:
+        """The folder as it is when the save of ``step`` has returned on this rank, where whoever writes is late."""
+        job.run(step - 1)
+        with watched_folder(self.folder, late_s=_LATE_S):
+            job.run(step)
+            state = DiskState(read_folder(self.folder), WHEN_RETURNED, is_after=True)
+        dist.barrier()
+        return state
+
+    def _after_kill(self, at: int, rank: int, state: DiskState, may_be: tuple[int, ...]) -> ResumedRun:
         folder = self.root / f"killed_{at}"
         if self.me.rank == 0:
             put(state.files, folder)
         dist.barrier()
-        may_be = (last,) if state.is_after else (before, last)
-        return self.resumed(f"killed in the save of step {last}, on rank {rank}, {state.moment}", folder, may_be)
+        return self.resumed(f"killed in the save of step {may_be[-1]}, on rank {rank}, {state.moment}", folder, may_be)
 
     def _cost(self, made: tuple[Any, Any]) -> dict[str, Any]:
         from course_lib.meter.communication.recorder import Recorder
@@ -183,11 +207,13 @@ class _Trial:
         first, second = self.situation.stops[1], self.situation.until
         job.run(second - 1)
         told = "`save` returned as if all were well"
-        with watched_folder(self.folder, is_full=self.me.rank == writer):
+        with watched_folder(self.folder, is_full=self.me.rank == writer) as seen:
             try:
                 job.save()
             except Exception as error:
                 told = FINE if "No space left" in error_words(error) else f"`save` raised {error!r:.80} there"
+        if self.me.rank == writer and not seen.refused:
+            told = "No file was opened in the folder, and a draft on another disk is not reached by a rename"
         dist.barrier()
         runs = [self.resumed("after a save that failed", self.folder, (first,))]
         job.run(second)
@@ -256,11 +282,12 @@ class _Trial:
         return folder
 
     def _stored(self) -> str:
-        """Whether the folder holds more than two checkpoints."""
+        """Whether the folder holds two checkpoints."""
         folder = self.sub("one")
         self.made(folder)[0].run(self.situation.every)
         dist.barrier()
         one, all_there = (sum(len(part) for part in read_folder(of).values() if part) for of in (folder, self.folder))
-        return (
-            FINE if all_there <= 2.5 * one else f"the folder holds {all_there:,} bytes, and one checkpoint has {one:,}"
-        )
+        if 1.5 * one <= all_there <= 2.5 * one:
+            return FINE
+        many = "more" if all_there > 2 * one else "less"
+        return f"the folder holds {all_there:,} bytes, {many} than two checkpoints, of which one has {one:,}"
