@@ -24,7 +24,7 @@ ROWS = [
     Row(
         answer=WritesElsewhere,
         verdict="not yet",
-        words=("No file was opened in the folder",),
+        words=("it opened no file in the folder",),
         unsaid=("went on as if",),
         why="was told that a rank could not write, and it could",
     ),

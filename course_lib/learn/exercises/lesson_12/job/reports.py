@@ -85,7 +85,7 @@ class JobReport(RankReport):
     sent: Any = fact(_bytes("values are right. In a save this rank sent {} bytes, and {} do"), by=_no_more)
     step_sent: Any = fact(_bytes("values are right. In a step this rank sent {} bytes, and {} do"), by=_no_more)
     others: Any = fact("values are right, and steps without a save made calls that nothing needs: {got}")
-    told: Any = fact("one rank could not write its file, for the disk was full. {got}")
+    told: Any = fact("the disk was full for one rank. {got}")
     said: Any = fact("the checkpoint before was used. But {got}")
     strangers: Any = fact("files that are no checkpoints of this job: {got}")
     runs: tuple[ResumedRun, ...] = ()  # for recognisers

@@ -212,9 +212,11 @@ class _Trial:
                 job.save()
             except Exception as error:
                 told = FINE if "No space left" in error_words(error) else f"`save` raised {error!r:.80} there"
-        if self.me.rank == writer and not seen.refused:
-            told = "No file was opened in the folder, and a draft on another disk is not reached by a rename"
         dist.barrier()
+        refused: list[Any] = [None] * self.me.world_size
+        dist.all_gather_object(refused, seen.refused)
+        if not any(refused):
+            return self.found([]) | {"told": "But it opened no file in the folder, where a draft belongs"}
         runs = [self.resumed("after a save that failed", self.folder, (first,))]
         job.run(second)
         job.save()
