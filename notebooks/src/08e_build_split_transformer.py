@@ -26,9 +26,9 @@
 # %%
 from course_lib import ask, build_progress, check, hint, mine, reveal, shared_cluster, side_by_side
 from course_lib.data import documentation_windows, loader
+from course_lib.mine import courses
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.tensor import (
-    GivenTransformer,
     all_gather_reduce_scatter,
     all_reduce_identity,
     identity_all_reduce,
@@ -279,7 +279,7 @@ def alone(me):
     model, tokens, targets = given(me)
     loss = next_token_loss(model(tokens), targets)
     loss.backward()
-    split = GivenTransformer(me, model)
+    split = courses.MySplitTransformer(me, model).split
     load_unsplit(me, split.model, {name: p.grad for name, p in model.named_parameters()})
     return {name: on_the_host(part) for name, part in split.parts.items()} | {"loss": on_the_host(loss)}
 
@@ -317,7 +317,7 @@ class PyTorchs:
 
 
 # %%
-SPLITS = {"yours": MySplitTransformer, "the course's": GivenTransformer, "PyTorch's": PyTorchs}
+SPLITS = {"yours": MySplitTransformer, "the course's": courses.MySplitTransformer, "PyTorch's": PyTorchs}
 expected = two.run(alone)
 
 
@@ -392,7 +392,7 @@ ask("08.held").commit(25)  # "a quarter"
 
 # %%
 def numbers_held(me):
-    return sum(part.numel() for part in GivenTransformer(me, model_of(small)).parts.values())
+    return sum(part.numel() for part in courses.MySplitTransformer(me, model_of(small)).parts.values())
 
 
 held = four.run(numbers_held)[0]
@@ -498,7 +498,9 @@ def bytes_held(me, split):
 # %% tags=["nbval-ignore-output"]
 whole = sum(p.nbytes for p in model_of(small).parameters())
 both = mine.beside(
-    lambda split: four.run(bytes_held, split)[0], GivenTransformer, mine.if_passed("MySplitTransformer")
+    lambda split: four.run(bytes_held, split)[0],
+    courses.MySplitTransformer,
+    mine.if_passed("MySplitTransformer"),
 )
 bars = {"the whole model": whole} | {f"a rank of four, {name}": size for name, size in both.items()}
 memory_bars({name: {"parameter": size} for name, size in bars.items()}, title="Parts of a transformer")

@@ -27,10 +27,11 @@
 from course_lib import Link, Links, build_progress, check, hint, mine, shared_cluster, side_by_side
 from course_lib.cluster import recv, send, start
 from course_lib.data import documentation_windows
-from course_lib.layouts import DocumentCut, SequenceCut
+from course_lib.layouts import SequenceCut
 from course_lib.meter import bytes_text, metered
+from course_lib.mine import courses
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
-from course_lib.parallel.context import context_loss, ring_attention, split_context
+from course_lib.parallel.context import context_loss, split_context
 from course_lib.plot import gantt_beside
 from course_lib.rounding import agree
 
@@ -247,17 +248,6 @@ def alone(order, heads, causal, back, rank):
 
 
 # %%
-class TheCourses:
-    """The course's ring with the interface of your class."""
-
-    def __init__(self, me, positions, causal=False, group=None):
-        cut = DocumentCut([sum(map(len, positions))], positions)
-        self.ring = partial(ring_attention, me, cut=cut, is_causal=causal, group=group)
-
-    def __call__(self, q, k, v):
-        return self.ring(q, k, v)
-
-
 class PyTorchs:
     """All keys and values on every rank, by an all-gather that autograd knows; then PyTorch's attention."""
 
@@ -272,7 +262,7 @@ class PyTorchs:
 
 
 # %%
-RINGS = {"yours": MyRingAttention, "the course's": TheCourses, "PyTorch's": PyTorchs}
+RINGS = {"yours": MyRingAttention, "the course's": courses.MyRingAttention, "PyTorch's": PyTorchs}
 
 
 def beside(order="contiguous", heads=(4, 4), causal=False, back=True, **more):
@@ -438,7 +428,9 @@ def messages_of_rank_0(attention):
 
 # %% tags=["nbval-ignore-output"]
 with four.shaped(links=slow):
-    rows = mine.beside(messages_of_rank_0, TheCourses, MyRingAttention if values.passed else None)
+    rows = mine.beside(
+        messages_of_rank_0, courses.MyRingAttention, MyRingAttention if values.passed else None
+    )
 gantt_beside(rows, title=f"{T} positions on four ranks: the messages of rank 0")
 
 # %%
@@ -538,7 +530,9 @@ print("the last loss is lower than the first:", losses[-1] < losses[0])
 
 # %% tags=["nbval-ignore-output"]
 trained = mine.beside(
-    lambda attention: metered(four, train, attention, 1), TheCourses, mine.if_passed("MyRingAttention")
+    lambda attention: metered(four, train, attention, 1),
+    courses.MyRingAttention,
+    mine.if_passed("MyRingAttention"),
 )
 for whose, run in trained.items():
     sent = run.communication

@@ -26,8 +26,8 @@
 from course_lib import build_progress, check, hint, mine, pace, shared_cluster, side_by_side
 from course_lib.cluster import RankFailed, RankTimeout, folder_for_ranks
 from course_lib.learn import elastic
+from course_lib.mine import courses
 from course_lib.nodes import Nodes
-from course_lib.parallel.jobs import ResumableJob
 from course_lib.rounding import agree
 
 import os
@@ -234,32 +234,37 @@ print("sample 7 adds the same, whoever has it:", agree(both[0] - both[1], alone_
 
 
 # %%
-class PyTorchs(ResumableJob):
+class PyTorchs(courses.MyJob):
     """The course's job, with PyTorch's checkpoints: DCP writes a folder for each."""
 
+    def __init__(self, *given, **named):
+        super().__init__(*given, **named)
+        self.job.save = self.save  # which `run` calls
+
     def parts(self):
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        rest = {"schedule": self.schedule.state_dict(), "random": self.random.get_state(), "step": self.step}
+        job = self.job
+        model, optimizer = get_state_dict(job.model, job.optimizer)
+        rest = {"schedule": job.schedule.state_dict(), "random": job.random.get_state(), "step": job.step}
         return {"model": model, "optimizer": optimizer} | rest
 
     def save(self):
-        dcp.save(self.parts(), checkpoint_id=self.folder / f"{self.step:08d}")
+        dcp.save(self.parts(), checkpoint_id=self.job.folder / f"{self.job.step:08d}")
 
     def resume(self):
-        there = sorted(path.parent for path in self.folder.glob("*/.metadata"))
+        job, there = self.job, sorted(path.parent for path in self.job.folder.glob("*/.metadata"))
         if there:
             state = self.parts()  # it is read into what is there
             dcp.load(state, checkpoint_id=there[-1])
             both = {"model_state_dict": state["model"], "optim_state_dict": state["optimizer"]}
-            set_state_dict(self.model, self.optimizer, **both)
-            self.schedule.load_state_dict(state["schedule"])
-            self.random.set_state(state["random"])
-            self.step = state["step"]
-        return self.step
+            set_state_dict(job.model, job.optimizer, **both)
+            job.schedule.load_state_dict(state["schedule"])
+            job.random.set_state(state["random"])
+            job.step = state["step"]
+        return job.step
 
 
 # %%
-JOBS = {"yours": MyJob, "the course's": ResumableJob, "PyTorch's": PyTorchs}
+JOBS = {"yours": MyJob, "the course's": courses.MyJob, "PyTorch's": PyTorchs}
 SETTINGS = {"seed": 3, "every": 4}
 
 

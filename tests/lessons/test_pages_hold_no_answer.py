@@ -94,3 +94,13 @@ def test_every_prediction_is_asked_once_and_told_once(lesson):
     for asked in exercises.predictions_of(lesson):
         assert len(re.findall(rf'\bask\("{re.escape(asked.name)}"\)', page(lesson))) == 1, asked.name
         assert len(re.findall(rf'\breveal\("{re.escape(asked.name)}"', page(lesson))) == 1, asked.name
+
+
+@pytest.mark.parametrize("step", ["08.split_awkward", "10.ring_awkward", "12.job_awkward"])
+def test_the_page_of_a_build_names_nothing_of_the_courses_that_is_an_answer(step):
+    """`??` on such a name shows the course's build before the learner's has passed; adapters show none."""
+    lesson, build = step.partition(".")[0], step.partition("_")[0]
+    text = next(path.read_text(encoding="utf-8") for path in SOURCES[lesson] if f'build="{build}"' in path.read_text())
+    answers = [name for name in exercises.exercise(step).forbidden if name.startswith("course_lib.")]
+    named = [name for name in answers if re.search(rf"\b{name.rpartition('.')[2]}\b", text)]
+    assert not named
