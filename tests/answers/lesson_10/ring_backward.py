@@ -5,7 +5,7 @@ from __future__ import annotations
 from answer_table import Row
 from answers.lesson_10.ring_builds.earlier import ByGather, ForwardAlone, Waits, WithHandsFull
 from answers.lesson_10.ring_builds.final import ByJoin, Final, HeadByHead, InTwoMessages, StraightHome, TheOtherWay
-from answers.lesson_10.ring_builds.wrong_values import AtAnotherRank, Halves, NoGraph, OwnPartAlone
+from answers.lesson_10.ring_builds.wrong_values import AtAnotherRank, Halves, NoGraph, OwnPartAlone, ScaledOnce
 
 ROWS = [
     Row(answer=Final, verdict="passed", why="blocks in one message, sums behind the keys"),
@@ -21,5 +21,6 @@ ROWS = [
     Row(answer=OwnPartAlone, verdict="not yet", mistake="own-part-alone", why="nothing comes home"),
     Row(answer=AtAnotherRank, verdict="not yet", mistake="at-another-rank", why="one step short"),
     Row(answer=ForwardAlone, verdict="not yet", why="an all-gather without a history"),
-    Row(answer=Halves, verdict="not yet", why="the part of the query alone"),
+    Row(answer=Halves, verdict="not yet", mistake="gradient-of-scores", why="without what all weights share"),
+    Row(answer=ScaledOnce, verdict="not yet", mistake="scaled-once", why="had no name"),
 ]

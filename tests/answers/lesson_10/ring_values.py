@@ -19,6 +19,7 @@ from answers.lesson_10.ring_builds.wrong_values import (
     ReturnsAPair,
     ScalesInPlace,
     SetsASeed,
+    StartsAtZero,
 )
 
 ROWS = [
@@ -37,6 +38,9 @@ ROWS = [
     Row(answer=NeverRescales, verdict="not yet", mistake="not-rescaled", why="each from its own largest"),
     Row(answer=NeverDivides, verdict="not yet", mistake="not-divided", why="no root"),
     Row(answer=Overflows, verdict="not yet", mistake="overflows", why="exp as it is"),
+    Row(
+        answer=StartsAtZero, verdict="not yet", mistake="overflows", why="passed while scores were large above 0 alone"
+    ),
     Row(answer=KeepsByShape, verdict="not yet", mistake="earlier-result", why="by shape"),
     Row(answer=ScalesInPlace, verdict="not yet", mistake="spoils-what-came", why="in the tensor that came"),
     Row(answer=SetsASeed, verdict="not yet", mistake="spoils-what-came", why="everybody's seed"),

@@ -17,6 +17,8 @@ _EXAMPLES = {
     "spoils-what-came": values.ScalesInPlace,
     "not-waited-for": values.NeverWaits,
     "no-graph": values.NoGraph,
+    "scaled-once": values.ScaledOnce,
+    "gradient-of-scores": values.Halves,
     "own-part-alone": values.OwnPartAlone,
     "at-another-rank": values.AtAnotherRank,
     "no-number": values.NoNumber,

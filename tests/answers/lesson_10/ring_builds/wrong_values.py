@@ -51,6 +51,13 @@ class Overflows(Final):
         largest[..., mine] = 0.0
 
 
+class StartsAtZero(Final):
+    """The largest score so far begins at 0, so exponentials of scores far below it are all 0."""
+
+    def nothing_seen(self, queries):
+        return [torch.zeros_like(queries), *(torch.zeros_like(queries[..., 0]) for _ in range(2))]
+
+
 class KeepsByShape(Final):
     def __call__(self, q, k, v):
         kept = self.__dict__.setdefault("kept", {})
@@ -121,6 +128,17 @@ class Halves(Final):
 
     def part(self, grad_q, given, owner, block):
         return super().part(grad_q, (*given[:3], 0 * given[3]), owner, block)
+
+
+class ScaledOnce(Final):
+    """Scores are divided by the root, and their gradients are not."""
+
+    def part(self, grad_q, given, owner, block):
+        own = torch.zeros_like(grad_q)
+        part = super().part(own, given, owner, block)
+        grad_q += own / self.factor(given[0])
+        part[0] /= self.factor(given[0])
+        return part
 
 
 class AtAnotherRank(Final):

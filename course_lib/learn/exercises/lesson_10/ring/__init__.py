@@ -1,8 +1,8 @@
 """10.ring: ring attention of one's own, in seven steps; each demands what those before it demand, and more.
 
 ``cases.py`` has the sequences and what one process gives, ``watch.py`` what is seen while a ring runs, ``trial.py`` a
-few calls on a rank, ``reports.py`` what is looked at, ``right.py`` what is expected; ``signs.py`` and ``mistakes.py``
-are about wrong answers.
+few calls on a rank, ``reports.py`` what is looked at, ``right.py`` what is expected; ``signs.py``,
+``gradient_signs.py`` and ``mistakes.py`` are about wrong answers.
 """
 
 from __future__ import annotations

@@ -49,12 +49,18 @@ class RingSituation:
     is_causal: bool = False
     dtype: torch.dtype = torch.float64
     scale: float = 1.0  # of the queries
+    is_far: bool = False  # all scores of a query are large, of every other one below zero
     needs: tuple[str, ...] = NAMES  # which of q, k and v get a gradient
     group: str = "all"  # or pair, one
     is_stacked: bool = False  # a second call takes what the first one gave as queries
     is_strided: bool = False  # q, k and v as a transformer has them, (B, T, H, K), with two dims swapped
     num_objects: int = 1  # called in turn, each with its own positions
     is_counted: bool = True  # products, messages and memory
+
+    @property
+    def within(self) -> float:
+        """How far a right number may be off, relative to the largest of its tensor: a few roundings of the dtype."""
+        return {torch.bfloat16: 2.0**-7, torch.float32: 1e-5}.get(self.dtype, 1e-10)
 
     def members(self, world_size: int) -> tuple[int, ...]:
         """The ranks that share the sequence."""
@@ -85,14 +91,14 @@ UNEVEN = ("uneven parts", "uneven parts, causal")
 SITUATIONS = {
     "every query sees every key": RingSituation(needs=()),
     "one head, one sequence": RingSituation(heads=(1, 1), batch=1, needs=()),
-    LARGE: RingSituation(scale=500.0, needs=()),
+    LARGE: RingSituation(scale=500.0, needs=(), is_far=True),
     "gradients": RingSituation(),
     "one call on top of another": RingSituation(is_stacked=True, is_counted=False),
     "causal, a stretch each": RingSituation(is_causal=True),
     ZIGZAG[0]: RingSituation("zigzag", is_causal=True),
     ZIGZAG[1]: RingSituation("zigzag", is_causal=True, scale=300.0),
-    GROUPED[0]: RingSituation(heads=(4, 2)),
-    GROUPED[1]: RingSituation("zigzag", heads=(4, 1), is_causal=True, is_strided=True),
+    GROUPED[0]: RingSituation(heads=(4, 2), dtype=torch.float32),
+    GROUPED[1]: RingSituation("zigzag", heads=(4, 2), is_causal=True, is_strided=True),
     "a longer sequence": RingSituation(tokens=16, batch=1),
     UNEVEN[0]: RingSituation("uneven", is_counted=False),
     UNEVEN[1]: RingSituation("uneven", is_causal=True, is_counted=False),
@@ -133,6 +139,9 @@ def whole_of(label: str, count: int, number: int, turn: int) -> list[Tensor]:
     heads = one.heads[0], one.heads[1], one.heads[1], one.heads[0]
     shapes = [(one.batch, each, total, one.head_dim) for each in heads]
     made = [torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes]
+    if one.is_far:
+        made[:2] = (1 + x / 10 for x in made[:2])
+        made[0][..., 1::2, :] *= -1
     made[0] *= one.scale
     return [tensor.to(one.dtype) for tensor in made]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Mistake
 from course_lib.learn.exercises.lesson_04.tries import alone
+from course_lib.learn.exercises.lesson_10.ring import gradient_signs as back
 from course_lib.learn.exercises.lesson_10.ring import signs as by
 from course_lib.learn.exercises.lesson_10.ring.cases import GROUPS, UNEVEN, ZIGZAG
 from course_lib.learn.judging.errors import error_says
@@ -37,8 +38,8 @@ OF_VALUES = (
     ),
     Mistake(
         "overflows",
-        "Right with small scores. With scores of 1000 an exponential is no number any more: take off the largest score "
-        "that was seen, before you take the exponential.",
+        "Right with small scores. With scores of 1000 or of -1000 what comes is no number: an exponential is too "
+        "large, or all are 0. Take off the largest score that was seen, before you take the exponential.",
         recognise=by.only_overflows,
     ),
     Mistake(
@@ -65,19 +66,31 @@ _BACKWARD = (
         "no-graph",
         "The outputs are right, and q, k and v have no gradients. What comes in a message has no history for autograd: "
         "write the way back yourself, in a `torch.autograd.Function`.",
-        recognise=by.no_gradient_at_all,
+        recognise=back.no_gradient_at_all,
+    ),
+    Mistake(
+        "scaled-once",
+        "The outputs are right. The gradient of q is too large by the root of the numbers of a head. Scores were "
+        "divided by it, and so is what goes back through them to q and to k.",
+        recognise=back.scaled_once,
+    ),
+    Mistake(
+        "gradient-of-scores",
+        "The outputs and the gradient of v are right, and that of q is not. The gradient of a score is its weight "
+        "times (g · v - g · o): did both products come into it?",
+        recognise=back.only_scores,
     ),
     Mistake(
         "own-part-alone",
         "The gradients of keys and values are those from this rank's own queries. Other ranks looked at these keys, "
         "too, and their parts have to come home.",
-        recognise=by.keys_have("own"),
+        recognise=back.keys_have("own"),
     ),
     Mistake(
         "at-another-rank",
         "The gradients of keys and values are those of another rank's keys. The sum for a block has one more step to "
         "go, to its owner.",
-        recognise=by.keys_have("another's"),
+        recognise=back.keys_have("another's"),
     ),
 )
 OF_BACKWARD = (*OF_VALUES, *_BACKWARD)
