@@ -194,7 +194,7 @@ loop = settle("A7", "A1", "A2")
 # Did A2 surprise you? In DDP nothing of the kind travels, and who has read lesson 04 bets on "false". Now read the
 # sentence again: it speaks of *data parallelism*. ZeRO-1 is data parallelism, and so is `nn.DataParallel`; in both of
 # them updated weights do go round. A sentence that is wrong of the tool that you use can be right of another one. So
-# the trial ran two: DDP and ZeRO-1.
+# the trial ran two: DDP and ZeRO-1. A1 was tried in the same way, by DDP and by ZeRO-3.
 #
 # ### How would you decide this?
 #

@@ -17,7 +17,7 @@ from course_lib.learn.exercises.lesson_13.misreadings import DOUBTED, TRUSTED
 
 # What the runs have shown. A trial that decides otherwise has found something, or has broken.
 VERDICTS = {
-    "A1": "holds",
+    "A1": "holds with conditions",
     "A2": "holds with conditions",
     "A3": "misleading",
     "A4": "false",

@@ -24,7 +24,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.meter import metered
 from course_lib.meter.communication.recorder import Recorder
 from course_lib.parallel.data import DataParallel
-from course_lib.parallel.sharded import ShardedOptimizer
+from course_lib.parallel.sharded import FullySharded, ShardedOptimizer
 from course_lib.rounding import rounded
 
 __all__: list[str] = []
@@ -45,30 +45,33 @@ def _train(me: Rank, *, with_ddp: bool, num_steps: int = _NUM_STEPS, model: nn.M
     return weights(model)
 
 
-def _holdings(me: Rank) -> tuple[int, list[int]]:
-    """Parameters that this rank holds, and the samples that it takes."""
-    share = share_of(me, _NUM_SAMPLES)
-    model = DistributedDataParallel(mlp())
-    return sum(p.numel() for p in model.parameters()), share
+def _holdings(me: Rank) -> tuple[int, int, list[int]]:
+    """Parameters that this rank holds under DDP, and between two steps of ZeRO-3; and the samples that it takes."""
+    whole, shards = DistributedDataParallel(mlp()), FullySharded(me, mlp())
+    held, kept = (sum(p.numel() for p in model.parameters()) for model in (whole, shards))
+    return held, kept, share_of(me, _NUM_SAMPLES)
 
 
 @tries("A1")
 def data_parallelism_replicates_the_model_and_splits_the_data(ranks: Ranks) -> Evidence:
-    """Four DDP ranks: what share of the model does each hold, and what share of the samples?"""
+    """Four ranks of DDP and of ZeRO-3: what share of the model does each hold, and what share of the samples?"""
     whole = sum(p.numel() for p in mlp().parameters())
-    held, shares = zip(*ranks(4).run(_holdings), strict=True)
+    held, kept, shares = zip(*ranks(4).run(_holdings), strict=True)
     samples = [sample for share in shares for sample in share]
     is_replica, is_split = set(held) == {whole}, sorted(samples) == list(range(_NUM_SAMPLES))
+    always = "holds with conditions" if max(kept) < whole else "holds"
     return Evidence(
-        "holds" if is_replica and is_split else "false",
+        always if is_replica and is_split else "false",
         {
             "parameters of the model": whole,
-            "held by each of 4 ranks": ", ".join(map(str, held)),
+            "held by each of 4 ranks, DDP": ", ".join(map(str, held)),
+            "kept by each of 4 ranks, ZeRO-3": ", ".join(map(str, kept)),
             f"samples by rank, of {_NUM_SAMPLES}": ", ".join(str(len(share)) for share in shares),
             "samples that two ranks share": len(samples) - len(set(samples)),
         },
-        because="every rank has the whole model, and every sample one rank",
-        turns_if="weights were sharded as well (ZeRO-3, FSDP): then no rank keeps the whole model",
+        because="in DDP every rank has the whole model, and every sample one rank. ZeRO-3 is data parallelism as well, "
+        "and there no rank keeps the whole model",
+        turns_if="it spoke of DDP alone (then it holds), or of ZeRO-3 alone (then it is false)",
     )
 
 

@@ -39,7 +39,7 @@ TRUSTED = {
     "E7": "Both cut between layers, so both names go round for either. Count what is on its way at once.",
 }
 DOUBTED = {
-    "A1": "You may have thought of sharding, which came later and has a name of its own.",
+    "A1": "You may have thought of sharding, where no rank keeps the whole model. Replicas are the other way to do it.",
     "A2": "Under DDP nothing of the kind is sent, and you were right to think of it. The sentence speaks of data "
     "parallelism, and there are other ways to do that.",
     "A8": "A sampler that shuffles looks as if it did so anew each time. It counts nothing by itself.",
