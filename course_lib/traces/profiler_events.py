@@ -145,7 +145,7 @@ def ranks_in(pairs: Iterable[tuple[str, Any]], source: str, place: int) -> list[
     found = _apart(processes, names, about, source, place)
     if not any(trace.work for trace in found):
         raise TraceFileError(
-            f"none of its {count:,} events is a kernel, an operator or a call of gloo: record it by torch.profiler, "
+            f"none of its {count:,} events is a kernel, an operator or a call of gloo. Record it by torch.profiler, "
             "with ProfilerActivity.CPU and, on a GPU, ProfilerActivity.CUDA"
         )
     return [trace for trace in found if trace.work]

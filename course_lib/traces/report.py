@@ -172,7 +172,7 @@ def _table_row(name: str, cells: Sequence[str]) -> str:
 
 def _straggler_lines(found: Stragglers) -> Iterator[str]:
     if found.straggler is None:
-        yield f"Who waits for whom is not told: {found.not_told}."
+        yield f"The report cannot say which rank the others wait for: {found.not_told}."
         return
     most = sorted(found.waited_us.items(), key=lambda item: item[1])
     shown = most if len(most) <= 2 * _MOST_ROWS else [*most[:_MOST_ROWS], *most[-_MOST_ROWS:]]

@@ -354,7 +354,7 @@ def test_the_board_by_article_with_calibration():
     assert board.total() == ["all", f"4 of {len(CLAIMS)} seen", "1 of 3", "50%", "1"]
     assert board.calibration() == [["50 %", "1", "0%"], ["90 %", "2", "75%"]]
     told = repr(board)
-    assert "Of 1 that went wrong, you trusted 1 that cannot be relied on, and doubted 0 that can." in told
+    assert "1 went wrong: you trusted 1 that cannot be relied on, and doubted 0 that can." in told
     assert "Brier score 0.14" in told  # (0.01 + 0.16 + 0.25) / 3
     assert "Mine is slower." in told
     assert "Mine is slower." in board._html()

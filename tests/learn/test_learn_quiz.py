@@ -91,7 +91,7 @@ def test_a_part_that_comes_later_has_a_quiz_of_its_own(capsys, monkeypatch):
 def test_a_part_without_a_quiz_hears_which_there_are(label):
     with pytest.raises(ValueError, match="has no quiz") as raised:
         quiz(label)
-    assert str(raised.value) == f'\'{label}\' has no quiz. Of lesson 99 there is quiz("99"), quiz("99f").'
+    assert str(raised.value) == f'\'{label}\' has no quiz. Lesson 99 has quiz("99"), quiz("99f").'
 
 
 @pytest.mark.parametrize("lesson", ["", "4", "99", 4, None, 4.5, b"04", ["04"], ("04",), {}])

@@ -1,4 +1,7 @@
-"""Texts that checks, reveals, hints, quizzes and problems print: no sentence is too long or begins with "who"."""
+"""Texts that checks, reveals, hints, quizzes, problems, explorers, traces and a learner's own library print.
+
+No sentence is too long, begins with "who" or with what is not its subject.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from pathlib import Path
 from course_lib.authoring.notebooks.rules.sentences import LENGTH, found_in
 from course_lib.base.paths import project_root
 
-FOLDER = project_root() / "course_lib" / "learn"
-LOOKED_FOR = (LENGTH, "'who' without a noun")
+LIBRARY = project_root() / "course_lib"
+FOLDERS = ("learn", "mine", "traces", "widgets")
+LOOKED_FOR = (LENGTH, "'who' without a noun", "an inversion")
 A_VALUE = "7"  # for what an f-string fills in
 
 STAND = {
@@ -24,6 +28,7 @@ STAND = {
     "the output is right, and an expert computed": "names in braces are filled in later",
     "A pipeline keeps its bubble on any link": "what is filled in is a sentence of its own",
     "Who reads which examples": "a title",
+    "Of those who have not come, only": "the list that it speaks of stands in the sentence before",
 }
 """How a text begins that breaks the rule, and why it stands."""
 
@@ -52,8 +57,9 @@ def texts_of(path: Path) -> Iterator[tuple[int, str]]:
 @functools.cache
 def breaches() -> list[tuple[str, str, str]]:
     return [
-        (f"{path.relative_to(FOLDER)}:{line}", kind, sentence.text)
-        for path in sorted(FOLDER.rglob("*.py"))
+        (f"{path.relative_to(LIBRARY)}:{line}", kind, sentence.text)
+        for folder in FOLDERS
+        for path in sorted((LIBRARY / folder).rglob("*.py"))
         for line, text in texts_of(path)
         for sentence, kind in found_in(text)
         if kind in LOOKED_FOR

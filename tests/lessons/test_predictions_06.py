@@ -96,10 +96,8 @@ def test_the_model_of_the_last_part_is_its_half_of_the_state_and_what_it_keeps()
 
 def test_who_chose_another_cut_is_told_what_it_is_the_worst_by():
     told = ASKED["06.ways"].tell(FOUR_CUTS)
-    assert (
-        "Of the columns, time has its largest number in the row parameters" in told.misreadings["the cut by parameters"]
-    )
-    assert "Of the columns, none has its largest number in the row bytes" in told.misreadings["the cut by bytes"]
+    assert "The largest number of time stands in the row parameters" in told.misreadings["the cut by parameters"]
+    assert "No column has its largest number in the row bytes" in told.misreadings["the cut by bytes"]
     assert "the cut by time" not in told.misreadings
     assert "No other cut of the four sends more" in told.because
 
@@ -114,6 +112,8 @@ def test_where_all_cuts_are_in_one_place_none_is_the_worst():
 
 def test_where_no_cut_is_the_worst_by_all_others_nothing_is_said_of_convolutions():
     told = ASKED["06.ways"].tell(IN_BETWEEN)
-    assert "parameters and bytes has its largest number in the row memory" in told.misreadings["the cut by memory"]
+    assert (
+        "The largest number of parameters and bytes stands in the row memory" in told.misreadings["the cut by memory"]
+    )
     assert "none of them, or more than one" not in told.misreadings
     assert "convolutions" not in told.because

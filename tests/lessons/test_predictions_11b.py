@@ -126,7 +126,7 @@ def test_the_numbers_told_are_those_of_the_run():
     fourfold = ASKED["11.fourfold"].tell(*ZERO, AXES).because
     for said in ("for 1.2 times the speed", "1,536 sequences for 1,536 ranks are 1 for", "76.8 s on 384 and 20.8 s on"):
         assert said in fourfold
-    assert "Of 6 layouts that fit" in ASKED["11.near"].tell(STEPS_S, 1.1).because
+    assert "6 layouts fit" in ASKED["11.near"].tell(STEPS_S, 1.1).because
     assert "the slowest takes 8 times as long" in ASKED["11.near"].tell(STEPS_S, 1.1).because
     assert "after 50 of 200 ms" in ASKED["11.hidden"].tell(90.0, 200.0, 240.0, 4).because
     assert (

@@ -55,9 +55,9 @@ def test_the_third_mission_is_decided_by_two_runs(planned):
         said.append(planned.missions.splitlines()[2].removeprefix("mission 3: "))
     assert said[0] == "not yet. One rank sends nothing in any way; take more."
     assert said[1].startswith("not yet. Runs decide it, one by the ring and one by all-to-all")
-    assert said[1].endswith("of the two ways, 1 so far.")
+    assert said[1].endswith("So far 1 of the two ways has run.")
     assert said[2] == "not yet. By the ring a rank sent 36.0 KiB, by all-to-all 12.0 KiB."
-    assert said[3].endswith("of the two ways, 1 so far.")
+    assert said[3].endswith("So far 1 of the two ways has run.")
     assert said[4] == "reached (64 tokens, 2 ranks, contiguous, all-to-all, 2 key heads)"
     planned.choose(ranks=1)  # once reached, it stays so
     assert "mission 3: reached" in planned.missions

@@ -72,7 +72,7 @@ def test_the_third_mission_wants_every_number_on_both_nodes():
     assert {choice.mesh.axes[0] for choice in reached} == {"dp_replicate"}
     assert {choice.mesh.shape[0] for choice in reached} == {2}
     lost = mission.missed(MeshChoice(Mesh.parse("pp=2 dp_replicate=4, 4 ranks a node")), {})
-    assert lost == "Of stem.tokens.weight, rows 0-255, columns 0-63 are on node 0 alone, and would be lost with it."
+    assert lost == "Rows 0-255, columns 0-63 of stem.tokens.weight are on node 0 alone, and would be lost with it."
     much = mission.missed(MeshChoice(Mesh.parse("dp_replicate=4 tp=2, 4 ranks a node")), {})
     assert much == "A rank keeps 1,833 KiB; at most 1,000 KiB are asked for."
 

@@ -81,7 +81,7 @@ class Scoreboard(Shown):
         ]
         if missed:
             told.append(
-                f"Of {len(missed)} that went wrong, you trusted {trusted} that cannot be relied on, and doubted "
+                f"{len(missed)} went wrong: you trusted {trusted} that cannot be relied on, and doubted "
                 f"{len(missed) - trusted} that can."
             )
         return told

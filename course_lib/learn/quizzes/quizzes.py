@@ -58,7 +58,7 @@ def quiz(lesson: str) -> Quiz:
     every = exercises.quiz_of(number)
     if not (questions := [question for question in every if question.part == part]):
         there_are = ", ".join(sorted({f'quiz("{number}{question.part}")' for question in every})) or "none"
-        raise ValueError(f"{lesson!r} has no quiz. Of lesson {number} there is {there_are}.")
+        raise ValueError(f"{lesson!r} has no quiz. Lesson {number} has {there_are}.")
     found = Quiz(lesson, questions)
     show(found)
     return found

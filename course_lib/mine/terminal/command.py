@@ -18,7 +18,7 @@ _DESCRIPTION = """\
 Your own library: what you have built in the lessons, kept when its check passed, and what is still the course's.
 
 A list reads your files as text and runs nothing. --check runs the checks of the lessons on what stands there now, each
-build as far as it has come, and takes what passes back into use. Only what has passed a check of yours is ever run."""
+build as far as it has come. What passes is in use again. Only what has passed a check of yours is ever run."""
 
 
 def _options(argv: Sequence[str]) -> argparse.Namespace:

@@ -79,7 +79,7 @@ class ContextExplorer(RankExplorer[ContextChoice, list[WatchedAttention]]):
     def _shown(self, choice: ContextChoice) -> tuple[Raster, list[str]]:
         lines = [
             f"Model, {choice}: {who_computes(choice)}",
-            f"The ranks have work in {choice.balance:.0%} of the time that the busiest of each step takes; the rank "
+            f"The ranks have work in {choice.balance:.0%} of the time that the busiest of each step takes. The rank "
             f"and step farthest from the mean is {choice.apart:.0%} from it.",
             f"Bytes: {sent_in_words(choice.sent())}",
             f"A transformer of one such layer keeps {kib_text(choice.most_kept_bytes)} of activations on the rank that "

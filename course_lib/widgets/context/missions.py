@@ -60,7 +60,7 @@ class SameBytes:
         if len(found) < len(WAYS):
             return (
                 "Runs decide it, one by the ring and one by all-to-all, with the tokens, ranks and key heads of this "
-                f"setting; of the two ways, {len(found)} so far."
+                f"setting. So far {len(found)} of the two ways has run."
             )
         if not set(found["ring"]) & set(found["all_to_all"]):
             ring, heads = (kib_text(min(found[way])) for way in WAYS)

@@ -18,8 +18,8 @@ def who_computes(choice: ContextChoice) -> str:
         heads, of_a_rank = NUM_HEADS // choice.num_ranks, choice.pairs()[0][0]
         what = "one head" if heads == 1 else f"{heads} heads"
         return (
-            f"a rank computes the whole causal mask of {what}, at once, {of_a_rank:,} pairs of query and key; for that "
-            "the order of positions makes no difference."
+            f"a rank computes the whole causal mask of {what}, at once, {of_a_rank:,} pairs of query and key. The "
+            "order of positions makes no difference there."
         )
     said = []
     for rank in range(choice.num_ranks):

@@ -83,7 +83,8 @@ class BothNodes:
             for piece, ranks in choice.holders(name).items():
                 nodes = {choice.mesh.node_of(rank) for rank in ranks}
                 if len(nodes) < self.num_nodes:
-                    return f"Of {name}, {piece} are on node {min(nodes)} alone, and would be lost with it."
+                    lost = f"{str(piece).capitalize()} of {name}"
+                    return f"{lost} are on node {min(nodes)} alone, and would be lost with it."
         if choice.most_held_bytes > self.most_held_bytes:
             held, asked = kib(choice.most_held_bytes), kib(self.most_held_bytes)
             return f"A rank keeps {held}; at most {asked} are asked for."

@@ -94,7 +94,7 @@ def nothing_runs(choice: PlanChoice, listing: Listing) -> str:
         more = f"{enough:,} GPUs hold it" if enough else f"no number up to {GPUS[1]:,} of these GPUs holds it"
         return (
             f"{choice}: nothing runs on {gpus}. The nearest to it is {nearest.layout}: {nearest.why}. What would "
-            f"help: {nearest.instead}. Of twice, four times and more of these GPUs: {more}."
+            f"help: {nearest.instead}. With twice, four times and more of these GPUs: {more}."
         )
     return (
         f"{choice}: nothing runs on {gpus}. The ranks of the data axis share the sequences evenly: take a batch of "

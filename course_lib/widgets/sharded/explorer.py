@@ -172,4 +172,4 @@ def _rows_in_words(choice: ShardedChoice) -> list[str]:
         f"{'keep' if len(ranks) > 1 else 'keeps'} {rows}"
         for ranks, rows in groups
     ]
-    return [f"Of the rows of each matrix, {', '.join(said)}."]
+    return [f"The rows of each matrix: {', '.join(said)}."]

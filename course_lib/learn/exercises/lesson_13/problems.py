@@ -85,8 +85,8 @@ def _pool(draw: random.Random) -> Posed:
         way=(
             f"States: 16 × {model.parameters / 1e9:.2f} × 10⁹ = {said(states_gb, 'GB')}, on each GPU.",
             f"A sequence keeps 34 × {model.hidden:,} × {model.layers} × {seq:,} bytes = {said(one_gb, 'GB')}.",
-            f"Alone: {states_gb:.1f} + {batch} × {one_gb:.3g} = {said(alone_gb, 'GB')}. Of {gpus}: {states_gb:.1f} + "
-            f"{batch // gpus} × {one_gb:.3g} = {said(each_gb, 'GB')}.",
+            f"Alone: {states_gb:.1f} + {batch} × {one_gb:.3g} = {said(alone_gb, 'GB')}. One of {gpus}: {states_gb:.1f} "
+            f"+ {batch // gpus} × {one_gb:.3g} = {said(each_gb, 'GB')}.",
             f"The sentence promises {100 / gpus:.3g} %, and only activations keep it: {each_gb:.3g}/{alone_gb:.3g} = "
             f"{said(share, '%')}.",
         ),
@@ -205,7 +205,7 @@ def _slices(draw: random.Random) -> Posed:
         value=tokens,
         way=(
             f"Data: a GPU has {model.parameters / 1e9:.2f}/{tensor} × 10⁹ gradients of {num_bytes} bytes: "
-            f"{said(own_gb, 'GB')}. Of that it sends 2 × {replicas - 1}/{replicas} times, {said(data_gb, 'GB')} a "
+            f"{said(own_gb, 'GB')}. It sends that 2 × {replicas - 1}/{replicas} times, {said(data_gb, 'GB')} a "
             "step.",
             f"Tensor: for each token 4 × {model.layers} × {model.hidden:,} × 2 bytes, of that 2 × "
             f"{tensor - 1}/{tensor} times: {said(token_mb, 'MB')}.",

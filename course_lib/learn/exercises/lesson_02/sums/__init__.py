@@ -51,8 +51,8 @@ STEPS = (
             "`dist.P2POp(dist.isend, row, r)` and a `dist.P2POp(dist.irecv, rooms[r], r)` for each; wait for all; add "
             "the rooms to `row`; `tensor.copy_(row.view(tensor.shape))`; return `tensor`.",
         ),
-        passed="The sum is right on 4, 3 and 1 ranks, in the tensor's own memory. Of fractions, whole numbers, "
-        "bfloat16 and complex numbers, of none, of one without dims, and of a tensor with gaps between its numbers.",
+        passed="The sum is right on 4, 3 and 1 ranks, in the tensor's own memory. It was tried with fractions, whole "
+        "numbers, bfloat16 and complex numbers, with none, with one without dims, and with gaps between the numbers.",
     ),
     _step(
         name="02.sum_bytes",

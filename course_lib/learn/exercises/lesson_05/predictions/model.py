@@ -126,8 +126,8 @@ def _d2(evidence: Evidence) -> Explanation:
     return Explanation(
         measured=evidence.verdict,
         label="the trial says",
-        because="Of the first three lines, all states are the same on any number of ranks: of the model, plain data "
-        "parallelism pools nothing. It shares out the batch, and with it the activations: a quarter on each of four. "
+        because="In the first three lines, all states are the same on any number of ranks: plain data parallelism "
+        "pools nothing of the model. It shares out the batch, and with it the activations: a quarter on each of four. "
         "The last line is yours: shards are what makes several devices into one with more memory, and they pay for it "
         "with messages. A text that says *data parallelism* has to say which.",
         misreadings={

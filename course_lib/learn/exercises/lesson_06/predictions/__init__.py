@@ -174,7 +174,9 @@ def _ways(table: Mapping[str, Mapping[str, float]]) -> Explanation:
     worst_by = {by: [m for m in _CUTS if m != by and row[m] >= largest[m]] for by, row in table.items()}
     found = [by for by, measures in worst_by.items() if len(measures) == len(_CUTS) - 1]
     misreadings = {
-        _CUTS[by]: f"Of the columns, {' and '.join(measures) or 'none'} has its largest number in the row {by}."
+        _CUTS[by]: f"The largest number of {' and '.join(measures)} stands in the row {by}."
+        if measures
+        else f"No column has its largest number in the row {by}."
         for by, measures in worst_by.items()
         if by not in found
     }

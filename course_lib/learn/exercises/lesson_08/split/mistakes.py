@@ -27,8 +27,8 @@ OF_VALUES = (
     ),
     Mistake(
         "not-summed-back",
-        "The loss is right. Of something that all ranks hold, each has the gradient of its own features alone, and "
-        "only their sum is right. Which gate sums gradients, and in front of which matrices does it stand?",
+        "The loss is right. For something that all ranks hold, each rank has the gradient of its own features alone. "
+        "Only their sum is right. Which gate sums gradients, and in front of which matrices does it stand?",
         recognise=both(by.some_partial, lambda evidence: not by.wrong_only_in(*_ALONG)(evidence)),
     ),
     Mistake(

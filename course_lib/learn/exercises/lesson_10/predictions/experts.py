@@ -71,7 +71,7 @@ def _travels(times: float, top_k: int, num_ranks: int) -> Explanation:
         "of the tokens.",
         misreadings={
             there: "That is the way there. The outputs have to come back.",
-            top_k: f"Of {num_ranks} rows one stays at home, where its expert is. And the outputs have to come back.",
+            top_k: f"One of {num_ranks} rows stays at home, where its expert is. And the outputs have to come back.",
             2 * top_k: "Nearly: some rows stay, since their expert is at home.",
             2 * (num_ranks - 1): "Everything to everybody, and sums of it back. A row goes to one rank, that of its "
             "expert, and to no other.",

@@ -80,13 +80,13 @@ def _limited(limited_bytes: int, choice_bytes: int, num_nodes: int, max_nodes: i
     return Explanation(
         measured=round(100 * limited_bytes / choice_bytes),
         model=round(100 * max_nodes * away / (top_k * away)),
-        because=f"{max_nodes} nodes in place of {top_k} choices. Of either, one in {num_nodes} is at home, so that "
+        because=f"{max_nodes} nodes in place of {top_k} choices. One in {num_nodes} of either is at home, so that "
         "cancels. The little on top are the numbers of experts and their weights, which travel beside each row. The "
         "limit is also a promise: no token leaves for more nodes, whatever the router likes.",
         misreadings={
             round(
                 100 * max_nodes / (top_k * away)
-            ): f"Of {top_k} choices you took off those at home. Of {max_nodes} nodes one may be at home as well.",
+            ): f"You took off the choices that are at home, of {top_k}. One of {max_nodes} nodes may be at home too.",
             100 * max_nodes / num_nodes: "That is the share of the nodes. You compare with a row for each choice, and "
             f"there are {top_k} choices.",
             100 / top_k: f"That would be one node. Here are {max_nodes}.",

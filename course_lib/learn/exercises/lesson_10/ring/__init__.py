@@ -84,7 +84,7 @@ RING_STEPS = (
         hints=(
             "Two stretches of positions, each without a gap, one of queries and one of keys. How can they stand to "
             "each other?",
-            "Cut `positions` of each rank into stretches. Of a pair of them all keys are before all queries, or all "
+            "Cut `positions` of each rank into stretches. In a pair of them all keys are before all queries, or all "
             "after, or both are the same positions. There are three things to do: all, nothing, a triangle.",
             "For each stretch of yours and each of the owner's: `if keys_begin > queries_begin: continue`. Compute "
             "with the rows of these stretches alone, and mask with `triu(1)` where both begin at the same position.",

@@ -25,7 +25,7 @@ def _share(run: Replayed) -> Explanation:
         measured=round(measured),
         model=round(measured * run.measured_s / run.predicted_s),
         label="published",
-        because=f"Each GPU gets {run.tokens_per_s_per_gpu:,.0f} tokens done a second. Of a step, the planner says, "
+        because=f"Each GPU gets {run.tokens_per_s_per_gpu:,.0f} tokens done a second. The planner divides a step so: "
         f"{largest_parts(parts_of(run), 3)}; that is if stages have one chunk each, which the table does not tell. And "
         "computing is no pure multiplying: even large products stay below the data sheet's rate, and norms and softmax "
         "wait for memory. For so many GPUs this is a very good number.",

@@ -16,7 +16,7 @@ def _near(times_s: Sequence[float], tie: float) -> Explanation:
     return Explanation(
         measured=near,
         label="computed",
-        because=f"Of {len(times_s):,} layouts that fit, the planner puts these less than {tie - 1:.0%} above the "
+        because=f"{len(times_s):,} layouts fit, and the planner puts these less than {tie - 1:.0%} above the "
         "fastest. Many are twins: the same axes with another micro-batch, other virtual stages, or more computed "
         "again. The planner cannot put them in order. It can tell them from the others: the slowest takes "
         f"{times_s[-1] / times_s[0]:.0f} times as long. So choose among the tied ones by what the planner does not "

@@ -127,7 +127,7 @@ def first(draw: random.Random) -> Posed:
         way=(
             f"A GPU has {model.parameters / 1e9:.1f}/({tensor} × {stages}) = {numbers_b:.3g} × 10⁹ parameters, at 4 + "
             f"12/{replicas} bytes: {said(states_gb, 'GB')}.",
-            f"Of one micro-batch it keeps {seq:,} × {layers} × {layer_kb:,} kB/{tensor} = {said(one_gb, 'GB')}.",
+            f"It keeps of one micro-batch {seq:,} × {layers} × {layer_kb:,} kB/{tensor} = {said(one_gb, 'GB')}.",
             f"With 1F1B the first stage has as many in flight as there are stages, {stages}: "
             f"{said(stages * one_gb, 'GB')}.",
             f"{said(states_gb, 'GB')} + {said(stages * one_gb, 'GB')} = {said(held_gb, 'GB')}.",

@@ -42,7 +42,7 @@ def _home(home: Result, away: Result) -> Explanation:
     return Explanation(
         measured=within,
         model=model,
-        because=f"Of these two, {first} can live with the slow link: what it sends is less. In the other "
+        because=f"{first} can live with the slow link: what it sends is less. In the other "
         f"order the same mesh {cost}. An axis is not at home in a node by its name, but by its bytes.",
         misreadings={name: said for name, said in _HOME.items() if name not in (within, model)},
         apart="The two orders were near each other in these runs: look at both times.",
