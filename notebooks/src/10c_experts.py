@@ -12,10 +12,6 @@
 # experts](10f_many_small_experts.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
 # attention](10h_build_ring_attention.ipynb)
 #
-# This part builds on [01c: doing with less memory](01c_less_memory.ipynb), [02a: what travels](02a_collectives.ipynb)
-# and [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done them? `from course_lib
-# import start; start("10c")` says so.
-#
 # At the end you can
 #
 # - say what a layer of experts costs in memory, in arithmetic, and in bytes;
@@ -24,7 +20,7 @@
 # - on another day: find out why a small rounding error did not stay small.
 #
 # From [lesson 02](02a_collectives.ipynb) you need the all-to-all, from [lesson 04](04a_distributed_data_parallel.ipynb)
-# the mean of gradients over ranks, and from [lesson 01](01c_less_memory.ipynb) bfloat16.
+# the mean of gradients over ranks, and from [lesson 01](01a_one_device.ipynb) bfloat16.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -418,8 +414,8 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 #
 # ## Another day: a few tokens, far off
 #
-# This clinic takes some twenty minutes more, and nothing later asks for it. Take it if you
-# train experts in bfloat16.
+# This clinic takes some twenty minutes more, and nothing later asks for it. It is for you if you train experts in
+# bfloat16.
 #
 # *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done with
 # dense models for years. Most tokens come out nearly as before, to a few per cent. Some come out as if of another

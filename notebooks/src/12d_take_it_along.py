@@ -239,7 +239,7 @@ print(dry_run_ssh(launch_file("ssh.sh").read_text(), ["ant", "bee", "cow"], 8, [
 # by messages, one pair of ranks at a time. It compares clocks as the Network Time Protocol does: it asks for the time,
 # and supposes that the answer was half way.
 #
-# The program runs here as well, on four ranks. What it cannot look at it says, with the reason, in a line of its own: a
+# The program runs here as well, on four ranks. What it cannot look at it says, with the reason, in a line of its own. A
 # check that leaves out in silence what it cannot see would be all green here.
 
 
