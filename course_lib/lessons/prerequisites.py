@@ -69,7 +69,7 @@ PREREQUISITES: dict[str, tuple[str, ...]] = {
     "13b": ("03a", "05a", "13a"),
     "13c": ("03a", "04c", "13a"),
     "13d": ("13a",),
-    "14a": ("05a", "09a", "09d", "11b"),
+    "14a": ("05a", "07d", "09a", "09d", "11b"),
     "14b": ("06b", "07b", "09a", "14a"),
 }
 """The parts without which a part cannot be followed, each in the order of the course. Those of those are not repeated,

@@ -194,8 +194,9 @@ for before, after in ((four, two), (two, four), (four, four)):
 # <!-- word: elastic -->
 # A job is **elastic** if it can go on with another number of ranks than it began with. Now for real: two agents, two
 # ranks each, by torchrun, which may start the ranks again (`--max-restarts`) and go on with one node (`--nnodes 1:2`).
-# One job lives through all that follows: a rank is killed, which is another one for each learner; then node 1, agent
-# and ranks; then node 1 is started again and joins. At the end the four ranks do one thing more, which is for later.
+# One job lives through all that follows. First a rank is killed, another one for each learner. Then node 1 is killed,
+# agent and ranks. Then node 1 is started again and joins. At the end the four ranks do one thing
+# more, which is for later.
 #
 # **One rank is killed by SIGKILL. When the job goes on, how many of its four processes are new ones?**
 
@@ -294,9 +295,8 @@ print(*(e.text for e in events if e.what == "failed" and e.time_s < killed[1]), 
 for name, (before, _) in ((f"rank {dead} was killed", lost_rank), ("node 1 was killed", lost_node)):
     print(f"the last step of all ranks before {name}: {before.last}")
 before, after = lost_rank
-print(
-    f"after rank {dead} was killed they went on with step {after.first}: {before.last - after.first + 1} steps done twice"
-)
+print(f"after rank {dead} was killed they went on with step {after.first}")
+print("steps done twice:", before.last - after.first + 1)
 
 # %% [markdown]
 # ![A line of steps with checkpoints; a rank dies between two of them, and the line begins again at the earlier
