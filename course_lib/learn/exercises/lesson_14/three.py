@@ -17,7 +17,7 @@ THREE = Exercise(
         "The planner's best is not the best here: what does it take for even that is not?",
         "Whole blocks are shared among the stages, so their number should be divided by pp. The mesh says how many "
         "stages it has, `mesh.size('pp')`, and the job how many blocks, `third.job.config.num_layers`.",
-        "Of `fitting(third)`, keep those for which `third.job.config.num_layers % mesh.size('pp') == 0`. Which axes "
+        "Keep those of `fitting(third)` for which `third.job.config.num_layers % mesh.size('pp') == 0`. Which axes "
         "send little enough for the slow link? What stays within a node? Then the training is that of level 2.",
     ),
     forbidden=(

@@ -16,8 +16,8 @@ TWO = Exercise(
     hints=(
         "The link between nodes is slow. Which axis sends so little that it may use it, and which one belongs within a "
         "node? And which of the two cuts states?",
-        "The first axis of a mesh goes from node to node, the last one is within a node. Of the meshes that fit by "
-        "your formula, write down for each axis the bytes of a step and the link that carries them. With stages, a few "
+        "The first axis of a mesh goes from node to node, the last one is within a node. For each mesh that fits by "
+        "your formula, write down the bytes of a step on each axis, and the link that carries them. With stages, a few "
         "more micro-batches make the bubble smaller, and each of them costs two messages.",
         "Seconds on a link are bytes by bytes per second. Take the order in which the slow link has the fewest, and of "
         "two such meshes the one with the smaller bubble. Then `OnMesh(me, mesh, task.model())`, the job's optimizer "
