@@ -129,7 +129,8 @@ print(launch_file("slurm.sbatch").is_file(), course_lib.__file__)
 
 # --- The verbs, from an empty folder --------------------------------------------------------------------------------
 
-NUM_PARTS = len(list((ROOT / "notebooks" / "src").glob("*.py")))
+NUM_PARTS = len(list((ROOT / "notebooks" / "src").glob("*.py")))  # with the tour
+NUM_LESSONS = len(list((ROOT / "notebooks" / "src").glob("[0-9]*.py")))
 PLAN = "plan --model llama-3-8b --machine 8xh100 --gpus 8 --batch 64 --seq 8192"
 VERBS = [
     ("--version", 0, "0."),
@@ -137,7 +138,7 @@ VERBS = [
     ("lab --reset 04a", 0, "04a_distributed_data_parallel.ipynb"),
     ("lab --reset 04", 2, "comes in parts"),
     ("find reduce-scatter", 0, "word: reduce-scatter"),
-    ("mine", 0, "Your own library"),
+    ("mine", 2, "nothing is kept of you here"),  # below pytest
     ("start", 0, "What comes next"),
     ("lab --open 99", 2, "there is no lesson '99'"),
     ("build --check", 0, f"{NUM_PARTS} lessons: up to date"),
@@ -171,6 +172,20 @@ def test_a_verb_works_or_says_what_needs_a_clone(
     assert "Traceback" not in done.stderr
 
 
+def test_your_own_library_is_listed(here: Installed) -> None:
+    code = """
+import sys
+from course_lib.cli import main
+from course_lib.learn.records import store
+store._is_off = lambda: False  # else nothing is kept below pytest
+sys.exit(main(["mine"]))
+"""
+    done = here.run("python", "-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "Your own library" in done.stdout
+    assert str(here.packages) not in done.stdout  # it lies with the learner, and not in the package
+
+
 def test_a_bench_measures_the_published_runs_of_the_package(here: Installed) -> None:
     file = here.packages / "course_lib" / "_course" / "assets" / "published" / "memory.csv"
     done = here.course("bench", "published", str(file))
@@ -183,7 +198,7 @@ def test_the_doctor_finds_all_of_the_course(here: Installed) -> None:
     found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
     for name in ("course files", "course folder", "your lessons", "package files", "all-reduce, gloo"):
         assert found[name]["status"] == "ok", found[name]
-    assert found["course files"]["detail"] == f"{NUM_PARTS} lessons, each with its solution"
+    assert found["course files"]["detail"] == f"{NUM_LESSONS} lessons, each with its solution"
 
 
 def test_work_is_exported(here: Installed, lessons: Path, tmp_path: Path) -> None:
