@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from course_lib.base.text import columns
@@ -16,6 +19,7 @@ from course_lib.learn.builds.catalogue import build_named
 from course_lib.learn.judging.compare import difference
 from course_lib.learn.records.store import record
 from course_lib.meter import MemoryLedger, bytes_text, metered
+from course_lib.meter.units import time_text
 
 __all__ = ["ROWS", "SideBySide", "compared", "side_by_side"]
 
@@ -28,6 +32,7 @@ ROWS = {
     "copied": "copied to devices",
     "at_once": "replicas at the same time",
     "left": "of replicas left at the end",
+    "time": "time of the slowest rank",
 }
 Job = Callable[..., Any]  # (me, implementation, *what prepare gave)
 
@@ -70,6 +75,8 @@ def side_by_side(
     within: float = 0.0,
     hidden: bool = False,
     build: str = "",
+    num_pairs: int = 0,
+    title: str = "",
 ) -> SideBySide:
     """Run ``job(me, implementation, *given)`` on the ranks of ``cluster`` for each implementation; a column each.
 
@@ -80,20 +87,56 @@ def side_by_side(
         prepare: Makes on each rank what the job is given, a tuple: models and tensors, whose memory is not counted.
         within: How far a number may be off, relative to the largest.
         hidden: Whether to say how much of the communication was hidden. It is a time, and differs from run to run.
+        num_pairs: How often to time all implementations in turn, each after a first run; the median counts. 0: never.
+        title: Above the table; by default on how many ranks it ran.
         build: The name of a build, such as "04.ddp": ``build_progress`` shows this table again.
 
     An implementation that fails has dashes in its column, and a line below the table.
     """
     if not implementations:
         raise ValueError("side_by_side: no implementation given; give at least one, by the name of its column")
+    times = _Times(cluster, job, implementations, prepare, num_pairs)
     return compared(
-        f"The same run on {cluster.world_size} ranks",
+        title or f"The same run on {cluster.world_size} ranks",
         implementations,
-        lambda implementation: _column(cluster, job, implementation, expected, prepare, within, hidden),
+        lambda one: _column(cluster, job, one, expected, prepare, within, hidden) | times.cell(one),
         failing=(RankFailed, RankTimeout),
         tell=str,
         build=build,
     )
+
+
+class _Times:
+    """Medians of runs in turn, one of each implementation after the other; measured when the first is asked for.
+
+    One that fails is left out, so that the others still have a time.
+    """
+
+    def __init__(self, cluster: Cluster, job: Job, implementations: Mapping[str, Any], prepare: Any, num: int) -> None:
+        self._cluster, self._job, self._prepare, self._num = cluster, job, prepare, num
+        self._left = list(implementations.values())
+        self._times_s: dict[int, list[float]] | None = None
+
+    def cell(self, implementation: Any) -> dict[str, str]:
+        if not self._num:
+            return {}
+        if self._times_s is None:
+            self._times_s = {id(one): [] for one in self._left}
+            for _ in range(1 + self._num):
+                for one in list(self._left):
+                    self._measure(one)
+        times_s = self._times_s[id(implementation)][1:]  # the first is a warm-up
+        return {"time": f"{time_text(statistics.median(times_s))} (median of {len(times_s)})"} if times_s else {}
+
+    def _measure(self, one: Any) -> None:
+        assert self._times_s is not None
+        try:
+            found = self._cluster.run(_timed_run, self._job, one, self._prepare)
+        except (RankFailed, RankTimeout):
+            self._left.remove(one)
+            self._times_s[id(one)] = []
+            return
+        self._times_s[id(one)].append(max(found.results.values()))
 
 
 def compared(
@@ -163,6 +206,17 @@ def _run_with_ledger(me: Rank, job: Job, implementation: Any, prepare: Callable[
         before = ledger.now().total_bytes
         job(me, implementation, *given)
     return max(0, ledger.peak().total_bytes - before)
+
+
+def _timed_run(me: Rank, job: Job, implementation: Any, prepare: Callable[[Rank], Any] | None) -> float:
+    """Seconds of the job, begun together, without what prepares it."""
+    given = _given(me, prepare)
+    dist.barrier()
+    began_s = time.perf_counter()
+    job(me, implementation, *given)
+    if me.device.type == "cuda":
+        torch.cuda.synchronize(me.device)
+    return time.perf_counter() - began_s
 
 
 def _given(me: Rank, prepare: Callable[[Rank], Any] | None) -> tuple[Any, ...]:

@@ -29,12 +29,13 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--check", action="store_true", help="run the checks on what stands there now")
     what.add_argument("--source", action="store_true", help="show the text that stands there")
+    what.add_argument("--measure", action="store_true", help="bytes, memory and time beside PyTorch's, on four ranks")
     what.add_argument("--pack", type=Path, metavar="FOLDER", help="make a folder that trains by it, without the course")
     return parser.parse_args(list(argv))
 
 
 def main(argv: Sequence[str]) -> int:
-    """0; 1 where a check does not pass, or where nothing of the names is there; 2 for a name that no library has."""
+    """0; 1 where a check does not pass, or nothing is there that was asked for; 2 for a name that no library has."""
     wish = _options(argv)
     from course_lib.mine.listing import listed
     from course_lib.mine.place import is_off, mine_folder
@@ -50,6 +51,8 @@ def main(argv: Sequence[str]) -> int:
         return 2
     if wish.pack is not None:
         return _pack(wish.pack, folder)
+    if wish.measure:
+        return _measure()
     found = [one for one in listed(folder) if one.entry in entries]
     if wish.check:
         return _check(found)
@@ -114,6 +117,20 @@ def _check(found: Sequence[ListedFunction]) -> int:
     passed = sum(verdict.passed for verdict in verdicts)
     print(f"\n{passed} of {len(verdicts)} pass.")
     return 0 if passed == len(verdicts) else 1
+
+
+def _measure() -> int:
+    from course_lib.cluster.api.cluster import Cluster
+    from course_lib.mine.terminal.measure import NUM_RANKS, to_measure, training_beside
+
+    ways, left_out = to_measure()
+    if ways:
+        with Cluster(NUM_RANKS) as cluster:
+            print(cluster)
+            for way, own in ways.items():
+                training_beside(cluster, way, own)
+    print(*left_out, sep="\n")
+    return 0 if ways else 1
 
 
 def _pack(to: Path, folder: Path) -> int:
