@@ -177,7 +177,7 @@ for plan in one_axis:
 
 # %% [markdown]
 # Take one that fits, by your bet or by the table. Memory is an estimate, and a plan *fits* where an eighth of it is to
-# spare: such a run of the course's parts keeps within its memory. With *may not fit* only a run can tell. (You may come
+# spare. Such a run of the course's parts keeps within its memory. With *may not fit* only a run can tell. (You may come
 # back to this cell as often as you like.)
 
 # %%
@@ -231,17 +231,15 @@ class Training:
         """me: the Rank. task: the model, the batch and the optimizer, see above."""
         ### BEGIN SOLUTION
         self.me, self.mesh, model = me, MESH, task.model()
-        config, stage, stages = task.job.config, me.rank, me.world_size
-        first, end = (config.num_layers * one // stages for one in (stage, stage + 1))
-        self.own = {f"blocks.{number}.": model.blocks[number] for number in range(first, end)}
-        if stage == 0:
-            self.own = {"stem.": model.stem, **self.own}
-        if stage == stages - 1:
-            self.own["head."] = model.head
+        stage, stages = me.rank, me.world_size
+        blocks = [(f"blocks.{number}.", block) for number, block in enumerate(model.blocks)]
+        pieces = [("stem.", model.stem), *blocks, ("head.", model.head)]
+        cuts = [0, *(1 + len(blocks) * one // stages for one in range(1, stages)), len(pieces)]
+        self.own = dict(pieces[cuts[stage] : cuts[stage + 1]])
         layers = nn.Sequential(*self.own.values())
         self.optimizer = task.optimizer(layers.parameters())
         self.parts = task.tokens.chunk(2 * stages), task.targets.chunk(2 * stages)
-        room = torch.empty(len(self.parts[0][0]), config.context_length, config.width)
+        room = torch.empty(*self.parts[0][0].shape, task.job.config.width)
         schedule = one_f_one_b(stages, 2 * stages)
         self.pipeline = pipeline(me, {stage: layers}, schedule, next_token_loss, lambda *_: room)
         ### END SOLUTION
@@ -252,17 +250,14 @@ class Training:
         self.optimizer.zero_grad()
         last = self.pipeline.step(*self.parts)
         self.optimizer.step()
-        loss = torch.zeros(()) if last is None else last.detach().clone()
-        dist.all_reduce(loss)  # of the last stage's rank; the others add 0
-        return loss
+        dist.all_reduce(loss := torch.zeros(()) if last is None else last.detach().clone())
+        return loss  # of the last stage's rank; the others added 0
         ### END SOLUTION
 
     def whole_state(self):
         """On rank 0 a dict of whole tensors, by the plain model's names."""
         ### BEGIN SOLUTION
-        own = {
-            before + name: one for before, part in self.own.items() for name, one in part.state_dict().items()
-        }
+        own = {a + b: one for a, part in self.own.items() for b, one in part.state_dict().items()}
         found = [None] * self.me.world_size if self.me.rank == 0 else None
         dist.gather_object(own, found)
         return found and {name: one for part in found for name, one in part.items()}
@@ -274,8 +269,8 @@ own = attempt(job, Training, four)
 print(own)
 
 # %% [markdown]
-# How much of that was yours? Told is what was *called* on the ranks, and not what was imported: of your functions the
-# lines that ran, and of strategies that are not yours the functions that stood in.
+# How much of that was yours? The table shows what was *called* on the ranks, whatever was imported. It has the lines of
+# your functions that ran, and the functions of other strategies that stood in.
 
 # %% tags=["nbval-ignore-output"]
 whose_code(own)
@@ -345,8 +340,8 @@ report(own, "my_reports", name="", defence=defence) if own.timeline else "no ste
 # have a page that says so, with the lines of yours that ran.
 #
 # **The limit.** One axis was enough, and a table said which. [Part 2](14b_defend_it.ipynb) has jobs without a table:
-# two axes whose order matters, eight ranks, a model that is not cut well by default, and a job for your own parts
-# alone. And it asks what is a good idea, and what is a cheat.
+# two axes whose order matters, eight ranks, and a model that is not cut well by default. One job there is for your own
+# parts alone. And it asks what is a good idea, and what is a cheat.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 3: where the memory
 # goes. Narayanan et al., [Efficient Large-Scale Language Model Training on GPU

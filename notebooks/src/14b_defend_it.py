@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 14b · Capstone: defend it
 #
-# Three harder jobs: two axes whose order matters, eight ranks with a model that is not cut well by default, and one for
-# your own parts alone (an evening more). You choose, build, run and defend; you tell a good idea from a cheat; and then
-# the course is over.
+# Two harder jobs: two axes whose order matters, and eight ranks with a model that is not cut well by default. A third
+# one is for your own parts alone, and takes an evening more. You choose, build, run and defend; you tell a good idea
+# from a cheat; and then the course is over.
 #
 # **70 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -74,8 +74,9 @@ ask("14.home").commit("tp")  # "tensor parallelism within a node", as always
 #
 # - *States*, 16 bytes for each number of the model. `pp`, `tp` and `dp_shard` cut them. A stage has whole blocks, each
 #   of 12 · width² numbers.
-# - *What is whole for a moment.* `dp_shard` gathers weights and packs gradients: of a block or two without stages, of
-#   the whole stage with them (weights, gradients, and these on their way). `dp_replicate` packs gradients.
+# - *What is whole for a moment.* `dp_shard` gathers weights and packs gradients. Without stages those are of a block or
+#   two. With stages they are of the whole stage: weights, gradients, and these on their way. `dp_replicate` packs
+#   gradients.
 # - *Activations.* For each sequence a block keeps 16 streams of (tokens, width) numbers, 4 bytes each. 4 of them every
 #   rank of `tp` has whole, 12 it shares. Ten more live while a block computes. The first stage has `pp` micro-batches
 #   under way, and by default there are twice as many as stages.
