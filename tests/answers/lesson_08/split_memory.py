@@ -6,6 +6,7 @@ from answer_table import Row
 from answers.lesson_08.split_builds.earlier import WithoutPositions
 from answers.lesson_08.split_builds.final import Final
 from answers.lesson_08.split_builds.others import AModule, ByOwnGates, ByOwnLoss, ByWholeMasks, InOneBuffer
+from answers.lesson_08.split_builds.wrong_details import OwnScores
 from answers.lesson_08.split_builds.wrong_later import (
     KeepsHidden,
     KeepsLogits,
@@ -25,4 +26,5 @@ ROWS = [
     Row(answer=KeepsNumbers, verdict="not yet", mistake="whole-weights-stay", why="as bytes"),
     Row(answer=KeepsLogits, verdict="not yet", mistake="left-behind", why="of the last step"),
     Row(answer=KeepsHidden, verdict="not yet", mistake="keeps-more", why="three products more"),
+    Row(answer=OwnScores, verdict="not yet", mistake="keeps-more", why="passed while sequences were of six positions"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from answer_table import Row
 from answers.lesson_08.split_builds.final import Final
 from answers.lesson_08.split_builds.others import AModule, ByOwnGates, ByOwnLoss, ByWholeMasks, InOneBuffer
+from answers.lesson_08.split_builds.wrong_details import DropsAlongAlone, DropsBeforeTheBias, OneSeedAStep
 from answers.lesson_08.split_builds.wrong_later import (
     DropsInEval,
     DropsNothing,
@@ -30,5 +31,8 @@ ROWS = [
     Row(answer=OneSeedAfterTheMlp, verdict="not yet", mistake="masks-alike-at-places", why="one place was forgotten"),
     Row(answer=SeedOfTheRank, verdict="not yet", mistake="same-in-each-step", why="a seed that stays"),
     Row(answer=SeedStays, verdict="not yet", mistake="seeds-left-apart", why="not put back"),
+    Row(answer=DropsBeforeTheBias, verdict="not yet", mistake="drops-too-little", why="passed: no rate was looked at"),
+    Row(answer=DropsAlongAlone, verdict="not yet", why="passed: without `sequence` only attention was looked at"),
+    Row(answer=OneSeedAStep, verdict="not yet", mistake="one-mask-in-a-step", why="passed: one mask at each place"),
     Row(answer=OwnEverywhere, verdict="not yet", mistake="masks-apart", why="own ones for what is whole"),
 ]

@@ -6,6 +6,15 @@ from answer_table import Row
 from answers.lesson_08.split_builds.earlier import BlocksAlone, WithoutPositions
 from answers.lesson_08.split_builds.final import Final
 from answers.lesson_08.split_builds.others import AModule, ByOwnGates, ByOwnLoss, ByWholeMasks, InOneBuffer
+from answers.lesson_08.split_builds.wrong_details import (
+    BiasInShares,
+    GeluByTanh,
+    LargestLearns,
+    LastPositions,
+    NoBiasOfColumns,
+    OtherEps,
+    TwoBlocks,
+)
 from answers.lesson_08.split_builds.wrong_values import (
     BiasOnEachRank,
     HeadsInTurn,
@@ -36,7 +45,20 @@ ROWS = [
     Row(answer=BlocksAlone, verdict="passed", why="the vocabulary is whole"),
     Row(answer=WithoutPositions, verdict="passed", why="the least that passes"),
     Row(answer=BiasOnEachRank, verdict="not yet", mistake="bias-on-each-rank", why="n times"),
-    Row(answer=NoBiasOfRows, verdict="not yet", mistake="bias-on-each-rank", why="on one rank alone"),
+    Row(answer=NoBiasOfRows, verdict="not yet", mistake="biases-elsewhere", why="on one rank alone"),
+    Row(
+        answer=BiasInShares,
+        verdict="not yet",
+        mistake="biases-elsewhere",
+        words=("gradients: in step 1",),
+        why="was told that it adds the bias once for each rank; the sum is right, and gradients are an n-th",
+    ),
+    Row(answer=NoBiasOfColumns, verdict="not yet", mistake="biases-elsewhere", why="none where columns are cut"),
+    Row(answer=OtherEps, verdict="not yet", mistake="nearly-the-model", why="was told of float32, and had none"),
+    Row(answer=GeluByTanh, verdict="not yet", mistake="nearly-the-model", why="was told of float32, and had none"),
+    Row(answer=LargestLearns, verdict="not yet", words=("gradients: in step 1",), why="was shown a loss of step 2"),
+    Row(answer=LastPositions, verdict="not yet", why="passed while all sequences were as long as the context"),
+    Row(answer=TwoBlocks, verdict="raised", why="passed while all models had two blocks"),
     Row(answer=NotSummedBack, verdict="not yet", mistake="not-summed-back", why="no entrance"),
     Row(answer=NoEntranceOfTheMlp, verdict="not yet", mistake="not-summed-back", why="one entrance is missing"),
     Row(answer=SummedTwice, verdict="not yet", mistake="summed-twice", why="as torch.distributed.nn has it"),

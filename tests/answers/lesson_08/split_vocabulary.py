@@ -6,6 +6,7 @@ from answer_table import Row
 from answers.lesson_08.split_builds.earlier import WithoutPositions
 from answers.lesson_08.split_builds.final import Final
 from answers.lesson_08.split_builds.others import AModule, ByOwnGates, ByOwnLoss, ByWholeMasks, InOneBuffer
+from answers.lesson_08.split_builds.wrong_details import OneLargest
 from answers.lesson_08.split_builds.wrong_values import (
     Overflows,
     OwnLargest,
@@ -25,6 +26,12 @@ ROWS = [
     Row(answer=VocabularyWhole, verdict="not yet", mistake="vocabulary-whole", why="as in step 1"),
     Row(answer=WholeLogits, verdict="not yet", mistake="whole-logits", why="gathered for PyTorch's loss"),
     Row(answer=Overflows, verdict="not yet", mistake="overflows", why="no largest"),
+    Row(
+        answer=OneLargest,
+        verdict="not yet",
+        mistake="overflows",
+        why="was told that it computes with other numbers than its parts",
+    ),
     Row(answer=OwnLargest, verdict="not yet", why="each its own"),
     Row(answer=TokensOfOthers, verdict="not yet", why="the first row in place of zeros"),
 ]

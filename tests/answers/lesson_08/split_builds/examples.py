@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from answers.lesson_08.split_builds import wrong_details as details
 from answers.lesson_08.split_builds import wrong_later as later
 from answers.lesson_08.split_builds import wrong_values as values
 
@@ -9,12 +10,14 @@ from course_lib.learn.exercises.lesson_08.split import SPLIT_STEPS
 
 _EXAMPLES = {
     "bias-on-each-rank": values.BiasOnEachRank,
+    "biases-elsewhere": values.NoBiasOfRows,
     "not-summed-back": values.NotSummedBack,
     "summed-twice": values.SummedTwice,
     "loss-of-all-ranks": values.LossByRanks,
     "another-part": values.HeadsInTurn,
     "not-what-computes": values.KeepsCopies,
     "float32-inside": values.InFloat32,
+    "nearly-the-model": details.OtherEps,
     "shares-the-model": values.SharesTheModel,
     "not-waited-for": values.NotWaitedFor,
     "vocabulary-whole": values.VocabularyWhole,
@@ -30,6 +33,8 @@ _EXAMPLES = {
     "norms-not-summed": later.NormsNotSummed,
     "positions-partial": later.PositionsPartial,
     "drops-when-it-evaluates": later.DropsInEval,
+    "drops-too-little": details.DropsBeforeTheBias,
+    "one-mask-in-a-step": details.OneSeedAStep,
     "masks-alike-at-places": later.OneSeedAtPlaces,
     "same-in-each-step": later.SeedOfTheRank,
     "seeds-left-apart": later.SeedStays,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +28,13 @@ __all__ = [
     "UnsplitRun",
     "batch_of",
     "dim_of",
+    "loss_with_more_bias",
     "oracle",
     "part_of",
 ]
 
 STEPS = 2
-_SIZES: dict[str, Any] = {"vocab_size": 120, "context_length": 12, "num_layers": 2, "width": 24}
+_SIZES: dict[str, Any] = {"vocab_size": 120, "context_length": 15, "num_layers": 2, "width": 24}
 _SIZES |= {"num_heads": 6, "hidden": 48}
 _DIMS = {**dict.fromkeys(("tokens", "w_vocab", "w_q", "w_k", "w_v", "w_up"), 0), "w_out": 1, "w_down": 1}
 Groups = Callable[[int], tuple[tuple[int, ...], ...]]
@@ -68,7 +69,7 @@ class SplitSituation:
     groups: Groups = _everybody
     num_models: int = 1
     refuses: Callable[[int], tuple[str, ...]] = lambda num_ranks: ()  # what an error has to say
-    looks_at: str = ""  # of dropout: "ranks", "heads" or "places"
+    looks_at: str = ""  # of dropout: "ranks", "heads", "places" or "a step"
 
     @property
     def config(self) -> TransformerConfig:
@@ -132,6 +133,14 @@ def _places_alike(model: Transformer, kept: str) -> None:
             parameter.zero_()
 
 
+def _biases_alone(model: Transformer) -> None:
+    """Row cuts give their biases alone, which do not depend on anything."""
+    for block in model.blocks:
+        attention, mlp = cast(Any, block.attention), cast(Any, block.mlp)
+        attention.w_out.weight.zero_()
+        mlp.w_down.weight.zero_()
+
+
 def _evaluating(model: Transformer) -> None:
     model.eval()
 
@@ -144,9 +153,10 @@ def _of_positions(num_ranks: int) -> tuple[str, ...]:
     return ("8", str(num_ranks)) if 8 % num_ranks else ()
 
 
-_DEEP = {"num_layers": 5, "width": 48, "hidden": 48, "vocab_size": 24}  # most of it stands between the regions
+_DEEP = {"num_layers": 5, "width": 48, "hidden": 48, "vocab_size": 24, "context_length": 48}
 _BIASES, _DROPS = {"bias": True}, {"dropout": 0.25, "num_layers": 1}
 _DROPS_BIASES = _DROPS | _BIASES
+_DROPS_ALL = _DROPS_BIASES | {"dropout": 1 - 1e-9}
 
 
 def _alike(kept: str) -> SplitSituation:
@@ -156,12 +166,12 @@ def _alike(kept: str) -> SplitSituation:
 
 SITUATIONS = {
     "a small model": SplitSituation(),
-    "with biases": SplitSituation(_BIASES),
+    "biases": SplitSituation(_BIASES | {"num_layers": 1}),
     "logits of a thousand": SplitSituation(changes=_scores, rate=1e-7),
-    "what is kept": SplitSituation(_DEEP, rows=8, length=6, is_weighed=True),
+    "a model that is weighed": SplitSituation(_DEEP, rows=1, length=48, is_weighed=True),
     "positions shared out": SplitSituation(sequence=True),
-    "positions shared out, with biases": SplitSituation(_BIASES, sequence=True),
-    "positions shared out, and what is kept": SplitSituation(_DEEP, sequence=True, rows=8, length=6, is_weighed=True),
+    "positions shared out and biases": SplitSituation(_BIASES, sequence=True),
+    "positions shared out, weighed": SplitSituation(_DEEP, sequence=True, rows=1, length=48, is_weighed=True),
     "dropout": SplitSituation(_DROPS_BIASES | {"num_layers": 2}, looks_at="ranks"),
     "dropout, with heads that are alike": SplitSituation(_DROPS, changes=_heads_alike, looks_at="heads"),
     "dropout, positions shared out, heads alike": SplitSituation(
@@ -170,6 +180,12 @@ SITUATIONS = {
     "dropout of the stem, positions shared out": _alike("stem"),
     "dropout after attention, positions shared out": _alike("w_out"),
     "dropout after the MLP, positions shared out": _alike("w_down"),
+    "dropout, place after place": SplitSituation(_DROPS_BIASES, changes=_biases_alone, looks_at="a step"),
+    "dropout, place after place, positions shared out": SplitSituation(
+        _DROPS_BIASES, changes=_biases_alone, sequence=True, looks_at="a step"
+    ),
+    "dropout of nearly all": SplitSituation(_DROPS_ALL),
+    "dropout of nearly all, positions shared out": SplitSituation(_DROPS_ALL, sequence=True),
     "dropout in eval mode": SplitSituation(_DROPS_BIASES, changes=_evaluating),
     "one matrix for tokens and scores": SplitSituation({"tied": True}),
     "frozen parts": SplitSituation(_BIASES, frozen=("stem", "blocks.0", "head.norm"), is_counted=False),
@@ -188,7 +204,7 @@ SITUATIONS = {
 }
 _NAMES = tuple(SITUATIONS)
 PLAIN, VOCABULARY, WEIGHED, SEQUENCE = _NAMES[:2], _NAMES[2:3], _NAMES[3:4], _NAMES[4:7]
-DROPOUT, AWKWARD = _NAMES[7:14], _NAMES[14:]
+DROPOUT, AWKWARD = _NAMES[7:18], _NAMES[18:]
 REFUSED = AWKWARD[-2:]
 
 
@@ -218,6 +234,18 @@ def part_of(name: str, whole: Tensor, place: int, count: int) -> Tensor:
     """What rank ``place`` of ``count`` holds of it; the first ones hold one row more where it does not divide."""
     dim = dim_of(name)
     return whole if dim is None else whole.split(split_sizes(whole.size(dim), count), dim)[place].contiguous()
+
+
+@lru_cache(maxsize=64)
+def loss_with_more_bias(label: str, count: int) -> float:
+    """The first loss of a model whose row cuts add their biases ``count`` times."""
+    model = SITUATIONS[label].model()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith(("w_out.bias", "w_down.bias")):
+                parameter.mul_(count)
+        tokens, targets = batch_of(label, 0)
+        return next_token_loss(model(tokens), targets).item()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from course_lib.learn.exercises.lesson_08.split.cases import STEPS, dim_of
 from course_lib.learn.exercises.lesson_08.split.reports import AGREE, OWN
-from course_lib.learn.judging.report import NOT_DEMANDED
+from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING
 
 if TYPE_CHECKING:
     from course_lib.learn.exercises.lesson_08.split.weighing import SplitTrial
@@ -37,8 +38,7 @@ def seen_of_masks(trial: SplitTrial, split: Any) -> dict[str, Any]:
         "agree": _agree([one[-1][0] for one in told]),
         "again": "the same" if first.keys() == last.keys() and all(_same(first[n], last[n]) for n in first) else OWN,
         "generators": AGREE if all(torch.equal(told[0][-1][1], one[-1][1]) for one in told) else "no longer alike",
-        "heads": NOT_DEMANDED,
-        "places": NOT_DEMANDED,
+        **dict.fromkeys(("heads", "places", "in_a_step"), NOT_DEMANDED),
     }
     others = [one for rank, one in enumerate(told) if rank != trial.me.rank]
     if trial.situation.looks_at == "heads" and others:
@@ -46,6 +46,8 @@ def seen_of_masks(trial: SplitTrial, split: Any) -> dict[str, Any]:
         facts["heads"] = "the same" if alike else OWN
     if trial.situation.looks_at == "places":
         facts["places"] = _of_places(trial, first.get(_POSITIONS))
+    if trial.situation.looks_at == "a step":
+        facts["in_a_step"] = _in_a_step(first)
     return facts
 
 
@@ -66,6 +68,14 @@ def _agree(gradients: list[dict[str, Tensor]]) -> str:
         if is_whole and not all(_same(one, others.get(name)) for others in gradients[1:]):
             return f"{name} differs" if name == "the loss" else f"gradients of `{name}` differ"
     return AGREE
+
+
+def _in_a_step(gradients: dict[str, Tensor]) -> str:
+    """Two places of a step whose masks are the same: row cuts give their biases alone, and only masks differ."""
+    found = {"the stem": gradients[_POSITIONS].sum(0)} if _POSITIONS in gradients else {}
+    found |= {f"`{name}`": one for name, one in gradients.items() if name.endswith(("w_out.bias", "w_down.bias"))}
+    alike = [(a, b) for a, b in combinations(found, 2) if _same(found[a], found[b])]
+    return f"the masks after {alike[0][0]} and {alike[0][1]} are the same, or there are none" if alike else NOTHING
 
 
 def _of_places(trial: SplitTrial, gradient: Tensor | None) -> str:

@@ -10,7 +10,7 @@ from course_lib.learn.judging.report import both, is_not_waited_for, only_in, on
 
 __all__ = ["OF_AWKWARD", "OF_MEMORY", "OF_MESSAGES", "OF_SEEDS", "OF_SEQUENCE", "OF_VALUES", "OF_VOCABULARY"]
 
-_WITH_BIASES = ("with biases", "positions shared out, with biases", "dropout in eval mode")
+_WITH_BIASES = ("biases", "positions shared out and biases", "dropout in eval mode")
 _FROZEN = ("frozen parts", "frozen parts, positions shared out")
 _GROUPS = ("a group that is not all ranks", "a group, positions shared out")
 _ALONG = ("positions shared out", "frozen parts, positions", "a group, positions")  # how names of cases begin
@@ -19,28 +19,36 @@ _TIED = ("one matrix for tokens and scores", "two batches before a step")
 OF_VALUES = (
     Mistake(
         "bias-on-each-rank",
-        "Without biases all is right. A rank that adds the bias of a row cut to its summand adds it once for each "
-        "rank. It is added once, after the sum, and its gradient is complete on every rank.",
+        "Without biases all is right. Each rank adds the bias of a row cut to its summand, so it is in the sum once "
+        "for each rank. It is added once, after the sum.",
+        recognise=both(by.wrong_only_in(*_WITH_BIASES), by.biases_added_n_times),
+    ),
+    Mistake(
+        "biases-elsewhere",
+        "Without biases all is right. The bias of a column cut is a part, and is added to this rank's columns. That of "
+        "a row cut is whole: it is added once, after the sum, and its gradient is complete on every rank.",
         recognise=both(
-            by.wrong_only_in(*_WITH_BIASES), wrong_in(_WITH_BIASES[0]), by.wrong_first("losses", "gradients")
+            by.wrong_only_in(*_WITH_BIASES),
+            wrong_in(_WITH_BIASES[0]),
+            by.wrong_first("losses", "gradients", "later_losses"),
         ),
     ),
     Mistake(
         "not-summed-back",
-        "The loss is right. For something that all ranks hold, each rank has the gradient of its own features alone. "
+        "The first loss is right. For something that all ranks hold, each has the gradient of its own features alone. "
         "Only their sum is right. Which gate sums gradients, and in front of which matrices does it stand?",
         recognise=both(by.some_partial, lambda evidence: not by.wrong_only_in(*_ALONG)(evidence)),
     ),
     Mistake(
         "summed-twice",
-        "The loss is right, and some gradients are n times too large on n ranks. At an exit the gradient is complete "
-        "on every rank already: it passes as it is.",
+        "The first loss is right, and some gradients are n times too large on n ranks. At an exit the gradient is "
+        "complete on every rank already: it passes as it is.",
         recognise=by.some_times_too_large,
     ),
     Mistake(
         "loss-of-all-ranks",
-        "The loss is n times too large or too small on n ranks. Every rank computes one and the same loss, the mean "
-        "over all positions.",
+        "The first loss is n times too large or too small on n ranks. Every rank computes one and the same loss, the "
+        "mean over all positions.",
         recognise=by.loss_times,
     ),
     Mistake(
@@ -57,8 +65,15 @@ OF_VALUES = (
     ),
     Mistake(
         "float32-inside",
-        "The loss is right to seven digits, and the model has float64. Somewhere numbers pass through float32.",
-        recognise=by.coarse,
+        "The first loss is right to five digits or more, and not to nine. The model has float64, and somewhere a "
+        "tensor of narrower numbers is made.",
+        recognise=by.close(is_narrow=True),
+    ),
+    Mistake(
+        "nearly-the-model",
+        "The first loss is right to five digits or more, and not to nine, and all numbers are as wide as the model's. "
+        "Some function differs a little: compare eps of the norms, GELU and the scale of scores with the model's.",
+        recognise=by.close(is_narrow=False),
     ),
     Mistake(
         "shares-the-model",
@@ -83,7 +98,7 @@ _VOCABULARY = (
         "whole-logits",
         "The values are right, and somewhere a rank had all logits, or a tensor of their size. Each rank keeps those "
         "of its own tokens. What do the ranks have to agree on for a position?",
-        recognise=only_wrong("widest"),
+        recognise=by.too_wide,
     ),
     Mistake(
         "overflows",
@@ -161,6 +176,18 @@ _SEEDS = (
         "drops-when-it-evaluates",
         "All is right but a model that was handed in by `eval()`: there nothing is dropped.",
         recognise=only_in("dropout in eval mode"),
+    ),
+    Mistake(
+        "drops-too-little",
+        "All is right but a dropout of nearly 1. There nothing is left after the stem and after a row cut, its bias "
+        "included. Here something is left: a place drops nothing, or a bias is added afterwards.",
+        recognise=by.wrong_only_in("dropout of nearly all"),
+    ),
+    Mistake(
+        "one-mask-in-a-step",
+        "In one step two places have the same masks, or none: the stem, and what follows the row cuts. Random numbers "
+        "go on from place to place; a seed that stays for a step begins them anew.",
+        recognise=only_wrong("in_a_step"),
     ),
     Mistake(
         "masks-alike-in-heads",

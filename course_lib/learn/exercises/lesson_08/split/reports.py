@@ -54,13 +54,31 @@ def _none_of(ways: Sequence[Tensor], came: Any, floor: float = 0.0) -> str:
     return difference(same[0], came, relative=64 * eps, absolute=eps * (2048 * scale + 16 * floor) + 1e-15)
 
 
-def _losses_alike(want: Any, have: Any) -> str:
-    for step, (due, came) in enumerate(zip(want, have, strict=True), start=1):
+class Losses(list[float]):
+    """Of each step, and in it of each model; ``is_coarse``: they were computed in float32."""
+
+    is_coarse, num_models = False, 1
+
+    def of_first_step(self) -> Losses:
+        """Those of step 1 alone."""
+        first = Losses(self[: self.num_models])
+        first.is_coarse, first.num_models = self.is_coarse, self.num_models
+        return first
+
+
+def _losses_alike(want: Losses, have: Any) -> str:
+    for at, (due, came) in enumerate(zip(want, have, strict=True)):
+        step, number = divmod(at, want.num_models)
+        where = f"in step {step + 1}" + (f", of model {number + 1}" if want.num_models > 1 else "")
         if not isinstance(came, float):
-            return f"in step {step}, `loss` is to give a tensor of one number, and gave {came}"
+            return f"{where}, `loss` is to give a tensor of one number, and gave {came}"
         if found := close_to(2e-5 if want.is_coarse else 1e-9, 1e-9)(due, came):
-            return f"in step {step}: {found}"
+            return f"{where}: {found}"
     return ""
+
+
+def _first_losses_alike(want: Losses, have: Any) -> str:
+    return _losses_alike(want.of_first_step(), have[: want.num_models])
 
 
 def _gradients_alike(want: Sequence[Ways], have: Sequence[Mapping[str, Any]]) -> str:
@@ -76,12 +94,6 @@ def _gradients_alike(want: Sequence[Ways], have: Sequence[Mapping[str, Any]]) ->
     return ""
 
 
-class Losses(list[float]):
-    """Of each step; ``is_coarse``: they were computed in float32."""
-
-    is_coarse = False
-
-
 @dataclass(frozen=True, kw_only=True)
 class SplitValuesReport(RankReport):
     """Step 1: the values of the parts, the loss and the gradients."""
@@ -90,11 +102,13 @@ class SplitValuesReport(RankReport):
     made: str = fact("an object with `parts` and `loss` is asked for, and it is {got}", right=A_SPLIT_MODEL)
     refused: Any = fact(lambda want, have, _: have, by=lambda want, have: "" if have == want else "otherwise")
     begin: Any = fact("{difference}", by=_parts_alike)
-    losses: Any = fact("the loss: {difference}", by=_losses_alike)
+    losses: Any = fact("the loss: {difference}", by=_first_losses_alike)
     gradients: Any = fact("gradients: {difference}", by=_gradients_alike)
+    later_losses: Any = fact("the loss: {difference}", by=_losses_alike)
     kept: str = fact("the values are right, and your code changed what was to stay: {got}", right=NOTHING)
     operations: tuple[str, ...] = ()  # called in the first step; for recognisers
     num_forward: int = 0
+    is_narrow: bool = False  # whether a tensor of a narrower dtype than the model's was made in the first step
 
 
 def _wide(want: Any, have: Any, _: str) -> str:
@@ -148,7 +162,7 @@ def _holds(when: str, due: str) -> Any:
 class SplitMemoryReport(SplitMessagesReport):
     """Step 4: what lies in memory, in numbers, beside what the trial itself holds."""
 
-    held: Any = fact(_holds("Once the whole model is gone,", "its parts have {}"), by=no_more)
+    held: Any = fact(_holds("Once the whole model is gone,", "{} will do"), by=no_more)
     saved: Any = fact(_holds("Between forward and backward, beside its parts,", "{} will do"), by=no_more)
     left: Any = fact(_holds("After a step, beside parts and gradients,", "{} will do"), by=no_more)
 
@@ -171,6 +185,7 @@ class SplitSeedsReport(SplitSequenceReport):
         "without dropout all is right. Positions that are alike on two ranks have the same gradients, as if their "
         "masks were {got}"
     )
+    in_a_step: Any = fact("without dropout all is right. In one step {got}")
     again: Any = fact("without dropout all is right. In two steps on one batch the masks are {got}")
     generators: Any = fact("without dropout all is right. After a step the ranks' random numbers are {got}")
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from course_lib.learn.exercises.lesson_08.split.cases import SITUATIONS, SplitSituation, oracle, part_of
 from course_lib.learn.exercises.lesson_08.split.reports import AGREE, FINE, OWN, Losses, SplitValuesReport
 from course_lib.learn.exercises.lesson_08.split.trial import SEEN
+from course_lib.learn.exercises.lesson_08.split.weighing import enough_numbers
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING
 
 __all__ = ["right"]
@@ -18,7 +19,6 @@ __all__ = ["right"]
 _OF_VOCABULARY = ("stem.tokens.weight", "head.w_vocab.weight")
 _FEW_BYTES = 512  # of a ring that does not divide evenly, for each call
 _LARGE = 5000  # numbers: all logits of most cases, and no other tensor
-_FEW = 64  # numbers: a scalar or an index that is a tensor
 
 
 def right(label: str, report: type[SplitValuesReport]) -> Callable[[int, int], SplitValuesReport]:
@@ -53,12 +53,13 @@ def _facts(label: str, rank: int, num_ranks: int, may_be_whole: bool) -> dict[st
         return facts | _of_masks(situation, count)
     steps = range(len(runs[0].losses))
     facts["losses"] = Losses(run.losses[step] for step in steps for run in runs)
-    facts["losses"].is_coarse = situation.dtype == torch.float32
+    facts["losses"].is_coarse, facts["losses"].num_models = situation.dtype == torch.float32, len(runs)
+    facts["later_losses"] = facts["losses"]
     facts["gradients"] = [named([run.gradients[step] for run in runs]) for step in steps]
     if situation.is_counted:
         facts |= _sent(situation, count)
     if situation.is_weighed:
-        facts |= _weighed(label, situation, place, count)
+        facts |= enough_numbers(label, place, count)
     return facts
 
 
@@ -66,6 +67,8 @@ def _of_masks(situation: SplitSituation, count: int) -> dict[str, Any]:
     facts: dict[str, Any] = {"agree": AGREE, "again": OWN, "generators": AGREE}
     if count > 1 and situation.looks_at in ("heads", "places"):
         facts[situation.looks_at] = OWN
+    if situation.looks_at == "a step":
+        facts["in_a_step"] = NOTHING
     return facts
 
 
@@ -93,13 +96,3 @@ def _sent(situation: SplitSituation, count: int) -> dict[str, Any]:
     if count > 1 and places * config.vocab_size >= _LARGE:
         facts["widest"] = (places * config.vocab_size, 0)
     return facts
-
-
-def _weighed(label: str, situation: SplitSituation, place: int, count: int) -> dict[str, Any]:
-    """In numbers: the parts; and what forward keeps, in tensors of the stream."""
-    config, places = situation.config, situation.rows * situation.length
-    parts = sum(part_of(name, whole, place, count).numel() for name, whole in oracle(label).begin.items())
-    stream, layers = places * config.width, config.num_layers
-    # With positions shared out, what was gathered for each region stays whole, and what stands between is shared.
-    whole, shared = (2 * layers + 1, 10 * layers) if situation.sequence else (4 * layers + 3, 8 * layers)
-    return {"held": parts + _FEW, "saved": whole * stream + shared * stream // count, "left": _FEW}

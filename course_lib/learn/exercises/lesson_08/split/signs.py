@@ -10,23 +10,28 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_08.split.cases import SITUATIONS, dim_of, oracle, part_of
+from course_lib.learn.exercises.lesson_08.split.cases import SITUATIONS, dim_of, loss_with_more_bias, oracle, part_of
 from course_lib.learn.exercises.lesson_08.split.reports import SplitMessagesReport, SplitValuesReport
 from course_lib.learn.judging.report import Recogniser, both, differing, reports
 
 __all__ = [
     "begins_whole",
+    "biases_added_n_times",
     "bytes_are_more",
-    "coarse",
+    "close",
     "enters_more_often",
     "loss_times",
     "only_positions",
     "right_once",
     "some_partial",
     "some_times_too_large",
+    "too_wide",
     "wrong_first",
     "wrong_only_in",
 ]
+
+
+_VALUES = {"losses", "gradients", "later_losses"}
 
 
 def wrong_first(*names: str) -> Recogniser:
@@ -48,7 +53,7 @@ def _seen(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, SplitValuesReport
     """Each report of steps on one model whose loss or gradients are wrong."""
     for one, got in reports(evidence, SplitValuesReport):
         is_plain = SITUATIONS[one.kind].num_models == 1 and not SITUATIONS[one.kind].looks_at
-        if is_plain and isinstance(got.losses, list) and differing(one) & {"losses", "gradients"}:
+        if is_plain and isinstance(got.losses, list) and differing(one) & _VALUES:
             yield one, got
 
 
@@ -108,6 +113,15 @@ def _is_times(number: int, due: Tensor, came: Tensor) -> bool:
     return float(due.abs().max()) > 1e-6 and _near(came, number * due)
 
 
+def biases_added_n_times(evidence: Evidence) -> bool:
+    """Whether the first loss is as if each rank had added the biases of row cuts."""
+    found = []
+    for one, got in _seen(evidence):
+        many = loss_with_more_bias(one.kind, one.num_ranks)
+        found.append(isinstance(got.losses[0], float) and abs(got.losses[0] - many) <= 1e-9 * abs(many))
+    return evidence.error is None and bool(found) and all(found)
+
+
 def loss_times(evidence: Evidence) -> bool:
     """Whether the first loss is n times too large, or too small, on n ranks."""
     found = []
@@ -119,7 +133,7 @@ def loss_times(evidence: Evidence) -> bool:
 
 def right_once(evidence: Evidence) -> bool:
     """Whether the first step is right in all, as the parts are, and the second one is not."""
-    if any("begin" in differing(one) for one in evidence.wrong):
+    if any("begin" in differing(one) for one in evidence.wrong) or wrong_only_in(_LARGE)(evidence):
         return False
     found = [
         _loss_is_right(one, got) and all(_near(came, due) for _, due, came in _whole_gradients(one, got))
@@ -128,13 +142,18 @@ def right_once(evidence: Evidence) -> bool:
     return evidence.error is None and bool(found) and all(found)
 
 
-def coarse(evidence: Evidence) -> bool:
-    """Whether the losses are right to about seven digits, and no more."""
-    found = []
-    for one, got in _seen(evidence):
-        due, came = oracle(one.kind).losses[0], got.losses[0]
-        found.append(isinstance(came, float) and 1e-9 * abs(due) < abs(came - due) <= 2e-5 * abs(due))
-    return evidence.error is None and bool(found) and all(found)
+def close(*, is_narrow: bool) -> Recogniser:
+    """Whether the losses are right to about five digits and no more, and narrower numbers were seen, or were not."""
+
+    def recognise(evidence: Evidence) -> bool:
+        found = []
+        for one, got in _seen(evidence):
+            due, came = oracle(one.kind).losses[0], got.losses[0]
+            is_close = isinstance(came, float) and 1e-9 * abs(due) < abs(came - due) <= 2e-5 * abs(due)
+            found.append(is_close and got.is_narrow == is_narrow)
+        return evidence.error is None and bool(found) and all(found)
+
+    return recognise
 
 
 def only_positions(evidence: Evidence) -> bool:
@@ -147,7 +166,7 @@ def only_positions(evidence: Evidence) -> bool:
     return evidence.error is None and bool(found) and all(found)
 
 
-_POSITIONS = "stem.positions.weight"
+_POSITIONS, _LARGE = "stem.positions.weight", "logits of a thousand"
 
 
 def begins_whole(evidence: Evidence) -> bool:
@@ -183,7 +202,7 @@ def _calls(holds: Callable[[Any, Any], bool], *ways: str) -> Recogniser:
             for way in ways
             if way in differing(one)
         ]
-        is_calls = evidence.error is None and all(not one & {"losses", "gradients", "begin"} for one in wrong)
+        is_calls = evidence.error is None and all(not one & {*_VALUES, "begin"} for one in wrong)
         return is_calls and bool(found) and all(found)
 
     return recognise
@@ -193,8 +212,17 @@ def _many_more(due: Any, came: Any) -> bool:
     return came[0] > due[0] and came[1] > 1.2 * due[1]
 
 
-enters_more_often = both(
-    _calls(_many_more, "backward"),
-    lambda evidence: all("forward" not in differing(one) for one in evidence.wrong),
-)
+def _forward_is_right(evidence: Evidence) -> bool:
+    """Without positions shared out: with them an entrance sends forward as well."""
+    return not any("forward" in differing(one) for one in evidence.wrong if not SITUATIONS[one.kind].sequence)
+
+
+enters_more_often = both(_calls(_many_more, "backward"), _forward_is_right)
 bytes_are_more = _calls(lambda due, came: came[1] > due[1], "forward", "backward")
+
+
+def too_wide(evidence: Evidence) -> bool:
+    """Whether all values are right, and some tensor is as large as all logits."""
+    found = [differing(one) for one in evidence.wrong]
+    is_right = evidence.error is None and not any(one & {*_VALUES, "begin", "kept"} for one in found)
+    return is_right and any("widest" in one for one in found)

@@ -23,8 +23,8 @@ from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, first_unwaite
 __all__ = ["SEEN", "trial"]
 
 SEEN = (  # in some cases
-    *("begin", "losses", "gradients", "widest", "besides", "forward", "backward", "held", "saved", "left"),
-    *("agree", "heads", "places", "again", "generators"),
+    *("begin", "losses", "gradients", "later_losses", "widest", "besides", "forward", "backward"),
+    *("held", "saved", "left", "agree", "heads", "places", "in_a_step", "again", "generators"),
 )
 _MOVE = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send", "recv")
 
@@ -73,6 +73,7 @@ class _Trial:
             facts |= seen_of_masks(self, split[0])
         else:
             facts |= self._trained(split)
+            facts["later_losses"] = facts["losses"]
         kept = facts.pop("kept", "") or self.kept.changes()
         kept = kept or "the seed of random numbers" * (torch.initial_seed() != self.seed) or NOTHING
         unwaited = first_unwaited()
@@ -119,7 +120,7 @@ class _Trial:
 
         given = [self.batch(step, number) for number in range(len(split))]
         before = Kept(batch=given)
-        with Recorder(self.me.rank) as recorder, Widest() as widest:
+        with Recorder(self.me.rank) as recorder, Widest(self.situation.dtype) as widest:
             losses = [one.loss(*batch) for one, batch in zip(split, given, strict=True)]
             num_forward = len(recorder.calls)
             for loss in losses:
@@ -131,6 +132,7 @@ class _Trial:
         if step > 0:
             return found
         found |= {"operations": tuple(call.operation for call in calls), "num_forward": num_forward}
+        found["is_narrow"] = widest.is_narrow
         gathered = [call.size_bytes // 8 * len(call.group) for call in calls if "gather" in call.operation]
         found["widest"] = (widest.numbers, max(gathered, default=0))
         others = Counter(call.operation for call in calls if call.operation not in _MOVE)

@@ -7,20 +7,23 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from course_lib.learn.exercises.lesson_05.held_numbers import numbers_held
+from course_lib.learn.exercises.lesson_08.split.cases import SITUATIONS, oracle, part_of
 
 if TYPE_CHECKING:
     from course_lib.cluster.base.rank import Rank
     from course_lib.learn.exercises.lesson_08.split.cases import SplitSituation
 
-__all__ = ["SplitTrial", "Widest", "weighed"]
+__all__ = ["SplitTrial", "Widest", "enough_numbers", "weighed"]
 
 _NUM_BYTES = 8
-_LOOKS, _PAUSE_S = 20, 0.01
+_LOOKS, _PAUSE_S = 100, 0.01
+_FEW = 64  # numbers: a scalar or an index that is a tensor
 
 
 class SplitTrial(Protocol):
@@ -39,9 +42,16 @@ class SplitTrial(Protocol):
 
 
 class Widest(TorchDispatchMode):
-    """While it is entered: ``numbers`` is how many the largest tensor had that an operation gave."""
+    """While it is entered: ``numbers`` is how many the largest tensor had that an operation gave.
 
-    numbers = 0
+    ``is_narrow``: whether one was of a narrower floating dtype than ``dtype``.
+    """
+
+    numbers, is_narrow = 0, False
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Any = (), kwargs: dict[str, Any] | None = None
@@ -50,7 +60,21 @@ class Widest(TorchDispatchMode):
         for one in tree_leaves(given):
             if isinstance(one, Tensor):
                 self.numbers = max(self.numbers, one.numel())
+                is_many = one.numel() > 1 and one.is_floating_point()
+                self.is_narrow |= is_many and one.dtype.itemsize < self.dtype.itemsize
         return given
+
+
+def enough_numbers(label: str, place: int, count: int) -> dict[str, int]:
+    """In numbers: the parts; what forward may keep, in tensors of the stream; and what may be left after a step."""
+    situation = SITUATIONS[label]
+    config, places = situation.config, situation.rows * situation.length
+    parts = sum(part_of(name, whole, place, count).numel() for name, whole in oracle(label).begin.items())
+    stream, layers = places * config.width, config.num_layers
+    # With positions shared out, what was gathered for each region stays whole, and what stands between is shared.
+    whole, shared = (2 * layers + 1, 10 * layers) if situation.sequence else (4 * layers + 3, 8 * layers)
+    joined = 3 * layers * config.width**2 // count  # weights of q, k and v side by side, for one product of all three
+    return {"held": parts + _FEW, "saved": whole * stream + shared * stream // count + joined, "left": _FEW}
 
 
 def weighed(trial: SplitTrial) -> dict[str, Any]:
@@ -63,6 +87,8 @@ def weighed(trial: SplitTrial) -> dict[str, Any]:
 
     trial.models.clear()
     trial.kept = None
+    ranks = trial.situation.members(trial.me.rank, trial.me.world_size)
+    enough = enough_numbers(trial.label, ranks.index(trial.me.rank), len(ranks))
     with MemoryLedger(history=False) as ledger:
 
         def total() -> int:
@@ -72,28 +98,27 @@ def weighed(trial: SplitTrial) -> dict[str, Any]:
         model = trial.situation.model().to(trial.me.device)
         split = trial.make(model)
         del model
-        held = _least(total) - before
+        held = _least(total, before + enough["held"]) - before
         tokens, targets = trial.batch(0)
         start = total()
         loss = split.loss(tokens, targets)
-        saved = _least(total) - start
+        saved = _least(total, start + enough["saved"]) - start
         loss.backward()
         del loss
-        end = _least(total) - tokens.numel() - targets.numel()
+        gradients = {id(part): part.numel() for part in split.parts.values() if part.grad is not None}
+        due = before + held + sum(gradients.values()) + tokens.numel() + targets.numel()
+        left = _least(total, due + enough["left"]) - due
     hidden = numbers_held([split], but=[trial.me, trial.group, *split.parts.values()])
-    gradients = {id(part): part.numel() for part in split.parts.values() if part.grad is not None}
-    left = end - before - held - sum(gradients.values())
     return {"held": held + hidden, "saved": saved, "left": max(0, left)}
 
 
-def _least(total: Callable[[], int]) -> int:
+def _least(total: Callable[[], int], enough: int) -> int:
     """The least of a few looks: a thread of gloo may let go of a message a moment after the wait for it."""
     gc.collect()
-    least, same = total(), 0
+    least = total()
     for _ in range(_LOOKS):
-        now = total()
-        least, same = min(least, now), same + 1 if now >= least else 0
-        if same >= 2:
+        if least <= enough:
             break
         time.sleep(_PAUSE_S)
+        least = min(least, total())
     return least
