@@ -489,10 +489,9 @@ def until_it_is_over(me, job_class, folder):
 
 
 # %% tags=["nbval-ignore-output"]
-kept_folder = tempfile.TemporaryDirectory()
-folder = Path(kept_folder.name)
-(folder / "checkpoints").mkdir()
-with Nodes(2, ranks_per_node=1) as nodes:
+with tempfile.TemporaryDirectory() as kept, Nodes(2, ranks_per_node=1) as nodes:
+    folder = Path(kept)
+    (folder / "checkpoints").mkdir()
     print(nodes)
     job = nodes.torchrun(until_it_is_over, own_job, folder, max_restarts=5, min_nodes=1)
     until = partial(elastic.wait_for, folder, job=job)
@@ -501,13 +500,13 @@ with Nodes(2, ranks_per_node=1) as nodes:
     second = until(world_size=2, steps=6, after=first)
     job.kill(node=1)
     job.wait(timeout_s=120)
-    results = job.results
+    results, notes = job.results, elastic.read_diaries(folder)
+    names = sorted(path.name for path in (folder / "checkpoints").iterdir())
 
 # %% tags=["nbval-ignore-output"]
-notes = elastic.read_diaries(folder)
 for start in elastic.starts_of(notes):
     print(f"start {start.number}: {start.world_size} ranks, steps {start.first} to {start.last}")
-print("checkpoints:", *sorted(path.name for path in (folder / "checkpoints").iterdir()))
+print("checkpoints:", *names)
 
 # %% [markdown]
 # How many steps were done twice, and why so few? And what is left of all this in the weights?
