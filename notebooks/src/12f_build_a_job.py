@@ -234,6 +234,14 @@ print("sample 7 adds the same, whoever has it:", agree(both[0] - both[1], alone_
 
 
 # %%
+def parts_of(job):
+    """What a checkpoint of the course's job holds, as DCP wants it."""
+    model, optimizer = get_state_dict(job.model, job.optimizer)
+    rest = {"schedule": job.schedule.state_dict(), "random": job.random.get_state(), "step": job.step}
+    return {"model": model, "optimizer": optimizer} | rest
+
+
+# %%
 class PyTorchs(courses.MyJob):
     """The course's job, with PyTorch's checkpoints: DCP writes a folder for each."""
 
@@ -241,19 +249,13 @@ class PyTorchs(courses.MyJob):
         super().__init__(*given, **named)
         self.job.save = self.save  # which `run` calls
 
-    def parts(self):
-        job = self.job
-        model, optimizer = get_state_dict(job.model, job.optimizer)
-        rest = {"schedule": job.schedule.state_dict(), "random": job.random.get_state(), "step": job.step}
-        return {"model": model, "optimizer": optimizer} | rest
-
     def save(self):
-        dcp.save(self.parts(), checkpoint_id=self.job.folder / f"{self.job.step:08d}")
+        dcp.save(parts_of(self.job), checkpoint_id=self.job.folder / f"{self.job.step:08d}")
 
     def resume(self):
         job, there = self.job, sorted(path.parent for path in self.job.folder.glob("*/.metadata"))
         if there:
-            state = self.parts()  # it is read into what is there
+            state = parts_of(job)  # it is read into what is there
             dcp.load(state, checkpoint_id=there[-1])
             both = {"model_state_dict": state["model"], "optim_state_dict": state["optimizer"]}
             set_state_dict(job.model, job.optimizer, **both)
