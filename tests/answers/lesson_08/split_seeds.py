@@ -24,7 +24,7 @@ ROWS = [
     Row(answer=ByWholeMasks, verdict="passed", why="masks of one device, of which each takes its part"),
     Row(answer=AModule, verdict="passed", why="a copy of the model with other weights"),
     Row(answer=InOneBuffer, verdict="passed", why="what all hold enters at once"),
-    Row(answer=DropsNothing, verdict="not yet", why="no masks at all"),
+    Row(answer=DropsNothing, verdict="not yet", mistake="drops-too-little", why="no masks at all"),
     Row(answer=DropsInEval, verdict="not yet", mistake="drops-when-it-evaluates", why="by the config alone"),
     Row(answer=OneSeed, verdict="not yet", why="alike everywhere"),
     Row(answer=OneSeedAtPlaces, verdict="not yet", mistake="masks-alike-at-places", why="own ones in attention alone"),
@@ -32,7 +32,12 @@ ROWS = [
     Row(answer=SeedOfTheRank, verdict="not yet", mistake="same-in-each-step", why="a seed that stays"),
     Row(answer=SeedStays, verdict="not yet", mistake="seeds-left-apart", why="not put back"),
     Row(answer=DropsBeforeTheBias, verdict="not yet", mistake="drops-too-little", why="passed: no rate was looked at"),
-    Row(answer=DropsAlongAlone, verdict="not yet", why="passed: without `sequence` only attention was looked at"),
+    Row(
+        answer=DropsAlongAlone,
+        verdict="not yet",
+        mistake="drops-too-little",
+        why="passed: only heads were looked at",
+    ),
     Row(answer=OneSeedAStep, verdict="not yet", mistake="one-mask-in-a-step", why="passed: one mask at each place"),
     Row(answer=OwnEverywhere, verdict="not yet", mistake="masks-apart", why="own ones for what is whole"),
 ]

@@ -179,9 +179,9 @@ _SEEDS = (
     ),
     Mistake(
         "drops-too-little",
-        "All is right but a dropout of nearly 1. There nothing is left after the stem and after a row cut, its bias "
-        "included. Here something is left: a place drops nothing, or a bias is added afterwards.",
-        recognise=by.wrong_only_in("dropout of nearly all"),
+        "Without dropout all is right. With one of nearly 1 nothing is left after the stem and after a row cut, its "
+        "bias included. Here something is left: a place drops nothing, or a bias is added afterwards.",
+        recognise=both(by.wrong_only_in("dropout"), by.values_wrong_in("dropout of nearly all")),
     ),
     Mistake(
         "one-mask-in-a-step",

@@ -26,6 +26,7 @@ __all__ = [
     "some_partial",
     "some_times_too_large",
     "too_wide",
+    "values_wrong_in",
     "wrong_first",
     "wrong_only_in",
 ]
@@ -47,6 +48,11 @@ def wrong_first(*names: str) -> Recogniser:
 def wrong_only_in(*kinds: str) -> Recogniser:
     """Whether something is wrong, in cases whose names begin so and in no other; it may be an error."""
     return lambda evidence: bool(evidence.wrong) and all(one.kind.startswith(kinds) for one in evidence.wrong)
+
+
+def values_wrong_in(*kinds: str) -> Recogniser:
+    """Whether losses or gradients are wrong in a case whose name begins so."""
+    return lambda evidence: any(one.kind.startswith(kinds) and differing(one) & _VALUES for one in evidence.wrong)
 
 
 def _seen(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, SplitValuesReport]]:
