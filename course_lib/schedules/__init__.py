@@ -2,9 +2,9 @@
 
 Read ``action.py`` (one cell), ``table.py`` (the schedule), ``dependencies.py`` (what waits for what),
 ``validation.py`` (what is wrong with one) and ``published.py``, then ``zero_bubble.py``, ``zb_auto.py``,
-``zb_v.py`` and ``dualpipe.py``. ``text.py`` reads what a person types, ``in_flight.py`` counts activations,
-``stage_times.py`` and ``trace.py`` are how long actions take and when they ran. ``course_lib.cost.simulate`` predicts a
-schedule, ``course_lib.parallel.pipeline`` runs it. Lesson 07.
+``zb_v.py`` and ``dualpipe.py``; ``list_scheduler.py`` makes one for stages of any times. ``text.py`` reads what a
+person types, ``in_flight.py`` counts activations, ``stage_times.py`` and ``trace.py`` are how long actions take and
+when they ran. ``course_lib.cost.simulate`` predicts a schedule, ``course_lib.parallel.pipeline`` runs it. Lesson 07.
 
 Names load when they are first used; none of them needs torch.
 """
@@ -38,6 +38,7 @@ _HOME_OF = {
     "gpipe": "published",
     "in_flight_counts": "in_flight",
     "interleaved": "published",
+    "list_schedule": "list_scheduler",
     "looped_bfs": "published",
     "naive": "published",
     "one_f_one_b": "published",

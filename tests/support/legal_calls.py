@@ -374,6 +374,11 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
     "schedules.get_schedule": {"kind": "gpipe", "num_ranks": 2, "num_micro_batches": 2},
     "schedules.in_flight_counts": {"schedule": SCHEDULE},
+    "schedules.list_schedule": {
+        "times": [StageTimes(1.0, 1.0, 1.0), StageTimes(2.0, 1.0, 0.5)],
+        "num_micro_batches": 2,
+        "max_in_flight": 2,
+    },
     "schedules.peak_in_flight": {"schedule": SCHEDULE},
     "schedules.peak_in_flight_by_stage": {"schedule": SCHEDULE},
     "schedules.placement": {"num_ranks": 2, "num_virtual_stages": 2, "style": "loop"},
