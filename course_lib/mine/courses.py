@@ -5,15 +5,18 @@ Each is an adapter of a few lines around what the course's library has.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.mine.courses_of_cut_models import MyJob, MyPipeline, MyRingAttention, MySplitTransformer
+
+if TYPE_CHECKING:
+    from course_lib.schedules import Schedule, StageTimes
 
 __all__ = [
     "MyDDP",
@@ -27,6 +30,7 @@ __all__ = [
     "all_reduce",
     "average_gradients",
     "clip",
+    "find_schedule",
     "indices_of",
     "my_share",
     "order_of_stage",
@@ -199,6 +203,13 @@ def order_of_stage(stage: int, num_stages: int, num_micro_batches: int) -> list[
 
     row: Any = schedules.one_f_one_b(num_stages, num_micro_batches).actions[stage]
     return [action.short for action in row if action is not None]
+
+
+def find_schedule(times: Sequence[StageTimes], num_micro_batches: int, max_in_flight: int) -> Schedule:
+    """A schedule of F, I and W for stages of these times, with at most ``max_in_flight`` micro-batches on a rank."""
+    from course_lib import schedules
+
+    return schedules.list_schedule(times, num_micro_batches, max_in_flight)
 
 
 def positions_of(rank: int, num_ranks: int, num_tokens: int) -> list[int]:

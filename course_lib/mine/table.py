@@ -72,6 +72,9 @@ ENTRIES = (
     LibraryEntry("05.fsdp_memory", "MyFullySharded", "fsdp", "a model of which each rank keeps its part alone"),
     LibraryEntry("07.1f1b", "order_of_stage", "schedules", "what a stage does under 1F1B, as texts"),
     LibraryEntry("07.pipe_split", "MyPipeline", "pipeline", "a runtime that executes any schedule of the course"),
+    LibraryEntry(
+        "07.search", "find_schedule", "schedules", "a schedule for stages of any times, under a limit of memory"
+    ),
     LibraryEntry("08.split_memory", "MySplitTransformer", "tensor", "a transformer of which each rank holds its parts"),
     LibraryEntry("10.zigzag", "positions_of", "context", "the positions of a rank, so that work is even"),
     LibraryEntry(

@@ -7,8 +7,9 @@
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 1 of 4 · [2: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults
-# and production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
+# Part 1 of 5 · [2: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults
+# and production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb) · [5: search a
+# schedule](07e_search_a_schedule.ipynb)
 #
 # This part builds on [01c: doing with less memory](01c_less_memory.ipynb) and [06a: there and
 # back](06a_model_parallel.ipynb). Have you done them? `from course_lib import start; start("07a")` says so.

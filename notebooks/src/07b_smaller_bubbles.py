@@ -6,8 +6,9 @@
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 2 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
-# production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
+# Part 2 of 5 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
+# production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb) · [5: search a
+# schedule](07e_search_a_schedule.ipynb)
 #
 # This part builds on [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb). Have you done it? `from
 # course_lib import start; start("07b")` says so.

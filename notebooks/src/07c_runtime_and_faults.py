@@ -6,8 +6,9 @@
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
-# of your own](07b_smaller_bubbles.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb)
+# Part 3 of 5 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
+# of your own](07b_smaller_bubbles.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb) · [5: search a
+# schedule](07e_search_a_schedule.ipynb)
 #
 # This part builds on [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) and [07b: smaller bubbles, and
 # a schedule of your own](07b_smaller_bubbles.ipynb). Have you done them? `from course_lib import start; start("07c")`

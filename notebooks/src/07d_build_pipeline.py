@@ -6,8 +6,9 @@
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
-# Part 4 of 4 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
-# of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults and production](07c_runtime_and_faults.ipynb)
+# Part 4 of 5 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
+# of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults and production](07c_runtime_and_faults.ipynb) ·
+# [5: search a schedule](07e_search_a_schedule.ipynb)
 #
 # This part builds on [07b: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) and [07c: the loop,
 # its faults and production](07c_runtime_and_faults.ipynb). Have you done them? `from course_lib import start;

@@ -2,7 +2,7 @@
 
 Boxes of schedules stand where the simulator puts them; the picture of the studio is of a run on four ranks.
 ``parts.py`` draws what is cut, ``actions.py`` what a schedule decides, ``timetables.py`` schedules in time, and
-``clinic.py`` the bugs; ``building.py`` has the pictures of part d.
+``clinic.py`` the bugs; ``building.py`` has the pictures of part d. The one of part e is among the timetables.
 """
 
 from course_lib.authoring.pictures.lesson_07 import actions, building, clinic, parts, timetables
@@ -29,4 +29,5 @@ PICTURES: Drawings = {
     "production": actions.production,
     "arrival": building.arrival,
     "runtime": building.runtime,
+    "held": timetables.held,
 }

@@ -101,3 +101,16 @@ def studio() -> bytes:
     with Cluster(4) as ranks:
         measured = pipeline.run_pipeline(ranks, schedule, times)
     return pipeline_gantt(simulate(schedule, times), measured, title="1F1B").png()
+
+
+def held() -> Figure:
+    """One micro-batch on four ranks, and how long rank 0 holds its activations."""
+    figure, axes = drawing(8, 2.7)
+    unit = 7.2
+    end = boxes(axes, schedules.list_schedule([EQUAL] * 4, 1, 1), 9, 17.5, unit, text=False)
+    for left, kind in ((9, "F"), (end - 2 * unit, "I"), (end - unit, "W")):
+        word(axes, left + unit / 2, 19.1, kind, size=10, color="black", bbox=WHITE)
+    arrow(axes, (9, 23.2), (end, 23.2), style="<|-|>", head=9)
+    word(axes, (9 + end) / 2, 24.9, "rank 0 holds this micro-batch", size=10)
+    time_axis(axes, end, 1.6)
+    return figure

@@ -1,5 +1,5 @@
 """Lesson 07, pipelines: three tables, a backward in two halves, the loop over a row, and two faults to mend. Part d: a
-runtime, built whole.
+runtime, built whole. Part e: a program that makes tables under a limit of memory.
 """
 
 from course_lib.learn.exercises.lesson_07.design import DESIGN
@@ -11,8 +11,9 @@ from course_lib.learn.exercises.lesson_07.pipe import PIPE_STEPS
 from course_lib.learn.exercises.lesson_07.predictions.clinic import PREDICTIONS
 from course_lib.learn.exercises.lesson_07.quiz import QUIZ
 from course_lib.learn.exercises.lesson_07.run import RUN
+from course_lib.learn.exercises.lesson_07.search import SEARCH
 from course_lib.learn.exercises.lesson_07.sync import SYNC
 
 __all__ = ["EXERCISES", "PREDICTIONS", "QUIZ"]
 
-EXERCISES = (GPIPE, ONE_F_ONE_B, HALVES, DESIGN, RUN, SYNC, LOSS, *PIPE_STEPS)
+EXERCISES = (GPIPE, ONE_F_ONE_B, HALVES, DESIGN, RUN, SYNC, LOSS, *PIPE_STEPS, SEARCH)

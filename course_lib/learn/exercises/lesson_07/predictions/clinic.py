@@ -8,6 +8,7 @@ from course_lib.claims import VERDICTS
 from course_lib.learn.catalogue.prediction_spec import Asked, Explanation
 from course_lib.learn.exercises.lesson_07.predictions import SCHEDULES
 from course_lib.learn.exercises.lesson_07.predictions.arrival import ARRIVAL
+from course_lib.learn.exercises.lesson_07.predictions.memory_limit import MEMORY_LIMIT
 
 if TYPE_CHECKING:
     from course_lib.claims.court.evidence import Evidence
@@ -110,4 +111,5 @@ PREDICTIONS = (
     Asked(name="07.careful", question="Why does it learn more slowly?", choices=_CAREFUL, tell=_twice),
     Asked(name="07.hangs", question="Why does it hang under 1F1B?", choices=_STUCK, tell=_send),
     *ARRIVAL,
+    *MEMORY_LIMIT,
 )
