@@ -10,13 +10,16 @@ from told_runs import ToldRuns
 from course_lib.claims.court.evidence import Evidence
 from course_lib.layouts.link import Link
 from course_lib.learn import ask, exercises, reveal
+from course_lib.learn.exercises.lesson_07.predictions.arrival import ARRIVAL
+from course_lib.learn.exercises.lesson_07.predictions.memory_limit import MEMORY_LIMIT
 from course_lib.parallel.pipeline import joint_step
 from course_lib.schedules import StageTimes, gpipe
 from course_lib.schedules.trace import ActionSpan, ScheduleTrace
 
 pytestmark = pytest.mark.xdist_group("exercises")
 
-ASKED = {one.name: one for one in exercises.predictions_of("07") if one.name != "07.arrival"}  # of part d
+OF_LATER_PARTS = {one.name for one in (*ARRIVAL, *MEMORY_LIMIT)}  # d and e
+ASKED = {one.name: one for one in exercises.predictions_of("07") if one.name not in OF_LATER_PARTS}
 TIMES = StageTimes.of(0.010)
 CHANGES = {
     "backward takes three times the forward": {"times": StageTimes.of(0.010, 3.0)},
