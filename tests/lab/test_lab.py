@@ -332,6 +332,7 @@ def test_machine_with_and_without_a_browser(
         served["options"], served["says"] = options, no_browser
         return 0
 
+    monkeypatch.setenv("COURSE_FORKS", "off")  # no lab opens
     monkeypatch.setattr(webbrowser, "get", get)
     monkeypatch.setattr(command, "_serve", serve)
     monkeypatch.setattr(command, "find_place", lambda asked: LessonFolder(Path("/clone"), Path("/clone")))

@@ -20,6 +20,12 @@ from course_lib.lab.left_bar import close_left_bar
 from course_lib.lab.options import idle_minutes
 
 
+@pytest.fixture(autouse=True)
+def no_kernels_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lab opens here, so nothing is imported for its kernels."""
+    monkeypatch.setenv("COURSE_FORKS", "off")
+
+
 @pytest.fixture
 def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     course = small_course(tmp_path / "course")

@@ -41,6 +41,12 @@ def run(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(notebook))
 
 
+@pytest.fixture(autouse=True)
+def no_kernels_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No lab opens here, so nothing is imported for its kernels."""
+    monkeypatch.setenv("COURSE_FORKS", "off")
+
+
 @pytest.fixture
 def course(tmp_path: Path) -> Path:
     return small_course(tmp_path / "course")

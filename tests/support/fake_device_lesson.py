@@ -25,7 +25,6 @@ NEAR = {
     "save_and_go_on": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
     "load_and_go_on": "it loads that checkpoint",
     "steps_of": "PyTorch's fully_shard asks a device for streams",
-    "step_time_s": "PyTorch's fully_shard asks a device for streams",
     "torch_loads_ours": "PyTorch's fully_shard asks a device for streams",
     "train_by_torch": "PyTorch's fully_shard asks a device for streams",
     "save_by_rank": "a checkpoint holds tensors of a GPU, which far tensors are not when they are saved",
