@@ -146,7 +146,7 @@ print("problems:", schedules.validate(example, max_in_flight=1))
 print("time of an I:", each.time_s("I"), "s")
 
 # %% [markdown]
-# The check takes 22 cases: up to six ranks, also one, and up to twelve micro-batches, also fewer than ranks. Limits go
+# The check takes 24 cases: up to six ranks, also one, and up to twelve micro-batches, also fewer than ranks. Limits go
 # from 1 to 2p, and some stages are slower than others or have a long I or W. A table passes if it can run, keeps to its
 # limit, and is short enough. A step may take 15% longer than the better of two programs of the course. Try your own
 # cases first, with `validate`, `peak_in_flight` and `simulate`.

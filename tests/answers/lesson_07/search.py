@@ -313,6 +313,23 @@ def stage_by_stage(times, m, limit):
     return made_of(rows, m)
 
 
+def one_less(times, m, limit):
+    return by_rule(times, m, max(1, limit - 1))
+
+
+def backwards_of_forwards(times, m, limit):
+    """I and W by the time of F alone."""
+    return by_rule(times, m, limit, duration=lambda own, k: own.forward_s)
+
+
+def times_in_reverse(times, m, limit):
+    return by_rule(list(reversed(times)), m, limit)
+
+
+def w_takes_no_time(times, m, limit):
+    return by_rule(times, m, limit, duration=lambda own, k: 0.0 if k == "W" else own.time_s(k))
+
+
 def prints_alone(times, m, limit):
     print(by_rule(times, m, limit))
 
@@ -365,6 +382,16 @@ ROWS = [
     Row(answer=stage_by_stage, verdict="not yet", why="in groups", mistake=None),
     Row(answer=by_the_course, verdict="forbidden", why="the course's own"),
     Row(answer=by_the_published, verdict="forbidden", why="a ready one"),
+    Row(
+        answer=one_less,
+        verdict="not yet",
+        why="room for one is left empty",
+        mistake="w-before-others",
+        words=("F3 could begin",),
+    ),
+    Row(answer=backwards_of_forwards, verdict="not yet", why="I and W have times of their own", mistake=None),
+    Row(answer=times_in_reverse, verdict="not yet", why="the first time is the first stage's", mistake=None),
+    Row(answer=w_takes_no_time, verdict="not yet", why="W takes time", mistake=None),
     Row(answer=mean_of_kinds, verdict="not yet", why="I and W differ", unsaid=("first",)),
     Row(
         answer=rule(extra=-1), verdict="not yet", why="room for one is left empty, and one alone starves", mistake=None

@@ -117,6 +117,8 @@ CASES = (
     _case(_EQUAL, [_ONE] * 4, 8, 1),
     _case(_EQUAL, [_ONE] * 3, 12, 2),
     _case(_LAST, [_ONE, _ONE, _LIGHT], 12, 2),
+    _case(_EQUAL, [_ONE] * 4, 8, 3),
+    _case(_MID, [_ONE, _ONE, StageTimes(1.5, 1.5, 1.5), _ONE], 8, 3),
     _case(_EQUAL, [_ONE] * 4, 12, 4),
     _case(_I, [_LONG_I] * 4, 12, 4),
     _case(_W, [_LONG_W] * 4, 12, 4),
