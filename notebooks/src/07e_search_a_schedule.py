@@ -73,8 +73,8 @@ reveal("07.half_memory", published_s[6], published_s[3])
 # ## Three rules beside each other
 #
 # <!-- word: list scheduling | also: list scheduler -->
-# A program that makes such a table places one action after the other. **List scheduling** is the field's word for this:
-# a list of actions that could come next, and a rule that says which of them does. Nothing that is placed moves again.
+# How does a program make such a table? **List scheduling** places one action after the other: of a list of all that
+# could come next, a rule picks one. Nothing that is placed moves again.
 #
 # The rule decides where a rank could begin several actions at the same moment. Three rules have made these tables, for
 # four ranks, five micro-batches and a limit of 4:
