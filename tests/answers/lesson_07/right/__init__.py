@@ -239,6 +239,35 @@ RIGHT_ANSWERS: dict[str, tuple[Any, ...]] = {
 }
 
 SAME_FUNCTION: dict[str, dict[str, str]] = {
+    "07.search": {
+        "2: `rows, free_s, end_s = ([[] for _ in times], [0.0] * p, {})` after `count = [{'F':"
+        " 0, 'I': 0, 'W': 0} for _ in times]`": ("The two lines do not need each other."),
+        "3: `count = [{'F': 0, 'I': 0, 'W': 0} for _ in times]` after `def ready_s(kind, s):`": (
+            "The two lines do not need each other."
+        ),
+        "9: `if kind == 'F':` after `own = end_s.get(('F' if kind == 'I' else 'I', s, i))`": (
+            "The two lines do not need each other."
+        ),
+        "20: `free_s[s] = end_s[tuple(rows[s][-1])] = start_s + times[s].time_s(kind)` after `count[s][kind] += 1`": (
+            "The two lines do not need each other."
+        ),
+        "21: `count[s][kind] += 1` -> a new name for a new value": "A number has no two names that could differ.",
+        "14: `range(3 * p * m)` -> `reversed(range(3 * p * m))`": "The number of a turn is not used.",
+        "7: `kind == 'F' and i - count[s]['W'] == max_in_flight` -> `i - count[s]['W'] == max_in_flight`": (
+            "An I that can run has its F in flight, so fewer I's than the limit wait for a W."
+        ),
+        "12: `kind == 'W' or s == p - 1 or own is None` -> `s == p - 1 or own is None`": (
+            "The rank was busy with I until I had ended."
+        ),
+        "12: `kind == 'W' or s == p - 1 or own is None` -> `kind == 'W' or s == p - 1`": (
+            "Without F on this stage there is no I on the next."
+        ),
+        "20: `tuple(rows[s][-1])` -> `rows[s][-1]`": "An Action is a tuple.",
+        "2: `0.0` -> `1.0`": "All moments are later by one; the table is the same.",
+        "10: `0.0` -> `1.0`": "All moments are later by one; the table is the same.",
+        "15: `range(p)` -> `reversed(range(p))`": "The smallest offer does not depend on their order.",
+        "16: `max(at, free_s[s])` -> `max(free_s[s], at)`": "Its arguments may stand in either order.",
+    },
     "07.gpipe": {
         "3: `behind = num_stages - 1 - stage` after `forwards = [f'F{i}' for i in range(num_micro_batches)]`": (
             "The two lines do not need each other."
