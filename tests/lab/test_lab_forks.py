@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -20,6 +21,7 @@ from course_lib.base.front_end import IN_COURSE_LAB
 from course_lib.kernels.forked_kernel import ForkedKernel
 from course_lib.kernels.server import KernelForkServer, address_in
 from course_lib.lab import forks as lab_forks
+from course_lib.lab import hub
 from course_lib.lab.forks import LabForks, LabProvisioner
 
 pytestmark = [
@@ -234,6 +236,19 @@ def test_who_has_named_another_way_to_start_kernels_keeps_it(monkeypatch: pytest
     LabProvisioner.install(factory)
     assert factory.provisioners[factory.default_provisioner_name].load() is LabProvisioner
     assert issubclass(LabProvisioner, LocalProvisioner)
+
+
+def test_a_server_of_a_hub_begins_it_too_and_it_ends_after_an_idle_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    ended: list[str] = []
+    monkeypatch.delenv("COURSE_IDLE_MINUTES", raising=False)
+    forks = SimpleNamespace(close=lambda: ended.append("closed"))
+    monkeypatch.setattr(lab_forks, "begin_forks", lambda minutes: begun.append(minutes) or forks)
+    monkeypatch.setattr(hub.atexit, "register", lambda close: close())
+    app = SimpleNamespace(web_app=SimpleNamespace(settings={"static_custom_path": []}))
+    hub._load_jupyter_server_extension(app)
+    assert (begun, ended) == ([60], ["closed"])
+    assert len(app.web_app.settings["static_custom_path"]) == 1
 
 
 @pytest.mark.parametrize(("value", "wanted"), [("", True), ("off", False), (" OFF ", False), ("on", True)])
