@@ -204,8 +204,8 @@ SEARCH = Exercise(
         "Place one action at a time. For each rank, which three may come next: an F, an I and a W? When could each of "
         "them start at the earliest?",
         "Keep three things: how many F, I and W each stage has placed, when each rank is free, and when each placed "
-        "action ends. Of all that may come next on any rank, place the one that starts first. Where several can start "
-        "at the same moment, ask which of them another rank waits for.",
+        "action ends. Place what can start first on any rank, of all that may come next. Where several can start at "
+        "the same moment, ask which of them another rank waits for.",
         "Until 3 p m actions are placed, look at each stage s and each kind of I, F, W with its next number i. Skip it "
         "where what it needs has no end yet. Skip an F where F's less W's are at the limit. Its start is `max(free[s], "
         "ready)`. Take the smallest `(start, 'IFW'.index(kind), s)`, and note its end.",
