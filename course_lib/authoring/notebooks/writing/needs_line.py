@@ -7,9 +7,9 @@ leads to the other parts. The words of a link are those of that part's title aft
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
+from course_lib.authoring.notebooks.writing.first_cell_line import as_comment, link_words, words_of, write_all
 from course_lib.base.text import and_list
 from course_lib.lessons.info import LessonInfo, lessons
 from course_lib.lessons.prerequisites import PREREQUISITES
@@ -18,7 +18,6 @@ __all__ = ["needs_line", "renew_needs_lines", "stale_needs_lines"]
 
 _LINE = re.compile(r"^# This part builds on\s.*?(?=^#\n|^# %%)", re.MULTILINE | re.DOTALL)
 _PARTS = re.compile(r"^# Part \d+ of \d+ ·.*?^#\n", re.MULTILINE | re.DOTALL)
-_WIDTH = 119
 
 
 def needs_line(part: LessonInfo, by_label: dict[str, LessonInfo]) -> str:
@@ -29,7 +28,7 @@ def needs_line(part: LessonInfo, by_label: dict[str, LessonInfo]) -> str:
     needed = [by_label[label] for label in PREREQUISITES[part.label]]
     if not needed:
         return ""
-    links = [f"[{one.label}: {one.title.partition(': ')[2] or one.title}]({one.stem}.ipynb)" for one in needed]
+    links = [f"[{one.label}: {link_words(one)}]({one.stem}.ipynb)" for one in needed]
     them = "it" if len(needed) == 1 else "them"
     asked = f'`from course_lib import start; start("{part.label}")`'
     return f"This part builds on {and_list(links)}. Have you done {them}? {asked} says so."
@@ -37,10 +36,7 @@ def needs_line(part: LessonInfo, by_label: dict[str, LessonInfo]) -> str:
 
 def renew_needs_lines(root: Path) -> list[str]:
     """Write the lines of those sources whose words are not these; their names."""
-    found = _sources(root)
-    for path, text in found.items():
-        path.write_text(text, encoding="utf-8")
-    return [path.name for path in found]
+    return write_all(_sources(root))
 
 
 def stale_needs_lines(root: Path) -> list[str]:
@@ -62,13 +58,8 @@ def _sources(root: Path) -> dict[Path, str]:
         if place is None or not by_label.keys() >= {*PREREQUISITES.get(part.label, (None,))}:
             continue
         line, stands = needs_line(part, by_label), _LINE.search(text)
-        if (_words(stands[0]) if stands else "") == line:
+        if (words_of(stands[0]) if stands else "") == line:
             continue
         start, end = stands.span() if stands else (place.end(), place.end())
-        paragraph = textwrap.fill(line, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
-        found[path] = f"{text[:start]}{paragraph}\n{'' if stands else '#' + chr(10)}{text[end:]}"
+        found[path] = f"{text[:start]}{as_comment(line)}\n{'' if stands else '#' + chr(10)}{text[end:]}"
     return found
-
-
-def _words(paragraph: str) -> str:
-    return " ".join(paragraph.replace("\n#", "\n").removeprefix("#").split())

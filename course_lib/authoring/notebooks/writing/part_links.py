@@ -7,34 +7,28 @@ link are those of the other part's title after its colon.
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from course_lib.authoring.notebooks.writing.first_cell_line import as_comment, link_words, words_of, write_all
 from course_lib.lessons.info import LessonInfo, lessons
 
 __all__ = ["part_line", "renew_part_lines", "stale_part_lines"]
 
 _LINE = re.compile(r"^# Part \d+ of \d+ ·.*?(?=^#\n|^# %%)", re.MULTILINE | re.DOTALL)
-_WIDTH = 119
 
 
 def part_line(part: LessonInfo, parts: Sequence[LessonInfo]) -> str:
     """Of one of a lesson's parts: which it is, and a link to each of the others."""
     links = [
-        f"[{number}: {other.title.partition(': ')[2] or other.title}]({other.stem}.ipynb)"
-        for number, other in enumerate(parts, 1)
-        if other != part
+        f"[{number}: {link_words(other)}]({other.stem}.ipynb)" for number, other in enumerate(parts, 1) if other != part
     ]
     return " · ".join([f"Part {list(parts).index(part) + 1} of {len(parts)}", *links])
 
 
 def renew_part_lines(root: Path) -> list[str]:
     """Write the lines of those sources whose words are not these; their names."""
-    found = _sources(root)
-    for path, text in found.items():
-        path.write_text(text, encoding="utf-8")
-    return [path.name for path in found]
+    return write_all(_sources(root))
 
 
 def stale_part_lines(root: Path) -> list[str]:
@@ -56,9 +50,6 @@ def _sources(root: Path) -> dict[Path, str]:
             if len(parts) == 1 or stands is None:  # the builder's rule asks for the links
                 continue
             line = part_line(part, parts)
-            if " ".join(stands[0].replace("\n#", "\n").removeprefix("#").split()) != line:
-                wrapped = textwrap.fill(
-                    line, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
-                )
-                found[path] = f"{text[: stands.start()]}{wrapped}\n{text[stands.end() :]}"
+            if words_of(stands[0]) != line:
+                found[path] = f"{text[: stands.start()]}{as_comment(line)}\n{text[stands.end() :]}"
     return found
