@@ -79,26 +79,22 @@ def _made_here() -> tuple[Transformer, Tensor, Tensor]:
 
 def _train(me: Rank, make: Callable[[Rank, Transformer], Made], model: Any, tokens: Tensor, targets: Tensor) -> Tensor:
     """The mean losses of all ranks, (steps,)."""
-    called, optimizer = make(me, model)
-    losses = []
-    for _ in range(_STEPS):
-        optimizer.zero_grad()
-        loss = next_token_loss(called(tokens), targets)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    told = torch.stack(losses)
-    dist.all_reduce(told)
-    return (told / me.world_size).cpu()
+    losses = _steps(*make(me, model), tokens, targets)
+    dist.all_reduce(losses)
+    return (losses / me.world_size).cpu()
 
 
 def _by_one_process() -> Tensor:
     model, tokens, targets = _made_here()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE)
+    return _steps(model, torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE), tokens, targets)
+
+
+def _steps(called: nn.Module, optimizer: Any, tokens: Tensor, targets: Tensor) -> Tensor:
+    """Train; the loss of each step, (steps,)."""
     losses = []
     for _ in range(_STEPS):
         optimizer.zero_grad()
-        loss = next_token_loss(model(tokens), targets)
+        loss = next_token_loss(called(tokens), targets)
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())
