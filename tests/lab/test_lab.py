@@ -315,6 +315,7 @@ def no_browser(*_: object) -> webbrowser.BaseBrowser:
     raise webbrowser.Error("could not locate runnable browser")
 
 
+@pytest.mark.usefixtures("no_kernels_are_prepared")
 @pytest.mark.parametrize(
     ("get", "says", "adds"),
     [
@@ -332,7 +333,6 @@ def test_machine_with_and_without_a_browser(
         served["options"], served["says"] = options, no_browser
         return 0
 
-    monkeypatch.setenv("COURSE_FORKS", "off")  # no lab opens
     monkeypatch.setattr(webbrowser, "get", get)
     monkeypatch.setattr(command, "_serve", serve)
     monkeypatch.setattr(command, "find_place", lambda asked: LessonFolder(Path("/clone"), Path("/clone")))

@@ -19,11 +19,7 @@ from course_lib.lab.folder import LessonFolder, find_place
 from course_lib.lab.left_bar import close_left_bar
 from course_lib.lab.options import idle_minutes
 
-
-@pytest.fixture(autouse=True)
-def no_kernels_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lab opens here, so nothing is imported for its kernels."""
-    monkeypatch.setenv("COURSE_FORKS", "off")
+pytestmark = pytest.mark.usefixtures("no_kernels_are_prepared")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from course_lib.lab.hand_out import RECORD, hand_out
 from course_lib.lab.reset import reset
 from course_lib.lab.work import is_same_work, print_of
 
+pytestmark = pytest.mark.usefixtures("no_kernels_are_prepared")
 FIRST = "notebooks/00_start_here.ipynb"
 A = "notebooks/04a_one.ipynb"
 INFO = {
@@ -39,12 +40,6 @@ def run(path: Path, **changes: object) -> None:
     notebook = json.loads(path.read_text())
     notebook["cells"][-1] |= changes
     path.write_text(json.dumps(notebook))
-
-
-@pytest.fixture(autouse=True)
-def no_kernels_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lab opens here, so nothing is imported for its kernels."""
-    monkeypatch.setenv("COURSE_FORKS", "off")
 
 
 @pytest.fixture
