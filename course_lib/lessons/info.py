@@ -37,6 +37,7 @@ __all__ = [
     "lesson_info",
     "lessons",
     "parse_first_cell",
+    "short_title",
     "source_files",
     "tour",
     "tour_file",
@@ -125,6 +126,11 @@ def built_notebooks(folder: Path) -> list[Path]:
 def heading_link(heading: str) -> str:
     """The end of a link that leads to a heading, as JupyterLab names it: "#Two-halves"; "" for no heading."""
     return "#" + quote(heading.replace(" ", "-")) if heading else ""
+
+
+def short_title(title: str) -> str:
+    """What a part is about: the words of its title after the lesson's name; the whole of one that has no such name."""
+    return title.partition(": ")[2] or title
 
 
 def tour(root: Path) -> list[LessonInfo]:

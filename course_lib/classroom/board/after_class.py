@@ -20,7 +20,7 @@ from course_lib.classroom.board.class_minutes import (
 from course_lib.classroom.board.mistake_stats import checks, mistakes
 from course_lib.classroom.board.read_shared import Learner
 from course_lib.learn.checks.lesson_index import LessonIndex
-from course_lib.lessons.info import lessons
+from course_lib.lessons.info import lessons, short_title
 
 __all__ = ["after_class"]
 
@@ -70,7 +70,7 @@ def _minutes(present: Sequence[Learner], known: LessonIndex, lesson: str) -> lis
     for one in minutes_by_part(present, known, lesson):
         through = "–" if one.through is None else str(one.through)
         span = f"{one.minutes[0]:.0f} to {one.minutes[-1]:.0f}" if one.minutes else "–"
-        title = known.title(one.place).partition(": ")[2] or known.title(one.place)
+        title = short_title(known.title(one.place))
         counts = [f"{one.median:.0f}", span, str(one.begun), through]
         rows.append([f"{one.place} {title}", page_says.get(one.place, "–"), *counts, ""])
     head = ["part", "the page says", "median here", "quickest to slowest", "began", "passed every check", "your note"]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from course_lib.classroom.board.read_shared import Learner
 from course_lib.learn.checks.lesson_index import LessonIndex
+from course_lib.lessons.info import short_title
 
 __all__ = ["PlaceLine", "where"]
 
@@ -24,7 +25,7 @@ class PlaceLine:
     @property
     def short_title(self) -> str:
         """Of a part what it is about, without the lesson's name before it."""
-        return self.title.partition(": ")[2] or self.title
+        return short_title(self.title)
 
 
 def where(learners: Sequence[Learner], known: LessonIndex, lesson: str = "") -> tuple[PlaceLine, ...]:

@@ -6,9 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
-from course_lib.lessons.info import LessonInfo
-
-__all__ = ["as_comment", "link_words", "words_of", "write_all"]
+__all__ = ["as_comment", "words_of", "write_all"]
 
 _WIDTH = 119
 
@@ -21,11 +19,6 @@ def as_comment(line: str) -> str:
 def words_of(paragraph: str) -> str:
     """The words of such a paragraph, however it is broken."""
     return " ".join(paragraph.replace("\n#", "\n").removeprefix("#").split())
-
-
-def link_words(part: LessonInfo) -> str:
-    """What a link to a part says: the words of its title after the colon."""
-    return part.title.partition(": ")[2] or part.title
 
 
 def write_all(sources: Mapping[Path, str]) -> list[str]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from course_lib.authoring.notebooks.writing.first_cell_line import as_comment, link_words, words_of, write_all
+from course_lib.authoring.notebooks.writing.first_cell_line import as_comment, words_of, write_all
 from course_lib.base.text import and_list
-from course_lib.lessons.info import LessonInfo, lessons
+from course_lib.lessons.info import LessonInfo, lessons, short_title
 from course_lib.lessons.prerequisites import PREREQUISITES
 
 __all__ = ["needs_line", "renew_needs_lines", "stale_needs_lines"]
@@ -28,7 +28,7 @@ def needs_line(part: LessonInfo, by_label: dict[str, LessonInfo]) -> str:
     needed = [by_label[label] for label in PREREQUISITES[part.label]]
     if not needed:
         return ""
-    links = [f"[{one.label}: {link_words(one)}]({one.stem}.ipynb)" for one in needed]
+    links = [f"[{one.label}: {short_title(one.title)}]({one.stem}.ipynb)" for one in needed]
     them = "it" if len(needed) == 1 else "them"
     asked = f'`from course_lib import start; start("{part.label}")`'
     return f"This part builds on {and_list(links)}. Have you done {them}? {asked} says so."

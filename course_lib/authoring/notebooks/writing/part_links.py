@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from course_lib.authoring.notebooks.writing.first_cell_line import as_comment, link_words, words_of, write_all
-from course_lib.lessons.info import LessonInfo, lessons
+from course_lib.authoring.notebooks.writing.first_cell_line import as_comment, words_of, write_all
+from course_lib.lessons.info import LessonInfo, lessons, short_title
 
 __all__ = ["part_line", "renew_part_lines", "stale_part_lines"]
 
@@ -21,7 +21,9 @@ _LINE = re.compile(r"^# Part \d+ of \d+ ·.*?(?=^#\n|^# %%)", re.MULTILINE | re.
 def part_line(part: LessonInfo, parts: Sequence[LessonInfo]) -> str:
     """Of one of a lesson's parts: which it is, and a link to each of the others."""
     links = [
-        f"[{number}: {link_words(other)}]({other.stem}.ipynb)" for number, other in enumerate(parts, 1) if other != part
+        f"[{number}: {short_title(other.title)}]({other.stem}.ipynb)"
+        for number, other in enumerate(parts, 1)
+        if other != part
     ]
     return " · ".join([f"Part {list(parts).index(part) + 1} of {len(parts)}", *links])
 
