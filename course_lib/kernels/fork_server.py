@@ -246,8 +246,8 @@ def lend_a_fork_server() -> None:
 
 def draw_other_numbers() -> None:
     """Two kernels do not draw the same random numbers; Python sees to its own."""
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()
+    if "numpy.random" in sys.modules:  # numpy itself imports it late, and each kernel for itself
+        sys.modules["numpy.random"].seed()
 
 
 def forget_the_course() -> None:
