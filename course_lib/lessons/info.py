@@ -10,7 +10,7 @@ The first markdown cell of every lesson reads::
 
 The tour, ``notebooks/src/tour.py``, is a page beside the lessons: its title is ``# Tour · name``, and it has no number.
 
-A build takes two sittings, and its line says ``**2 × 75 minutes · ...**``.
+A build takes two sittings, and so does a part that is longer than one: the line says ``**2 × 75 minutes · ...**``.
 
 A lesson that is longer than a sitting comes in parts, a notebook each: files ``04a_name`` and ``04b_name``, titles
 ``# 04a · Lesson: part``. A part begins from its own first cell, and its exercises keep the lesson's number.
@@ -80,6 +80,11 @@ class LessonInfo:
     def minutes_text(self) -> str:
         """The minutes as the first cell says them: "60", or "2 × 75" of two sittings."""
         return str(self.minutes) if self.sittings == 1 else f"{self.sittings} × {self.minutes // self.sittings}"
+
+    @property
+    def is_build(self) -> bool:
+        """Whether the part is a build: its name begins so."""
+        return self.name.startswith("build_")
 
     @property
     def label(self) -> str:

@@ -5,7 +5,7 @@
 # agree on one number. You also find a bug that makes a whole job hang. Everything runs on the machine in front of you,
 # with GPUs or without.
 #
-# **65 minutes · difficulty 1 of 5 · needs: cpu**
+# **70 minutes · difficulty 1 of 5 · needs: cpu**
 #
 # After this lesson you can
 #

@@ -4,7 +4,7 @@
 # You train two small models on one device and account for every byte that the training takes. You find out who owns it,
 # when it is born and when it dies. Then a job dies of too many, and you find out which line was to blame.
 #
-# **70 minutes · difficulty 2 of 5 · needs: cpu**
+# **65 minutes · difficulty 2 of 5 · needs: cpu**
 #
 # Part 1 of 3 · [2: where the time goes](01b_time_and_data.ipynb) · [3: doing with less memory](01c_less_memory.ipynb)
 #

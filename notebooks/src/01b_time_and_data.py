@@ -4,7 +4,7 @@
 # Every millisecond of a step gets an owner, and every multiplication a layer. Between the two you let a device starve,
 # feed it, and count the cores that this takes.
 #
-# **60 minutes · difficulty 2 of 5 · needs: cpu**
+# **45 minutes · difficulty 2 of 5 · needs: cpu**
 #
 # Part 2 of 3 · [1: where the memory goes](01a_one_device.ipynb) · [3: doing with less memory](01c_less_memory.ipynb)
 #

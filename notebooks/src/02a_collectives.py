@@ -4,7 +4,7 @@
 # Four ranks hold a tensor each, and all of them need the sum. You see what travels, and build the algorithm that
 # training jobs use all day. Then a count shows that no exchange of messages does it with fewer bytes.
 #
-# **75 minutes · difficulty 2 of 5 · needs: cpu**
+# **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
 # Part 1 of 4 · [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [3: when a job hangs](02c_hangs.ipynb) ·
 # [4: build an all-reduce](02d_build_all_reduce.ipynb)

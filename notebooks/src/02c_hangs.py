@@ -5,7 +5,7 @@
 # then read the evidence of four jobs. The evidence is a log of NCCL's watchdog, a flight recorder, and the stacks of
 # ranks that are really stuck.
 #
-# **65 minutes · difficulty 3 of 5 · needs: cpu**
+# **55 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: what travels](02a_collectives.ipynb) ·
 # [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [4: build an all-reduce](02d_build_all_reduce.ipynb)

@@ -4,7 +4,7 @@
 # Four processes train one model, each on its part of the batch, and are to end with the weights that one device would
 # have found. You find out what that takes, write it, and let it hide behind the backward pass.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 6 · [2: batches, and how much faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real
 # thing](04c_drift_and_production.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
@@ -373,6 +373,13 @@ print("forward goes through:        ", *dict.fromkeys(forward))
 print("gradients came in this order:", *dict.fromkeys(order))
 
 reveal("04.order", order, forward)
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you write an all-reduce that starts before backward has ended, and try buckets of
+# many sizes.
 
 # %% [markdown]
 # ### Build: buckets that leave early

@@ -4,7 +4,7 @@
 # A batch in pieces, a data set dealt out, one learning rate for many ranks, and a BatchNorm that sees a part. Then you
 # predict the speed-up of n ranks, and find the link on which two ranks lose to one.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 2 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [3: drift, checkpoints and the
 # real thing](04c_drift_and_production.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
@@ -338,6 +338,12 @@ reveal("04.rate", alone, same_rate)
 # <!-- word: throughput -->
 # The **throughput** of a job is how many images it takes in per second. Data parallelism speeds *that* up. It is not
 # yet a speed-up in learning.
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you hold two ranks against one device, and predict the speed-up of more.
 
 # %% [markdown]
 # ## The same as one device?

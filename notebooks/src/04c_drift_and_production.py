@@ -4,7 +4,7 @@
 # Replicas part in silence, jobs go wrong, and programs crash in the middle of a save. You find out why, and then start
 # the real thing by `torchrun`.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 3 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
 # faster](04b_batches_and_scaling.ipynb) · [4: build your own](04d_build_ddp.ipynb) · [5: a job on two
@@ -215,6 +215,13 @@ check("04.accumulate", mended_step)
 
 # %%
 # hint("04.accumulate")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting a model leaves some of its layers out, a save is interrupted, and `torchrun` starts
+# a job.
 
 # %% [markdown]
 # ## Clinic 2: a layer that is not always used

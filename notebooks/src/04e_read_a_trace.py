@@ -4,7 +4,7 @@
 # Somebody trained a model on two GPUs and recorded three steps. You have the recording, and nothing else. You find out
 # which model it was, what it sent, and why its GPUs did so little.
 #
-# **55 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 5 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
 # faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) ·
@@ -241,6 +241,13 @@ reveal("04.trace_first", median(waits_ms), num_copies[0], sum(call.duration_us f
 ### STUB ask("04.trace_hidden")
 ask("04.trace_hidden").commit(90)  # "all but the last bucket"
 ### END SOLUTION
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you write for how long two lists of spans overlap, and find out why the GPUs did so
+# little.
 
 # %% [markdown]
 # ### Build: what two lists have in common

@@ -4,7 +4,7 @@
 # Texts have different lengths, and not every token counts in the loss. A training step makes one loss of them, over
 # micro-batches and ranks. You measure what each token weighs in it, and write the step in which all weigh the same.
 #
-# **50 minutes · difficulty 3 of 5 · needs: cpu**
+# **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 6 of 6 · [1: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) · [2: batches, and how much
 # faster](04b_batches_and_scaling.ipynb) · [3: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) ·

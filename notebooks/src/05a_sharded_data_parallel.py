@@ -4,7 +4,7 @@
 # Four ranks train one model, and each of them holds all of it. You find out which part of that a rank needs, and write
 # an optimizer that keeps its own share. You see what that saves and what it sends.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 8 · [2: whole while it computes](05b_whole_for_a_moment.ipynb) · [3: what stays
 # whole](05c_what_stays_whole.ipynb) · [4: links and precision](05d_links_and_precision.ipynb) · [5: one model
@@ -342,6 +342,12 @@ ways = {"yours": ShardedAdamW} if optimizer_verdict.passed else {}
 for name, way in (ways | {"the course's": zero_1}).items():
     alike = all(agree(weights, alone, within=1e-10) for weights in four.run(three_steps, way))
     print(f"{name + ':':<14} no weight of four ranks is off by more than 1e-10: {alike}")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you count what the optimizer sends, and what it saves.
 
 # %% [markdown]
 # ### What it sends

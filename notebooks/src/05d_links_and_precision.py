@@ -4,7 +4,7 @@
 # A sharded model sends its weights around in every step. You find out how many bytes that is, and on which links it
 # costs time and on which it costs none. You also find out which settings turn memory into messages and back.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 50 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [5: one model
@@ -412,6 +412,13 @@ gantt(
     names={**{prefetch: f"prefetch {prefetch}" for prefetch in (0, 1, 2)}, 3: "yours, prefetch 1"},
     title="A step of rank 0 at 25 MB/s",
 )
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you measure what gathering ahead of time costs in memory, and shard a model over two
+# kinds of links.
 
 # %% [markdown]
 # ### What it costs

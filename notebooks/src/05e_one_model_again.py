@@ -5,7 +5,7 @@
 # ranks. You find three faults that raise no error, and write the clip that all ranks agree on. You save on four ranks
 # and load on three, and hand over to PyTorch's own `fully_shard`.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 5 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [4: links and
@@ -300,6 +300,12 @@ def start(me, from_meta):
 
 print(f"made whole, then cut: {four.run(start, False)[1][0]:.0%} of the model at most")
 reveal("05.meta", *four.run(start, True)[1])
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you save a model on four ranks and load it on other numbers of ranks.
 
 # %% [markdown]
 # ## Clinic 2: right on four ranks, wrong on two

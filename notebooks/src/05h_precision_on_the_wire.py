@@ -4,7 +4,7 @@
 # Weights and gradients travel in a number format, and you choose it, or PyTorch does. You look at what it chooses and
 # what follows from it. Then you send weights in a quarter of their bytes without losing what training has learnt.
 #
-# **50 minutes · difficulty 3 of 5 · needs: cpu**
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 8 of 8 · [1: states, shared out](05a_sharded_data_parallel.ipynb) · [2: whole while it
 # computes](05b_whole_for_a_moment.ipynb) · [3: what stays whole](05c_what_stays_whole.ipynb) · [4: links and

@@ -5,7 +5,7 @@
 # the work within one process. Then you carry across ranks, with your own hands, what has to cross, and measure what
 # that costs in time and buys in memory.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 2 · [2: where to cut](06b_where_to_cut.ipynb)
 #

@@ -4,7 +4,7 @@
 # Smaller steps on the stairs, and a backward in two halves: both shrink the bubble, and both send a bill. Then you
 # design a schedule for a memory limit, and real ranks execute it.
 #
-# **60 minutes · difficulty 4 of 5 · needs: cpu**
+# **55 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 2 of 5 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [3: the loop, its faults and
 # production](07c_runtime_and_faults.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb) · [5: search a

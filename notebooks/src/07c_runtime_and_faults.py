@@ -4,7 +4,7 @@
 # You write the loop that executes a row of a schedule, see it hang, and mend it. You put two pipelines side by side,
 # find two more faults by their evidence, and run your schedule on PyTorch's own runtime.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 50 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 5 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
 # of your own](07b_smaller_bubbles.ipynb) · [4: build the runtime](07d_build_pipeline.ipynb) · [5: search a
@@ -300,6 +300,12 @@ ask("07.b6").commit("holds")
 tried = trial("B6").run()
 print(tried)
 reveal("07.b6", tried)
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting two more faults wait for you, and PyTorch's own runtime runs your schedule.
 
 # %% [markdown]
 # ## Clinic 2: the link that is always full

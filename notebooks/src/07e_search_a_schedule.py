@@ -4,7 +4,7 @@
 # Half of the memory, and a step that should hardly take longer. You write a program that makes the table: for stages of
 # any times, under any limit.
 #
-# **55 minutes · difficulty 4 of 5 · needs: cpu**
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 5 of 5 · [1: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) · [2: smaller bubbles, and a schedule
 # of your own](07b_smaller_bubbles.ipynb) · [3: the loop, its faults and production](07c_runtime_and_faults.ipynb) ·

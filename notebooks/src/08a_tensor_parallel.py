@@ -4,7 +4,7 @@
 # One matrix, and no single device that holds it. You cut the matrix itself, and derive which collective each cut needs,
 # forward and backward. You build the smallest thing that several ranks compute as one: an MLP between two gates.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **50 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 1 of 5 · [2: a transformer, cut](08b_split_transformer.ipynb) · [3: positions, shared
 # out](08c_sequence_parallel.ipynb) · [4: the link, two faults, and production](08d_links_and_production.ipynb) · [5:

@@ -4,7 +4,7 @@
 # Between the split regions every rank holds, and computes, the same. You share that out by positions, with two more
 # gates, and you measure what it saves and what it costs. And you find two norms that drift apart without an error.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 5 · [1: one product, cut](08a_tensor_parallel.ipynb) · [2: a transformer, cut](08b_split_transformer.ipynb)
 # · [4: the link, two faults, and production](08d_links_and_production.ipynb) · [5: build the

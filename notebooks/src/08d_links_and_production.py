@@ -4,7 +4,7 @@
 # On which link does tensor parallelism pay? You predict a step, measure it, and hide one sum of two behind arithmetic.
 # Then two faults that raise no error, and the same model cut by PyTorch's own functions.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **65 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 4 of 5 · [1: one product, cut](08a_tensor_parallel.ipynb) · [2: a transformer, cut](08b_split_transformer.ipynb)
 # · [3: positions, shared out](08c_sequence_parallel.ipynb) · [5: build the

@@ -4,7 +4,7 @@
 # Data, pipeline and tensor parallelism in one job: each gets an axis of a mesh. You number the ranks, find out who
 # talks to whom, and give the fast link to the axis that needs it.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 4 · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4:
 # three cuts at once](09d_three_cuts.ipynb)
@@ -273,6 +273,12 @@ on_nodes(orders[0])
 
 # %%
 on_nodes(orders[1])
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you measure what the order of the axes costs.
 
 # %% [markdown]
 # ### The wrong order

@@ -5,7 +5,7 @@
 # out which mesh leaves a rank the most room. You deal out samples and random numbers so that the ranks still train
 # *one* model. And you catch two faults that raise no error.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 2 of 4 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
 # cuts at once](09d_three_cuts.ipynb)
@@ -318,6 +318,12 @@ reveal("09.share", seen_by)
 # %%
 dealt = {rank: f"windows {seen[0]} to {seen[-1]}" for rank, seen in seen_by.items()}
 mesh_places(cube, dealt, title="Who works on which windows")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you look into two jobs that go wrong without an error.
 
 # %% [markdown]
 # ## Clinic 1: a loss that falls too fast

@@ -5,7 +5,7 @@
 # themselves, all is well. Then somebody asks for one number of the whole model, or for one file. You find two faults
 # that raise no error, write the norm that every mesh agrees on, and carry a model from mesh to mesh.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [4: three cuts
 # at once](09d_three_cuts.ipynb)
@@ -253,6 +253,12 @@ for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_sha
 
 # %%
 who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.norm1.weight")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting two stages share a matrix, and a job goes on where it was stopped.
 
 # %% [markdown]
 # ## A weight at both ends

@@ -5,7 +5,7 @@
 # model is cut along three axes at the same time. You put it together, hold it against one device, count what each axis
 # sends, and hand over to PyTorch's own parts.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
 # one checkpoint](09c_one_norm.ipynb)
@@ -319,6 +319,12 @@ for rank in range(8):
     rows = torch.arange(16).chunk(share.count)[share.dp_rank].tolist()
     dealt[rank] = f"rows {rows[0]} to {rows[-1]}" + ", a loss" * is_last
 mesh_places(CUBE, dealt, title="A batch of 16 rows on eight ranks")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you count what each axis sends, and use PyTorch's own parts.
 
 # %% [markdown]
 # ## What each axis sends

@@ -4,7 +4,7 @@
 # In a causal model late positions have more to do than early ones. You find out what that costs a ring, deal out
 # positions so that it costs nothing, and meet another way to cut attention, by heads.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 45 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 2 of 8 · [1: the ring](10a_long_context.ipynb) · [3: experts, shared out](10c_experts.ipynb) · [4: equally
 # busy](10d_busy_experts.ipynb) · [5: hide the exchange](10e_hide_the_exchange.ipynb) · [6: many small
@@ -249,6 +249,13 @@ even_lap, even_share = lap_of(DEALT)
 print(f"a quarter each: {lap.wall_s * 1e3:.0f} ms, computing {busy_share:.0%} of it")
 print(f"dealt out:      {even_lap.wall_s * 1e3:.0f} ms, computing {even_share:.0%} of it")
 gantt(even_lap, title="A lap with positions dealt out (paced)")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you find out what else has to know of the new positions, and cut attention in
+# another way.
 
 # %% [markdown]
 # ## Positions travel with their tokens

@@ -5,7 +5,7 @@
 # its experts out among ranks, and write the journey of a token there and back. On another day you mend a layer in which
 # some tokens go astray.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 45 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [4:
 # equally busy](10d_busy_experts.ipynb) · [5: hide the exchange](10e_hide_the_exchange.ipynb) · [6: many small
@@ -287,6 +287,12 @@ alone = mixture().double()(EVERY.double())
 parts = four.run(outputs_of, by_your_function if dispatch_verdict.passed else by_the_layer)
 alike = agree(torch.cat(list(parts)), alone, within=1e-10)
 print(f"no output of four ranks is off by more than 1e-10: {alike}")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you look at the backward pass of these layers.
 
 # %% [markdown]
 # ## Whose gradient is it?

@@ -4,7 +4,7 @@
 # You read the trace of a job on eight A100 and find out which of its all-to-alls hide under computing, and why others
 # stand exposed. Then you hide your own experts' all-to-alls: two micro-batches take turns.
 #
-# **55 minutes · difficulty 4 of 5 · needs: cpu**
+# **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 5 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
 # experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [6: many small

@@ -4,7 +4,7 @@
 # Training packs many documents into one long sequence. You find out what that does to the balance of a ring, and see
 # which of its messages nobody needs. Then you deal out positions so that all ranks have equal work again.
 #
-# **50 minutes · difficulty 4 of 5 · needs: cpu**
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 7 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
 # experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [5: hide the

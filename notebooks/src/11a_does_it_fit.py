@@ -5,7 +5,7 @@
 # write down what each cut takes from each part. You hold it against runs of your own and of others, and find the fewest
 # GPUs.
 #
-# **70 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 4 · [2: how long does it take?](11b_how_long.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) · [4: runs of
 # others, and when not to](11d_runs_of_others.ipynb)
@@ -349,6 +349,12 @@ eight |= {"tensor 8": (Layout(tp=8), 0)}
 eight |= {f"pipeline 8, stage {stage}": (Layout(pp=8), stage) for stage in (0, 4, 7)}
 for name, where in {"one": (Layout(), 0), **eight, "one, recomputed": (Layout(recompute="full"), 0)}.items():
     print("{:<26}{:>8.1f}{:>13.1f}{:>8.1f}{:>8.1f}".format(name, *in_gb(*where)))
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you look for the fewest devices on which a job fits.
 
 # %% [markdown]
 # ## The fewest

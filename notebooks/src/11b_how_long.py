@@ -4,7 +4,7 @@
 # A planner adds up terms, and ranks thousands of layouts by the sum. You take its formula apart by runs that others
 # measured, write two pieces of it, and see how far to trust what it puts first. Then you bet, and three plans run.
 #
-# **75 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 60 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 2 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) ·
 # [4: runs of others, and when not to](11d_runs_of_others.ipynb)
@@ -300,7 +300,14 @@ for name, found in errors.items():
 
 # %% [markdown]
 # No listing tells you by itself how far this term may be wrong, and in which direction. Now you know it of a family.
+
+# %% [markdown]
+# ### A good place to stop
 #
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
+# one. In the second sitting you judge a recommendation by its band, and write the time of a whole step.
+
+# %% [markdown]
 # ## A recommendation, and its band
 #
 # Llama 3 with 70 billion parameters, on 16 machines with 8 H100 each; a step has 512 sequences of 8192 tokens.

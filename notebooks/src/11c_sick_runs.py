@@ -4,7 +4,7 @@
 # Six training runs are slow, each for a reason of its own. From what they leave behind you find out why, change one
 # setting, and are scored by what the change gains.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) · [4: runs
 # of others, and when not to](11d_runs_of_others.ipynb)

@@ -4,7 +4,7 @@
 # You put the planner beside runs that others published, famous ones and others. Then you look for the case in which
 # several GPUs are a mistake, and write the function that says so with a bill.
 #
-# **65 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) ·
 # [3: six sick runs](11c_sick_runs.ipynb)
@@ -251,6 +251,12 @@ ask("11.inside").commit(11)  # "two calls a layer, but over NVLink"
 
 # %% tags=["computed-time"]
 reveal("11.inside", inside, better[0])
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you look for a case in which several GPUs are a mistake.
 
 # %% [markdown]
 # ## When several GPUs are a mistake

@@ -5,7 +5,7 @@
 # You write an all-reduce that spares the slow link between them. Then you start the real thing: two agents, four ranks,
 # one link.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 1 of 6 · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take
 # it along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
@@ -314,6 +314,12 @@ reveal("12.turn", leaving_bytes(flat, nodes=((0, 2), (1, 3))), flat_bytes)
 ### STUB ask("12.leave")
 ask("12.leave").commit(1)  # "each rank has a half"
 ### END SOLUTION
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you write an all-reduce that spares the link between nodes, and start two agents.
 
 # %% [markdown]
 # ### Build: the hierarchical all-reduce

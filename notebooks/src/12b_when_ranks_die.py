@@ -4,7 +4,7 @@
 # A job on two nodes loses a rank, then a node, and gets the node back. You see what that costs, why some programs train
 # on the same samples twice afterwards, and what to read when nothing crashes and nothing moves.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 50 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 2 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [3: thousands of GPUs](12c_thousands.ipynb) · [4: take it
 # along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
@@ -346,6 +346,12 @@ with folder_for_ranks(four) as quiet:
 for name, one in (("killed and restarted", state), ("undisturbed", undisturbed)):
     print(f"{name:<21} step {one['step']}:", *(f"{weight:.6f}" for weight in one["weights"][:4].tolist()))
 reveal("12.same", (state["weights"] - undisturbed["weights"]).abs().max().item())
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting a node comes back, and then a job stands still without a crash.
 
 # %% [markdown]
 # ## A node more

@@ -5,7 +5,7 @@
 # is left of its time, and what to buy to get some back. Then you see an all-reduce stop scaling. All of it is
 # arithmetic and simulation, with its assumptions in view; the first numbers are published ones.
 #
-# **75 minutes · difficulty 3 of 5 · needs: cpu**
+# **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 3 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [4: take it
 # along](12d_take_it_along.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its
@@ -228,6 +228,12 @@ interval_verdict = check("12.interval", best_interval)
 
 # %%
 # hint("12.interval")
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you find out how much of its time a larger job has for training, and what to buy.
 
 # %% [markdown]
 # ## What is left

@@ -5,7 +5,7 @@
 # variables, and a program that looks a cluster over before you use it. The fourth are the names of those who have tried
 # other ways.
 #
-# **60 minutes · difficulty 2 of 5 · needs: cpu**
+# **50 minutes · difficulty 2 of 5 · needs: cpu**
 #
 # Part 4 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
 # GPUs](12c_thousands.ipynb) · [5: wrong numbers](12e_wrong_numbers.ipynb) · [6: build a job that outlives its

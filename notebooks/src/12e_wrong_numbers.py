@@ -4,7 +4,7 @@
 # A GPU can die, hang or be slow. It can also compute wrongly and say nothing. You plant such a fault in a training run,
 # see which checks are blind to it, and build the one that names the rank.
 #
-# **50 minutes · difficulty 3 of 5 · needs: cpu**
+# **60 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 5 of 6 · [1: two nodes](12a_two_nodes.ipynb) · [2: when ranks die](12b_when_ranks_die.ipynb) · [3: thousands of
 # GPUs](12c_thousands.ipynb) · [4: take it along](12d_take_it_along.ipynb) · [6: build a job that outlives its

@@ -4,7 +4,7 @@
 # Articles say much about training on many GPUs, and you have tried most of it. In this lesson you bet on what they
 # claim before code decides. Then you see where you trusted too much, and where too little.
 #
-# **50 minutes · difficulty 2 of 5 · needs: cpu**
+# **40 minutes · difficulty 2 of 5 · needs: cpu**
 #
 # Part 1 of 4 · [2: strategies and memory](13b_strategies_and_memory.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb) ·
 # [4: your own](13d_your_own_claim.ipynb)

@@ -4,7 +4,7 @@
 # Articles B and D: four strategies in a few pictures, and the simplest of them with all its code. You bet on their
 # sentences. Several of them are about one question that everybody has: do two GPUs have twice the memory?
 #
-# **45 minutes · difficulty 2 of 5 · needs: cpu**
+# **35 minutes · difficulty 2 of 5 · needs: cpu**
 #
 # Part 2 of 4 · [1: a first script](13a_a_first_script.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb) · [4: your
 # own](13d_your_own_claim.ipynb)

@@ -4,7 +4,7 @@
 # Article C goes further than the others: samplers, speed, precision, checkpoints. You bet on its sentences, and
 # you meet a trial that gave another verdict when the machine was busy.
 #
-# **50 minutes · difficulty 3 of 5 · needs: cpu**
+# **40 minutes · difficulty 3 of 5 · needs: cpu**
 #
 # Part 3 of 4 · [1: a first script](13a_a_first_script.ipynb) · [2: strategies and
 # memory](13b_strategies_and_memory.ipynb) · [4: your own](13d_your_own_claim.ipynb)

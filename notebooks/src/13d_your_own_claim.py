@@ -4,7 +4,7 @@
 # The last article, a page of a course. Then you change sides, and write the trial of a claim of your own. A judge puts
 # it into worlds in which the claim holds, in which it fails, and in which noise hides the answer.
 #
-# **70 minutes · difficulty 4 of 5 · needs: cpu**
+# **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 4 of 4 · [1: a first script](13a_a_first_script.ipynb) · [2: strategies and
 # memory](13b_strategies_and_memory.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb)

@@ -4,7 +4,7 @@
 # A model that no rank has room for, two nodes with a slow link between them, and a step that must end in time. You
 # work out three numbers by hand, bet on a cut, put the training together yourself, and get points for it.
 #
-# **60 minutes · difficulty 4 of 5 · needs: cpu**
+# **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
 # Part 1 of 2 · [2: defend it](14b_defend_it.ipynb)
 #
@@ -185,6 +185,12 @@ for plan in one_axis:
 ### STUB MESH = Mesh.of(dp_replicate=4)  # your turn: one that fits
 MESH = one_axis[0].mesh
 ### END SOLUTION
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you put the training together.
 
 # %% [markdown]
 # ## Put it together

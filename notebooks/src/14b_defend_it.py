@@ -5,7 +5,7 @@
 # one is for your own parts alone, and takes an evening more. You choose, build, run and defend; you tell a good idea
 # from a cheat; and then the course is over.
 #
-# **70 minutes · difficulty 5 of 5 · needs: cpu**
+# **2 × 50 minutes · difficulty 5 of 5 · needs: cpu**
 #
 # Part 2 of 2 · [1: the job](14a_the_job.ipynb)
 #
@@ -271,6 +271,12 @@ print(*fitting(third), sep="\n")
 ### STUB THIRD = Mesh.of(dp_shard=8)  # your turn: by your formula and your arithmetic
 THIRD = Mesh.of(pp=2, dp_replicate=2, tp=2)  # a block a stage; sums of tp and gradients stay within a node
 ### END SOLUTION
+
+# %% [markdown]
+# ### A good place to stop
+#
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
+# this one. In the second sitting you go on with level 3, and defend what you have built.
 
 # %% [markdown]
 # ### Build: level 3

@@ -322,7 +322,7 @@ def test_parts_of_a_lesson_lead_to_each_other(planted: Planted):
 
 def test_every_rule_is_seen_to_catch_something():
     own_tests = {"parts_lead_to_each_other", "timings_are_tagged", "outputs_hold_no_private_paths"}
-    own_tests |= {"digits_are_certain"}  # test_digits_rule.py
+    own_tests |= {"digits_are_certain", "sittings_are_marked"}  # test_digits_rule.py, test_size_table.py
     planted_for = {name for name, *_ in BAD_SOURCES} | {name for name, *_ in BAD_NOTEBOOKS} | own_tests
     assert planted_for == {rule.__name__ for rule in RULES}
 

@@ -11,6 +11,7 @@ In the order to read:
 - ``prose.py``: rules over a lesson's text
 - ``sentences_that_stand.py``: Sentences that a rule over wordings finds, and that stand all the same
 - ``sentences.py``: Rules over sentences
+- ``sittings.py``: A rule over sittings
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from course_lib.authoring.notebooks.rules.prose import (
     words_are_plain,
 )
 from course_lib.authoring.notebooks.rules.sentences import sentences_are_read_once
+from course_lib.authoring.notebooks.rules.sittings import sittings_are_marked
 
 __all__ = ["RULES", "Lesson", "Rule", "load_lesson"]
 
@@ -56,6 +58,7 @@ RULES: tuple[Rule, ...] = (
     colours_are_not_named,
     links_resolve,
     parts_lead_to_each_other,
+    sittings_are_marked,
     widgets_have_pictures,
     learner_copy_is_clean,
     solution_is_executed,
