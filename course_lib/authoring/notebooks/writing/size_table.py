@@ -116,7 +116,8 @@ def _row(size: PartSize) -> str:
 def _sum(label: str, sizes: Iterable[PartSize]) -> PartSize:
     found = list(sizes)
     names = ("words", "given", "written", "asked", "checks", "minutes")
-    return PartSize(label, **{name: sum(getattr(size, name) for size in found) for name in names})
+    words, given, written, asked, checks, minutes = (sum(getattr(size, name) for size in found) for name in names)
+    return PartSize(label, words, given, written, asked, checks, minutes)
 
 
 def _is_counted(line: str) -> bool:

@@ -1,37 +1,32 @@
-"""Replicas for trials, the same on every rank, and what trials report of them."""
+"""Replicas for trials, the same on every rank, and how what trials report of them is compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.judging.compare import Compare, close_to
+from course_lib.learn.catalogue.exercise import Evidence
+from course_lib.learn.judging.compare import close_to
 from course_lib.meter import Call
 
 __all__ = [
+    "ABOUT",
+    "EXACT",
     "KEPT",
-    "NOTHING",
-    "all_got",
     "alone",
-    "differing",
-    "fact_by_fact",
     "gradients_by_name",
     "mixed_replica",
-    "only_wrong_in",
     "rank_gradients",
     "replica",
     "reseeded",
-    "same_on_all",
     "times_sent",
 ]
 
-_BYTES = "sent, in"  # what a ring sends depends on how tensors divide into parts, and on what pads them
-_ABOUT = close_to(0.16, 0.06)
-KEPT, NOTHING = "changed that was to stay", "nothing"
+EXACT = close_to(1e-9, 1e-12)
+ABOUT = close_to(0.16, 0.06)  # of bytes: what a ring sends depends on how tensors divide, and on what pads them
+KEPT = "your code changed what was to stay: {got}"
 
 
 def replica(device: torch.device | str = "cpu", *, width: int = 24) -> nn.Sequential:
@@ -94,51 +89,6 @@ def reseeded(seed: int) -> str:
     return "" if torch.initial_seed() == seed else "the seed of everybody's random numbers (`torch.manual_seed`)"
 
 
-# -- reading what trials report ---------------------------------------------------------------------------------
-
-
-def fact_by_fact() -> Compare:
-    """A comparison of what is expected, by its name; what else a trial reports tells wrong answers apart."""
-    compare = close_to(1e-9, 1e-12)
-
-    def differs(expected: Any, got: Any) -> str:
-        if not isinstance(expected, dict) or not isinstance(got, dict):
-            return compare(expected, got)
-        for name, want in expected.items():
-            close = _ABOUT if name.startswith(_BYTES) else compare
-            found = close(want, got[name]) if name in got else "it is missing"
-            if found:
-                is_change = want == NOTHING and isinstance(got.get(name), str)
-                return f"your code changed what was to stay: {got[name]}" if is_change else f"{name}: {found}"
-        return ""
-
-    return differs
-
-
-def differing(outcome: AnswerOutcome) -> set[str]:
-    """The names under which this outcome is not as expected."""
-    if outcome.error is not None or not isinstance(outcome.got, dict):
-        return {"everything"}
-    alike = fact_by_fact()
-    return {name for name, want in outcome.expected.items() if alike({name: want}, {name: outcome.got.get(name)})}
-
-
-def only_wrong_in(evidence: Evidence, *names: str) -> bool:
-    """Whether something is wrong, and under these names alone."""
-    return bool(evidence.wrong) and all(differing(outcome) <= set(names) for outcome in evidence.wrong)
-
-
-def all_got(evidence: Evidence, name: str) -> list[Any]:
-    """What came under this name, in every outcome that has it."""
-    return [o.got[name] for o in evidence.outcomes if isinstance(o.got, dict) and name in o.got]
-
-
 def alone(evidence: Evidence) -> bool:
     """Whether all is right but what was tried on one rank."""
     return bool(evidence.wrong) and all(one.num_ranks == 1 for one in evidence.wrong)
-
-
-def same_on_all(evidence: Evidence, name: str, value: Any) -> bool:
-    """Whether this came under the name in every outcome."""
-    got = all_got(evidence, name)
-    return evidence.error is None and bool(got) and all(one == value for one in got)

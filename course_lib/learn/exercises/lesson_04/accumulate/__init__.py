@@ -5,8 +5,9 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.accumulate import mistakes
 from course_lib.learn.exercises.lesson_04.accumulate.trial import KINDS, right, trial
-from course_lib.learn.exercises.lesson_04.tries import alone, fact_by_fact
+from course_lib.learn.exercises.lesson_04.tries import alone
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import compare
 
 __all__ = ["ACCUMULATE"]
 
@@ -17,7 +18,7 @@ ACCUMULATE = Exercise(
         (2, 4, 3, 5, 1),
         tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
         trial,
-        compare=fact_by_fact(),
+        compare=compare,
     ),
     mistakes=(
         Mistake(

@@ -9,24 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.learn.catalogue.exercise import Evidence
-from course_lib.learn.exercises.lesson_04.accumulate.trial import (
-    AFTER,
-    ALIVE,
-    CALLED,
-    CHANGE,
-    EXTRA,
-    FLAG_BACKWARD,
-    FLAG_FORWARD,
-    FORWARDS,
-    KINDS,
-    LARGEST,
-    SENT,
-    STEPS,
-    TWICE,
-    Pieces,
-    change_of,
-)
-from course_lib.learn.exercises.lesson_04.tries import all_got, differing, fact_by_fact, only_wrong_in, same_on_all
+from course_lib.learn.exercises.lesson_04.accumulate.trial import KINDS, TWICE, AccumulateReport, Pieces, change_of
+from course_lib.learn.exercises.lesson_04.tries import EXACT
+from course_lib.learn.judging.report import always, both, only_wrong, reports, some_wrong
 
 # -- wrong answers ----------------------------------------------------------------------------------------------
 
@@ -68,80 +53,61 @@ def step(
 # -- what they leave behind -------------------------------------------------------------------------------------
 
 
-def _nothing_sent(evidence: Evidence) -> bool:
-    sent = all_got(evidence, SENT)
-    return evidence.error is None and bool(sent) and max(sent) <= 0.1
-
-
-def never_averaged(evidence: Evidence) -> bool:
-    """Whether nothing was sent, though DDP was called, and the last backward pass ran without synchronisation."""
-    quiet = same_on_all(evidence, FLAG_BACKWARD, False) and same_on_all(evidence, CALLED, True)
-    return _nothing_sent(evidence) and quiet
-
-
-def only_the_bare_model(evidence: Evidence) -> bool:
-    ran = bool(all_got(evidence, FORWARDS)) and min(all_got(evidence, FORWARDS)) > 0
-    return _nothing_sent(evidence) and same_on_all(evidence, CALLED, False) and ran
-
-
-def was_too_late(evidence: Evidence) -> bool:
-    """Whether the flag was down in the last forward pass and up in the backward pass that followed."""
-    late = same_on_all(evidence, FLAG_BACKWARD, True) and same_on_all(evidence, FLAG_FORWARD, False)
-    return _nothing_sent(evidence) and late
+_nothing_sent = always(AccumulateReport, lambda outcome, report: report.sent <= 0.1)
+never_averaged = both(
+    _nothing_sent, always(AccumulateReport, lambda outcome, report: report.is_called and not report.flag_backward)
+)
+only_the_bare_model = both(
+    _nothing_sent, always(AccumulateReport, lambda outcome, report: not report.is_called and report.forwards > 0)
+)
+was_too_late = both(
+    _nothing_sent, always(AccumulateReport, lambda outcome, report: report.flag_backward and not report.flag_forward)
+)
 
 
 def every_piece_was_averaged(evidence: Evidence) -> bool:
     """Whether the step is right, and as many times the bytes were sent as there are pieces."""
-    return only_wrong_in(evidence, SENT) and all(
-        abs(o.got[SENT] - o.expected[SENT] * o.expected[FORWARDS]) <= 0.05 * o.expected[FORWARDS] + 0.05
+    return only_wrong("sent")(evidence) and all(
+        abs(o.got.sent - o.expected.sent * o.expected.forwards) <= 0.05 * o.expected.forwards + 0.05
         for o in evidence.outcomes
     )
 
 
-def steps_for_each_piece(evidence: Evidence) -> bool:
-    return evidence.error is None and all(
-        isinstance(o.got, dict) and o.got[STEPS] == o.expected[STEPS] * o.expected[FORWARDS] for o in evidence.outcomes
-    )
+steps_for_each_piece = always(
+    AccumulateReport,
+    lambda outcome, report: report.num_steps == outcome.expected.num_steps * outcome.expected.forwards,
+)
 
 
 def together(evidence: Evidence) -> bool:
     """Whether the step is right, and all examples went through the model in one pass."""
-    return only_wrong_in(evidence, LARGEST, FORWARDS, CHANGE, SENT) and all(
-        o.got[LARGEST] == o.expected[LARGEST] * o.expected[FORWARDS] for o in evidence.outcomes
+    return only_wrong("largest", "forwards", "change", "sent")(evidence) and all(
+        o.got.largest == o.expected.largest * o.expected.forwards for o in evidence.outcomes
     )
 
 
-def graphs_of_all(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, ALIVE)
+graphs_of_all = only_wrong("alive")
 
 
 def forwards_again(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, FORWARDS, ALIVE) and all(
-        o.got[FORWARDS] > o.expected[FORWARDS] for o in evidence.wrong
+    return only_wrong("forwards", "alive")(evidence) and all(
+        o.got.forwards > o.expected.forwards for o in evidence.wrong
     )
 
 
 def averages_one_piece_twice(evidence: Evidence) -> bool:
     """Whether all is right but what was sent where the list has one piece in two places."""
-    return only_wrong_in(evidence, SENT) and all(o.case.startswith(TWICE) for o in evidence.wrong)
+    return only_wrong("sent")(evidence) and all(o.case.startswith(TWICE) for o in evidence.wrong)
 
 
-def sends_besides(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, EXTRA, SENT) and any(EXTRA in differing(o) for o in evidence.wrong)
-
-
-def left_the_flag(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, AFTER)
+sends_besides = both(only_wrong("extra", "sent"), some_wrong("extra"))
+left_the_flag = only_wrong("after")
 
 
 def adds_means(evidence: Evidence) -> bool:
     """Whether each step is too long by the number of pieces."""
-    same, too_long = fact_by_fact(), []
-    for outcome in evidence.outcomes:
-        if outcome.error is not None:
-            return False
-        kind, _, place = outcome.case.partition(", rank ")
-        world_size, count = int(place.rpartition(" ")[2]), KINDS[kind][0]
-        want = change_of(kind, world_size, float(count))
-        too_long.append(not same({CHANGE: want}, {CHANGE: outcome.got[CHANGE]}))
-    return bool(too_long) and all(too_long)
+    too_long = [
+        not EXACT(change_of(outcome.kind, outcome.num_ranks, float(KINDS[outcome.kind][0])), report.change)
+        for outcome, report in reports(evidence, AccumulateReport)
+    ]
+    return evidence.error is None and bool(too_long) and all(too_long)

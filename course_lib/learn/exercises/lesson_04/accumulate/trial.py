@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -15,30 +16,20 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.accumulate.graphs import Graphs
-from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING, mixed_replica, replica, reseeded, times_sent
+from course_lib.learn.exercises.lesson_04.tries import (
+    ABOUT,
+    EXACT,
+    KEPT,
+    mixed_replica,
+    replica,
+    reseeded,
+    times_sent,
+)
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, Report, fact
 from course_lib.meter import Call
 
-__all__ = [
-    "AFTER",
-    "ALIVE",
-    "CALLED",
-    "CHANGE",
-    "EXTRA",
-    "FLAG_BACKWARD",
-    "FLAG_FORWARD",
-    "FORWARDS",
-    "KINDS",
-    "LARGEST",
-    "NONE",
-    "SENT",
-    "STEPS",
-    "TWICE",
-    "Pieces",
-    "change_of",
-    "right",
-    "trial",
-]
+__all__ = ["KINDS", "TWICE", "AccumulateReport", "Pieces", "change_of", "right", "trial"]
 
 TWICE = "three pieces, of which the last is the first one again"
 KINDS = {  # by label: how many pieces, of how many examples, whether the model is the mixed one
@@ -50,17 +41,30 @@ KINDS = {  # by label: how many pieces, of how many examples, whether the model 
 }
 _LEARNING_RATE, _CALLS = 0.5, 2  # the answer is called twice
 _STALE = 0.25  # what an earlier pass has left in every gradient
-CHANGE = "the change of the weights"
-SENT = "sent, in sizes of the gradients"
-FORWARDS, LARGEST = "forward passes in a step", "examples in the largest forward pass"
-ALIVE = "forward passes, of two steps, whose activations lie in memory at a time"
-EXTRA, NONE = "calls beside those for the gradients", "none"
-STEPS = "steps of the optimizer"
-AFTER = "a plain step of DDP afterwards"
-FLAG_FORWARD = "the flag in the last forward pass"  # these tell wrong answers apart; nobody is judged by them
-FLAG_BACKWARD, CALLED = "the flag in the last backward pass", "DDP itself was called"
+NONE = "none"
 
 Pieces = list[tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccumulateReport(Report):
+    """What two steps of the answer show on a rank. By the flags nobody is judged: they tell wrong answers apart."""
+
+    asked_for = "a step"
+    change: dict[str, Tensor] = fact("the change of the weights: {difference}", by=EXACT)
+    num_steps: int = fact("steps of the optimizer: {difference}", by=EXACT)
+    largest: int = fact("examples in the largest forward pass: {difference}", by=EXACT)
+    forwards: float = fact("forward passes in a step: {difference}", by=EXACT)
+    alive: int = fact(
+        "forward passes, of two steps, whose activations lie in memory at a time: {difference}", by=EXACT, right=1
+    )
+    sent: float = fact("sent, in sizes of the gradients: {difference}", by=ABOUT)
+    extra: str = fact("calls beside those for the gradients: {difference}", right=NONE)
+    kept: str = fact(KEPT, right=NOTHING)
+    after: str = fact("a plain step of DDP afterwards: {difference}", right="averaged")
+    flag_forward: bool = False  # in the last forward pass
+    flag_backward: bool = False  # in the last backward pass
+    is_called: bool = False  # DDP itself
 
 
 def _model(kind: str, device: torch.device | str = "cpu") -> nn.Module:
@@ -80,7 +84,7 @@ def _pieces(kind: str, rank: int, step: int) -> Pieces:
     return [*pieces[:-1], pieces[0]] if kind == TWICE else pieces
 
 
-def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> AccumulateReport:
     from course_lib.meter.communication.recorder import Recorder
 
     model = _model(kind, me.device)
@@ -105,18 +109,18 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
             found = found or kept_pieces.changes() or reseeded(seed)
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     grads_bytes = sum(parameter.nbytes for parameter in learning)
-    return {
+    return AccumulateReport(
         **flags.facts,
-        CHANGE: {name: p.detach().cpu() - begin[name].cpu() for name, p in model.named_parameters()},
-        STEPS: len(num_steps),
-        LARGEST: max(graphs.sizes, default=0),
-        FORWARDS: len(graphs.sizes) / _CALLS,
-        ALIVE: graphs.most_alive,
-        SENT: times_sent(recorder.calls, _CALLS * grads_bytes),
-        EXTRA: _extra(recorder.calls, grads_bytes),
-        KEPT: found or kept.changes() or _rates(optimizer) or _modes(graphs) or NOTHING,
-        AFTER: _plain_step(ddp, kind, me),
-    }
+        change={name: p.detach().cpu() - begin[name].cpu() for name, p in model.named_parameters()},
+        num_steps=len(num_steps),
+        largest=max(graphs.sizes, default=0),
+        forwards=len(graphs.sizes) / _CALLS,
+        alive=graphs.most_alive,
+        sent=times_sent(recorder.calls, _CALLS * grads_bytes),
+        extra=_extra(recorder.calls, grads_bytes),
+        kept=found or kept.changes() or _rates(optimizer) or _modes(graphs) or NOTHING,
+        after=_plain_step(ddp, kind, me),
+    )
 
 
 class _Flags:
@@ -135,9 +139,9 @@ class _Flags:
     @property
     def facts(self) -> dict[str, bool]:
         return {
-            FLAG_FORWARD: self._forward[-1:] == [True],
-            FLAG_BACKWARD: self._backward[-1:] == [True],
-            CALLED: bool(self._forward),
+            "flag_forward": self._forward[-1:] == [True],
+            "flag_backward": self._backward[-1:] == [True],
+            "is_called": bool(self._forward),
         }
 
 
@@ -196,19 +200,15 @@ def _all_pieces(kind: str, world_size: int, step: int) -> Iterator[tuple[Tensor,
         yield from _pieces(kind, rank, step)
 
 
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
+def right(kind: str) -> Callable[[int, int], AccumulateReport]:
+    def expected(rank: int, world_size: int) -> AccumulateReport:
         count, size, _ = KINDS[kind]
-        return {
-            CHANGE: change_of(kind, world_size),
-            STEPS: _CALLS,
-            LARGEST: size,
-            FORWARDS: float(count),
-            ALIVE: 1,
-            SENT: round(2 * (world_size - 1) / world_size, 1),
-            EXTRA: NONE,
-            KEPT: NOTHING,
-            AFTER: "averaged",
-        }
+        return AccumulateReport(
+            change=change_of(kind, world_size),
+            num_steps=_CALLS,
+            largest=size,
+            forwards=float(count),
+            sent=round(2 * (world_size - 1) / world_size, 1),
+        )
 
     return expected

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.drift import mistakes
-from course_lib.learn.exercises.lesson_04.drift.cases import FOUND, compare, right, trial
+from course_lib.learn.exercises.lesson_04.drift.cases import FOUND, right, trial
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import compare
 
 __all__ = ["DRIFT"]
 

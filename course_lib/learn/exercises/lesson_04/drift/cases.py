@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -10,36 +11,30 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
-from course_lib.learn.judging.compare import short
+from course_lib.learn.judging.compare import no_more, short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, Report, fact
 from course_lib.learn.sandbox.salted_hash import salted_hash
 
 __all__ = [
     "END",
     "FOUND",
-    "HASHED",
     "LIMIT_BYTES",
     "MANY",
-    "NAMES",
     "NAN",
     "SAME",
-    "SENT",
     "SHORT",
     "SWAP",
     "TWO",
     "ULP",
     "ZERO",
-    "compare",
+    "DriftReport",
     "replica_with",
     "right",
     "trial",
     "weight_bytes",
 ]
 
-NAMES = "the names"
-SENT = "bytes that a rank sends another for each parameter"
-HASHED = "Python's own hash was taken of bytes or text"  # tells wrong answers apart; nobody is judged by it
 LIMIT_BYTES = 200  # a hash as text, in a dictionary with its name, and what pickling adds
 SAME, NAN = "replicas that agree", "replicas that agree, on a number that is none"
 SWAP, ULP = "two numbers swapped on the last rank", "one number off by its last bit on rank 0"
@@ -62,6 +57,33 @@ FOUND = {
 # Exclusive ors with the last number of a tensor that change nothing in its zlib.crc32 but one bit, the lowest or a high
 # one: a hash that is cut to some of its bits, or that lies in a tensor of float32, stays what it was.
 _ONLY_THE_LOWEST_BIT, _ONLY_BIT_24 = 0xB66B1FA6, 0xF4898239
+
+
+def _of_names(want: list[str], have: list[str] | str) -> str:
+    if isinstance(have, str):
+        return f"expected a list of names in the model's order, got {have}"
+    missing = [name for name in want if name not in have]
+    extra = [name for name in have if name not in want]
+    if missing:
+        return f"{short(missing)} differ{'s' * (len(missing) == 1)}, and the list does not say so: {short(have)}"
+    if extra:
+        return f"{short(extra)} should not be in the list, which is {short(want)}"
+    return f"expected {short(want)}, in the model's order, got {short(have)}" if want != have else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftReport(Report):
+    """What came on a rank: the names first; then what was sent, of which less is as good; then what was changed."""
+
+    asked_for = "a list of names"
+    names: list[str] | str = fact("{difference}", by=_of_names)
+    sent: int = fact(
+        "each rank sent {got} bytes for each parameter to each other one; a hash takes a few",
+        by=no_more,
+        right=LIMIT_BYTES,
+    )
+    kept: str = fact("the names are right, and your code changed what it was given: {got}", right=NOTHING)
+    hashed: bool = False  # Python's own hash was taken of bytes or text: tells wrong answers apart
 
 
 def replica_with(kind: str, device: torch.device | str = "cpu", *, many: int = 20) -> nn.Module:
@@ -125,7 +147,7 @@ def _what_may_differ(model: nn.Module, rank: int) -> None:
             parameter.grad = torch.full_like(parameter, float(rank))
 
 
-def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> DriftReport:
     from course_lib.meter.communication.recorder import Recorder
 
     model = replica_with(kind, me.device, many=_many(me.world_size))
@@ -135,12 +157,12 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
     with Recorder(me.rank) as recorder, salted_hash(me.rank) as hashed:
         names = _plain(answer(me, model))
     sent = sum(sum(call.sent_bytes.values()) for call in recorder.calls)
-    return {
-        NAMES: names,
-        SENT: round(sent / (me.world_size - 1) / len(list(model.parameters()))),
-        HASHED: bool(hashed),
-        KEPT: kept.changes() or NOTHING,
-    }
+    return DriftReport(
+        names=names,
+        sent=round(sent / (me.world_size - 1) / len(list(model.parameters()))),
+        hashed=bool(hashed),
+        kept=kept.changes() or NOTHING,
+    )
 
 
 def _many(world_size: int) -> int:
@@ -159,36 +181,9 @@ def _all_names(world_size: int) -> tuple[str, ...]:
     return tuple(name for name, _ in replica_with(MANY, many=_many(world_size)).named_parameters())
 
 
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
+def right(kind: str) -> Callable[[int, int], DriftReport]:
+    def expected(rank: int, world_size: int) -> DriftReport:
         found = FOUND[kind]
-        names = list(_all_names(world_size) if found is None else found)
-        return {NAMES: names, SENT: LIMIT_BYTES, KEPT: NOTHING}
+        return DriftReport(names=list(_all_names(world_size) if found is None else found))
 
     return expected
-
-
-def compare(expected: dict[str, Any], got: Any) -> str:
-    """The names first; then what was sent, of which less is as good; then what was changed."""
-    if not isinstance(got, dict) or NAMES not in got:
-        return f"expected a list of names, got {short(got)}"
-    want, have = expected[NAMES], got[NAMES]
-    if isinstance(have, str):
-        return f"expected a list of names in the model's order, got {have}"
-    if found := _of_names(want, have):
-        return found
-    if got[SENT] > expected[SENT]:
-        return f"each rank sent {got[SENT]} bytes for each parameter to each other one; a hash takes a few"
-    if got[KEPT] != expected[KEPT]:
-        return f"the names are right, and your code changed what it was given: {got[KEPT]}"
-    return ""
-
-
-def _of_names(want: list[str], have: list[str]) -> str:
-    missing = [name for name in want if name not in have]
-    extra = [name for name in have if name not in want]
-    if missing:
-        return f"{short(missing)} differ{'s' * (len(missing) == 1)}, and the list does not say so: {short(have)}"
-    if extra:
-        return f"{short(extra)} should not be in the list, which is {short(want)}"
-    return f"expected {short(want)}, in the model's order, got {short(have)}" if want != have else ""

@@ -14,22 +14,20 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.drift.cases import (
     END,
-    HASHED,
     LIMIT_BYTES,
     MANY,
-    NAMES,
     NAN,
     SAME,
-    SENT,
     SHORT,
     SWAP,
     TWO,
     ULP,
     ZERO,
+    DriftReport,
     replica_with,
     weight_bytes,
 )
-from course_lib.learn.exercises.lesson_04.tries import all_got
+from course_lib.learn.judging.report import reports
 
 Mark = Callable[[nn.Parameter], Any]
 
@@ -81,13 +79,17 @@ def _of(evidence: Evidence, label: str) -> list[AnswerOutcome]:
 def _finds_all(evidence: Evidence, *labels: str) -> bool:
     """Whether every rank gave the right names in these cases."""
     seen = [outcome for label in labels for outcome in _of(evidence, label)]
-    return bool(seen) and all(outcome.got[NAMES] == outcome.expected[NAMES] for outcome in seen)
+    return bool(seen) and all(outcome.got.names == outcome.expected.names for outcome in seen)
 
 
 def _sees_nothing(evidence: Evidence, label: str) -> bool:
     """Whether this drift went unseen, on every rank."""
     seen = _of(evidence, label)
-    return evidence.error is None and bool(seen) and all(outcome.got[NAMES] == [] for outcome in seen)
+    return evidence.error is None and bool(seen) and all(outcome.got.names == [] for outcome in seen)
+
+
+def _most_sent(evidence: Evidence) -> int:
+    return max(report.sent for _, report in reports(evidence, DriftReport))
 
 
 def _wrong_labels(evidence: Evidence) -> set[str]:
@@ -98,7 +100,7 @@ def takes_pythons_hash(evidence: Evidence) -> bool:
     """Whether ``hash`` was called on bytes or text, and equal replicas are said to differ everywhere."""
     names = [name for name, _ in replica_with(SAME).named_parameters()]
     seen = _of(evidence, SAME)
-    return bool(seen) and all(o.got[NAMES] == names and o.got[HASHED] for o in seen)
+    return bool(seen) and all(o.got.names == names and o.got.hashed for o in seen)
 
 
 def ranks_disagree(evidence: Evidence) -> bool:
@@ -107,21 +109,21 @@ def ranks_disagree(evidence: Evidence) -> bool:
         return False
     lists: dict[str, list[Any]] = {}
     for outcome in evidence.outcomes:
-        if outcome.error is None and isinstance(outcome.got[NAMES], list):
+        if outcome.error is None and isinstance(outcome.got.names, list):
             run = outcome.case.partition(", rank ")[0] + outcome.case.rpartition(" of ")[2]
-            lists.setdefault(run, []).append(outcome.got[NAMES])
+            lists.setdefault(run, []).append(outcome.got.names)
     return any(names != run[0] for run in lists.values() for names in run)
 
 
 def sends_weights(evidence: Evidence) -> bool:
     seen = _of(evidence, SAME)
-    return bool(seen) and all(outcome.got[SENT] >= 0.9 * weight_bytes() for outcome in seen)
+    return bool(seen) and all(outcome.got.sent >= 0.9 * weight_bytes() for outcome in seen)
 
 
 def finds_nothing(evidence: Evidence) -> bool:
     """Whether every list is empty, and no rank has sent another anything."""
     empty = all(_sees_nothing(evidence, label) for label in (SWAP, ULP, TWO, END))
-    return empty and max(all_got(evidence, SENT)) == 0
+    return empty and _most_sent(evidence) == 0
 
 
 def takes_sums(evidence: Evidence) -> bool:
@@ -149,7 +151,7 @@ def has_few_bits(evidence: Evidence) -> bool:
     return (
         evidence.error is None
         and _wrong_labels(evidence) <= {SHORT, MANY}
-        and all(isinstance(o.got[NAMES], list) and set(o.got[NAMES]) < set(o.expected[NAMES]) for o in evidence.wrong)
+        and all(isinstance(o.got.names, list) and set(o.got.names) < set(o.expected.names) for o in evidence.wrong)
     )
 
 
@@ -157,23 +159,22 @@ def overlooks_frozen(evidence: Evidence) -> bool:
     """Whether nothing is missing but parameters that do not learn."""
     frozen = {name for name, p in replica_with(SAME).named_parameters() if not p.requires_grad}
     return evidence.error is None and all(
-        isinstance(o.got[NAMES], list) and o.got[NAMES] == [name for name in o.expected[NAMES] if name not in frozen]
+        isinstance(o.got.names, list) and o.got.names == [name for name in o.expected.names if name not in frozen]
         for o in evidence.wrong
     )
 
 
 def names_buffers(evidence: Evidence) -> bool:
     buffers = {name for name, _ in replica_with(SAME).named_buffers()}
-    return any(isinstance(o.got[NAMES], list) and buffers & set(o.got[NAMES]) for o in _of(evidence, SAME))
+    return any(isinstance(o.got.names, list) and buffers & set(o.got.names) for o in _of(evidence, SAME))
 
 
 def in_another_order(evidence: Evidence) -> bool:
     return (
         evidence.error is None
         and all(
-            isinstance(o.got[NAMES], list) and sorted(o.got[NAMES]) == sorted(o.expected[NAMES])
-            for o in evidence.outcomes
+            isinstance(o.got.names, list) and sorted(o.got.names) == sorted(o.expected.names) for o in evidence.outcomes
         )
         and not _finds_all(evidence, TWO)
-        and max(all_got(evidence, SENT)) <= LIMIT_BYTES
+        and _most_sent(evidence) <= LIMIT_BYTES
     )

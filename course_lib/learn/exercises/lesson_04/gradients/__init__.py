@@ -5,8 +5,8 @@ from __future__ import annotations
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
 from course_lib.learn.exercises.lesson_04.gradients import mistakes, wrong_answers
 from course_lib.learn.exercises.lesson_04.gradients.cases import KINDS, right, trial
-from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import compare
 
 __all__ = ["GRADIENTS"]
 
@@ -17,7 +17,7 @@ GRADIENTS = Exercise(
         (4, 2, 3, 5),
         tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
         trial,
-        compare=fact_by_fact(),
+        compare=compare,
         timeout_s=4.0,
     ),
     mistakes=(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,8 +12,9 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.tries import (
+    ABOUT,
+    EXACT,
     KEPT,
-    NOTHING,
     gradients_by_name,
     mixed_replica,
     rank_gradients,
@@ -20,10 +22,10 @@ from course_lib.learn.exercises.lesson_04.tries import (
     times_sent,
 )
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, Report, fact
 from course_lib.meter import Call
 
 __all__ = [
-    "BESIDE",
     "EQUAL",
     "FIRST",
     "FROZEN",
@@ -32,11 +34,9 @@ __all__ = [
     "NOBODY",
     "ONE_LAYER",
     "PLAIN",
-    "REPLACED",
     "SECOND",
-    "SENT",
     "UNUSED",
-    "VALUES",
+    "GradientsReport",
     "num_users",
     "prepared",
     "right",
@@ -52,10 +52,19 @@ NOBODY = "a layer that no rank used"
 MIXED = "BatchNorm, tied weights, and a layer that rank 0 alone used"
 KINDS = (PLAIN, FROZEN, EQUAL, FIRST, UNUSED, NOBODY, SECOND, MIXED)
 _USED_BY_ALL_BUT_RANK_1 = {UNUSED: "4.", FIRST: "0.", EQUAL: "1."}  # how the names of that layer begin
-VALUES, SENT = "the gradients", "sent, in sizes of the gradients"
-REPLACED = "gradients that are another tensor than before"
-BESIDE = "calls beside those for the gradients"
 _LITTLE = 0.15  # of the gradients' bytes: what goes beyond them by more shows in what was sent
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradientsReport(Report):
+    """What a rank has afterwards. ``values``: by name, a word where there is none; ``sent``: in sizes of all."""
+
+    asked_for = "gradients"
+    values: Mapping[str, Tensor | str] = fact("the gradients: {difference}", by=EXACT)
+    kept: str = fact(KEPT, right=NOTHING)
+    sent: float = fact("sent, in sizes of the gradients: {difference}", by=ABOUT)
+    replaced: str = fact("gradients that are another tensor than before: {difference}", right="none")
+    beside: str = fact("calls beside those for the gradients: {difference}", right="none")
 
 
 def num_users(kind: str, name: str, world_size: int) -> int:
@@ -93,7 +102,7 @@ def prepared(kind: str, rank: int, device: torch.device | str = "cpu") -> nn.Mod
     return model
 
 
-def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> GradientsReport:
     from course_lib.cluster.base.open_groups import groups_here
     from course_lib.meter.communication.recorder import Recorder
 
@@ -109,13 +118,13 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
         answer(me, model)
     replaced = [name for name, grad in before.items() if _is_another(grad, model.get_parameter(name).grad)]
     groups = "a process group that it made is left behind" if len(groups_here()) != num_groups else ""
-    return {
-        VALUES: gradients_by_name(model),
-        KEPT: kept.changes() or kept_frozen.changes() or groups or NOTHING,
-        SENT: times_sent(recorder.calls, size_bytes),
-        REPLACED: ", ".join(replaced) or "none",
-        BESIDE: _beside(recorder.calls, size_bytes),
-    }
+    return GradientsReport(
+        values=gradients_by_name(model),
+        kept=kept.changes() or kept_frozen.changes() or groups or NOTHING,
+        sent=times_sent(recorder.calls, size_bytes),
+        replaced=", ".join(replaced) or "none",
+        beside=_beside(recorder.calls, size_bytes),
+    )
 
 
 def _is_another(before: Tensor | None, now: Tensor | None) -> bool:
@@ -163,10 +172,9 @@ def _means(kind: str, world_size: int) -> dict[str, Tensor]:
     return found
 
 
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
+def right(kind: str) -> Callable[[int, int], GradientsReport]:
+    def expected(rank: int, world_size: int) -> GradientsReport:
         sent = round(2 * (world_size - 1) / world_size, 1)
-        means = _means(kind, world_size)
-        return {VALUES: means, KEPT: NOTHING, SENT: sent, REPLACED: "none", BESIDE: "none"}
+        return GradientsReport(values=_means(kind, world_size), sent=sent)
 
     return expected

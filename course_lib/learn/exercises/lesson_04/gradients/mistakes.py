@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -11,34 +11,30 @@ from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_04.gradients.cases import (
-    BESIDE,
     EQUAL,
     FIRST,
     FROZEN,
     MIXED,
     ONE_LAYER,
     PLAIN,
-    REPLACED,
-    SENT,
     UNUSED,
-    VALUES,
+    GradientsReport,
     num_users,
     prepared,
 )
-from course_lib.learn.exercises.lesson_04.tries import all_got, only_wrong_in
 from course_lib.learn.judging.errors import is_deadlock
+from course_lib.learn.judging.report import Recogniser, always, both, only_wrong, reports
 
 NOT_USED_BY_ALL = (EQUAL, FIRST, UNUSED, MIXED)
 
 
-def _compared(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, int, dict[str, Tensor], dict[str, Any]]]:
+def _compared(evidence: Evidence) -> Iterator[tuple[AnswerOutcome, int, dict[str, Tensor], Mapping[str, Any]]]:
     """Each outcome with values: itself, its world size, the gradients expected and those that came."""
-    for outcome in evidence.outcomes:
-        if outcome.error is None:
-            yield outcome, outcome.num_ranks, outcome.expected[VALUES], outcome.got[VALUES]
+    for outcome, report in reports(evidence, GradientsReport):
+        yield outcome, outcome.num_ranks, outcome.expected.values, report.values
 
 
-def _factor(want: dict[str, Tensor], got: dict[str, Any]) -> float | None:
+def _factor(want: dict[str, Tensor], got: Mapping[str, Any]) -> float | None:
     """The one number by which all gradients are too large; None where there is none."""
     if not all(isinstance(gradient, Tensor) and gradient.shape == want[name].shape for name, gradient in got.items()):
         return None
@@ -104,17 +100,13 @@ def nearly_right_and_shorter(evidence: Evidence) -> bool:
     for outcome, _, want, got in _compared(evidence):
         if not all(isinstance(g, Tensor) and torch.allclose(g, want[n], rtol=0.05, atol=0.05) for n, g in got.items()):
             return False
-        if outcome.got[SENT] > 0.7 * outcome.expected[SENT]:
+        if outcome.got.sent > 0.7 * outcome.expected.sent:
             return False
     return evidence.error is None
 
 
-def kept_own_and_sent(low: float, high: float) -> Callable[[Evidence], bool]:
-    def recognise(evidence: Evidence) -> bool:
-        sent = all_got(evidence, SENT)
-        return _own_gradients(evidence) and all(low <= times <= high for times in sent)
-
-    return recognise
+def kept_own_and_sent(low: float, high: float) -> Recogniser:
+    return both(_own_gradients, always(GradientsReport, lambda outcome, report: low <= report.sent <= high))
 
 
 def _own_gradients(evidence: Evidence) -> bool:
@@ -130,7 +122,7 @@ def _is_own(outcome: AnswerOutcome) -> bool:
     own = prepared(PLAIN, int(place[1]))
     return all(
         isinstance(gradient, Tensor) and torch.equal(gradient, own.get_parameter(name).grad)  # type: ignore[arg-type]
-        for name, gradient in outcome.got[VALUES].items()
+        for name, gradient in outcome.got.values.items()
     )
 
 
@@ -180,24 +172,23 @@ def _too_small(evidence: Evidence) -> bool:
     return "more than its tensor has room for" in told and not sends_flat_tensors_of_other_sizes(evidence)
 
 
-def makes_new_tensors(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, REPLACED)
+makes_new_tensors = only_wrong("replaced")
 
 
 def sends_for_frozen(evidence: Evidence) -> bool:
     """Whether the values are right, and too much was sent only where something is frozen."""
-    return only_wrong_in(evidence, SENT, BESIDE) and all(
+    return only_wrong("sent", "beside")(evidence) and all(
         outcome.case.startswith((FROZEN, MIXED)) for outcome in evidence.wrong
     )
 
 
 def loses_gradients(evidence: Evidence) -> bool:
     return evidence.error is None and any(
-        isinstance(gradient, str) for got in all_got(evidence, VALUES) for gradient in got.values()
+        isinstance(gradient, str) for *_, got in _compared(evidence) for gradient in got.values()
     )
 
 
 def everything_to_everybody(evidence: Evidence) -> bool:
     """Whether the values are right, and each of four ranks sent its gradients three times or more."""
-    sent = [o.got[SENT] for o in evidence.outcomes if o.error is None and o.case.endswith("of 4")]
-    return bool(sent) and min(sent) >= 3.0 and only_wrong_in(evidence, SENT)
+    sent = [report.sent for outcome, report in reports(evidence, GradientsReport) if outcome.case.endswith("of 4")]
+    return bool(sent) and min(sent) >= 3.0 and only_wrong("sent")(evidence)

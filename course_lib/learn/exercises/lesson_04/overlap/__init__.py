@@ -2,103 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from course_lib.learn.catalogue.exercise import Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04.overlap.trial import (
-    AGAIN,
-    CALLS,
-    EARLY,
-    GROWTH,
-    HOOKS,
-    IN_PLACE,
-    INSIDE,
-    KINDS,
-    ONE,
-    OTHERS,
-    WAITED,
-    WAITS,
-    compare,
-    right,
-    trial,
-)
+from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
+from course_lib.learn.exercises.lesson_04.overlap.report import OverlapReport
+from course_lib.learn.exercises.lesson_04.overlap.trial import IN_PLACE, KINDS, ONE, right, trial
 from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
-from course_lib.learn.exercises.lesson_04.tries import (
-    KEPT,
-    NOTHING,
-    all_got,
-    alone,
-    fact_by_fact,
-    only_wrong_in,
-    same_on_all,
-)
+from course_lib.learn.exercises.lesson_04.tries import EXACT, alone
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, Recogniser, both, compare, only_wrong, reports
 
 __all__ = ["OVERLAP"]
 
 # -- what usual wrong answers show -------------------------------------------------------------------------------
 
 
-def _fact(name: str, says: Callable[[Any], bool]) -> Callable[[Evidence], bool]:
+def _every(name: str, says: Callable[[Any], bool]) -> Recogniser:
+    """Whether this holds of the field in each report that has it."""
+
     def recognise(evidence: Evidence) -> bool:
-        got = all_got(evidence, name)
+        got = _all(evidence, name)
         return evidence.error is None and bool(got) and all(map(says, got))
 
     return recognise
 
 
+def _all(evidence: Evidence, name: str) -> list[Any]:
+    """The field of each report that has it."""
+    found = [getattr(report, name) for _, report in reports(evidence, OverlapReport)]
+    return [value for value in found if value is not NOT_DEMANDED]
+
+
+def _begun(outcomes: Iterable[AnswerOutcome]) -> list[tuple[int, int]]:
+    """At each gradient: all-reduces that should have begun, and those that had."""
+    return [
+        pair
+        for outcome in outcomes
+        if isinstance(outcome.got, OverlapReport) and outcome.got.early is not NOT_DEMANDED
+        for wanted, came in zip(outcome.expected.early, outcome.got.early, strict=False)
+        for pair in zip(wanted, came, strict=False)
+    ]
+
+
 def _no_early(evidence: Evidence) -> bool:
     """Whether the gradients are right, and no call was made before the end of backward."""
-    begun = [count for steps in all_got(evidence, INSIDE) for count in steps]
-    return only_wrong_in(evidence, EARLY) and not any(begun)
+    return only_wrong("early")(evidence) and not any(count for steps in _all(evidence, "inside") for count in steps)
 
 
 def _late(evidence: Evidence) -> bool:
     """Whether the gradients are right, and some bucket that was complete had not left."""
-    pairs = [
-        (want, come)
-        for outcome in evidence.wrong
-        if isinstance(outcome.got, dict) and EARLY in outcome.got
-        for wanted, came in zip(outcome.expected[EARLY], outcome.got[EARLY], strict=True)
-        for want, come in zip(wanted, came, strict=True)
-    ]
-    return only_wrong_in(evidence, EARLY) and all(come <= want for want, come in pairs)
+    return only_wrong("early")(evidence) and all(come <= want for want, come in _begun(evidence.wrong))
 
 
 def _one_call_each(evidence: Evidence) -> bool:
     """Whether a call was made for each gradient, also where all of them are in one bucket."""
     counts = [
-        (o.got[CALLS], len(o.expected[EARLY][0]))
-        for o in evidence.outcomes
-        if o.case.startswith(ONE) and isinstance(o.got, dict) and CALLS in o.got
+        (report.num_calls, len(outcome.expected.early[0]))
+        for outcome, report in reports(evidence, OverlapReport)
+        if outcome.kind == ONE and report.num_calls is not NOT_DEMANDED
     ]
     return evidence.error is None and bool(counts) and all(calls == grads for calls, grads in counts)
 
 
 def _works_once(evidence: Evidence) -> bool:
     """Whether in every case the first step is right, in its values and its calls, and the second is not."""
-    first, second = (f"the gradients of step {step}" for step in (1, 2))
-    same = fact_by_fact()
+
+    def once(want: OverlapReport, got: OverlapReport) -> bool:
+        if got.gradients is NOT_DEMANDED or not {1, 2} <= got.gradients.keys() or not got.kept == got.hooks == NOTHING:
+            return False
+        first, second = (
+            EXACT(want.gradients[step], got.gradients[step]) or want.early[step - 1] != got.early[step - 1]
+            for step in (1, 2)
+        )
+        return not first and bool(second)
+
     return evidence.error is None and all(
-        isinstance(o.got, dict)
-        and {first, second, EARLY, KEPT} <= o.got.keys()
-        and o.got[KEPT] == o.got[HOOKS] == NOTHING
-        and not same(o.expected[first], o.got[first])
-        and not same(o.expected[EARLY][0], o.got[EARLY][0])
-        and bool(same(o.expected[EARLY][1], o.got[EARLY][1]) or same(o.expected[second], o.got[second]))
-        for o in evidence.outcomes
+        isinstance(one.got, OverlapReport) and once(one.expected, one.got) for one in evidence.outcomes
     )
 
 
 def _trusts_what_is_there(evidence: Evidence) -> bool:
     """Whether two steps are right, and buckets left too soon in the one whose gradients were there before, as zeros."""
-    begun = [(o.expected[EARLY], o.got[EARLY]) for o in evidence.wrong if isinstance(o.got, dict)]
+    begun = [(o.expected.early, o.got.early) for o in evidence.wrong if isinstance(o.got, OverlapReport)]
     return (
         evidence.error is None
         and bool(begun)
         and all(
-            got[:IN_PLACE] == want[:IN_PLACE]
+            got is not NOT_DEMANDED
+            and got[:IN_PLACE] == want[:IN_PLACE]
             and any(have > due for due, have in zip(want[IN_PLACE], got[IN_PLACE], strict=True))
             for want, got in begun
         )
@@ -107,15 +99,9 @@ def _trusts_what_is_there(evidence: Evidence) -> bool:
 
 def _too_soon(evidence: Evidence) -> bool:
     """Whether there were as many calls as buckets, and some began before their bucket was complete."""
-    seen = [o for o in evidence.wrong if isinstance(o.got, dict) and EARLY in o.got]
-    begun = [
-        (due, have)
-        for o in seen
-        for want, got in zip(o.expected[EARLY], o.got[EARLY], strict=True)
-        for due, have in zip(want, got, strict=True)
-    ]
-    as_many = all(o.got[CALLS] == o.expected[CALLS] for o in seen)
-    return evidence.error is None and as_many and any(have > due for due, have in begun)
+    seen = [o for o in evidence.wrong if isinstance(o.got, OverlapReport) and o.got.early is not NOT_DEMANDED]
+    as_many = all(o.got.num_calls == o.expected.num_calls for o in seen)
+    return evidence.error is None and as_many and any(have > due for due, have in _begun(seen))
 
 
 def _asks_none(evidence: Evidence, *, wait: bool) -> bool:
@@ -149,7 +135,7 @@ OVERLAP = Exercise(
             "never-sends",
             "No all-reduce was made, so every rank keeps its own gradients. Does `on_gradient` count each gradient "
             "that comes? It starts the call when the count is the length of its bucket.",
-            recognise=lambda evidence: same_on_all(evidence, CALLS, 0) and same_on_all(evidence, OTHERS, []),
+            recognise=both(_every("num_calls", lambda calls: calls == 0), _every("others", lambda others: not others)),
         ),
         Mistake(
             "after-backward",
@@ -168,26 +154,26 @@ OVERLAP = Exercise(
             "waits-in-the-hook",
             "Your hook waits until its all-reduce is done, and backward waits with it. With `async_op=True` "
             "the call returns at once; keep what it returns, and wait in `finish`.",
-            recognise=_fact(WAITS, lambda steps: sum(steps) > 0),
+            recognise=_every("waits", lambda steps: sum(steps) > 0),
         ),
         Mistake(
             "reads-before-it-is-there",
             "No all-reduce was waited for, so nobody knows what is there when `finish` is over. Call `work.wait()` "
             "first, for every bucket.",
-            recognise=lambda evidence: same_on_all(evidence, WAITED, False),
+            recognise=_every("waited", lambda waited: waited is False),
         ),
         Mistake(
             "keeps-what-is-done",
             "In the second step you waited once more for the calls of the first, whose results are old by then. "
             "`finish` must forget what it has dealt with, or each step takes longer and no flat tensor is "
             "ever given back: `under_way.clear()`.",
-            recognise=lambda evidence: same_on_all(evidence, AGAIN, True) and only_wrong_in(evidence, AGAIN, GROWTH),
+            recognise=both(_every("again", bool), only_wrong("again", "growth")),
         ),
         Mistake(
             "never-lets-go",
             "The means are right, and after each step more numbers lie in memory than after the one before. What you "
             "keep of a bucket is kept for good. What `finish` has dealt with it must forget.",
-            recognise=lambda evidence: only_wrong_in(evidence, GROWTH),
+            recognise=only_wrong("growth"),
         ),
         Mistake(
             "works-once",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import inspect
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,58 +14,26 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
+from course_lib.learn.exercises.lesson_04.overlap.report import METERED, OverlapReport
 from course_lib.learn.exercises.lesson_04.overlap.waits import watched_waits
 from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import Buckets
-from course_lib.learn.exercises.lesson_04.tries import (
-    KEPT,
-    NOTHING,
-    fact_by_fact,
-    gradients_by_name,
-    mixed_replica,
-    replica,
-    reseeded,
-)
+from course_lib.learn.exercises.lesson_04.tries import gradients_by_name, mixed_replica, replica, reseeded
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING
 from course_lib.meter import Call
 
-__all__ = [
-    "AGAIN",
-    "CALLS",
-    "EACH",
-    "EARLY",
-    "FINISH",
-    "GROWTH",
-    "HOOKS",
-    "INSIDE",
-    "IN_PLACE",
-    "KINDS",
-    "ONE",
-    "OTHERS",
-    "WAITED",
-    "WAITS",
-    "compare",
-    "right",
-    "trial",
-]
+__all__ = ["EACH", "IN_PLACE", "KINDS", "ONE", "right", "trial"]
 
 LAYERS, EACH, ONE = "a bucket for each layer", "a bucket for each gradient", "one bucket for everything"
 UNEVEN = "buckets of unequal length, tied and frozen parameters"
 KINDS = (LAYERS, EACH, UNEVEN, ONE)
-METERED, STEPS = 3, 6  # the last steps run without the meter, which keeps what it has seen,
+STEPS = 6  # those after the metered ones run without the meter, which keeps what it has seen,
 LONG = (UNEVEN,)  # and in these cases only
 IN_PLACE = 2  # before this step gradients are set to zero, where before the others they are set to None
 _LOOKS = 20
-_ALL_REDUCE, _FUNCTION = "all_reduce", "a function"
+_ALL_REDUCE = "all_reduce"
 _GENERATOR = "a generator: it has a `yield` in it, so calling it runs nothing of it"
-FINISH = "what `start_early` returns"
-EARLY, WAITS = "all-reduces begun when each gradient came", "waits inside backward"
-CALLS, WAITED = "all-reduces in a step", "waits for all of them"
-INSIDE = "all-reduces begun inside backward"  # this tells wrong answers apart; nobody is judged by it
-OTHERS = "other calls than all-reduces"
-AGAIN = "waits once more for those of an earlier step"
-GROWTH = "numbers kept from one step to the next"
-HOOKS = "hooks that came or went with a step"
 
 
 def _model(kind: str, device: torch.device | str = "cpu") -> nn.Module:
@@ -106,31 +74,30 @@ def _buckets(model: nn.Module, kind: str) -> Buckets:
     return [[left.pop(0) for _ in range(size)] for size in _sizes(kind)]
 
 
-def trial(answer: Callable[..., Any], me: Rank, kind: str) -> dict[str, Any]:
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> OverlapReport:
     model = _model(kind, me.device)
     buckets = _buckets(model, kind)
     lengths = [len(bucket) for bucket in buckets]
     kept = Kept(model=model, ignore=("gradients", "buffers", "hooks", "settings"))
-    facts, finish = _under_the_meter(answer, me, model, buckets, kept)
+    seen, finish = _under_the_meter(answer, me, model, buckets, kept)
     if finish is None:
-        return facts
+        return seen
     if kind in LONG:
-        facts[GROWTH] = _growth(model, me, finish)
-        facts[f"the gradients of step {STEPS}"] = gradients_by_name(model)
+        growth = _growth(model, me, finish)
+        seen = replace(seen, growth=growth, gradients={**seen.gradients, STEPS: gradients_by_name(model)})
     moved = [len(bucket) for bucket in buckets] != lengths
-    facts[KEPT] = "the lists of parameters in `buckets`" if moved else kept.changes() or NOTHING
-    return facts
+    return replace(seen, kept="the lists of parameters in `buckets`" if moved else kept.changes() or NOTHING)
 
 
 def _under_the_meter(
     answer: Callable[..., Any], me: Rank, model: nn.Module, buckets: Buckets, kept: Kept
-) -> tuple[dict[str, Any], Callable[[], Any] | None]:
+) -> tuple[OverlapReport, Callable[[], Any] | None]:
     """What the first steps show, and ``finish``; None where what came back is no function, or where a step has changed
     what was to stay: the next step would meet that.
     """
     from course_lib.meter.communication.recorder import Recorder
 
-    facts: dict[str, Any] = {FINISH: _FUNCTION, EARLY: [], WAITS: [], INSIDE: [], HOOKS: NOTHING}
+    seen = OverlapReport(early=[], waits=[], inside=[], gradients={})
     meters: list[Recorder] = []
     begun: list[int] = []
 
@@ -144,27 +111,30 @@ def _under_the_meter(
         seed = torch.initial_seed()
         finish = answer(me, buckets)
         if not callable(finish) or inspect.isgeneratorfunction(finish):
-            return {FINISH: short(finish) if not callable(finish) else _GENERATOR}, None
+            return OverlapReport(finish=short(finish) if not callable(finish) else _GENERATOR), None
         for step in range(METERED):
             begun.clear()
             hooked = Kept(model=model, ignore=("gradients", "buffers", "weights", "flags", "modes", "settings"))
             waits.begin(step)
             before, waited = recorder.calls, waits.count
             _backward(model, me.rank, step, me.device)
-            facts[EARLY].append([count - len(_all_reduces(before)) for count in begun])
-            facts[WAITS].append(waits.count - waited)
-            facts[INSIDE].append(len(recorder.calls) - len(before))
+            seen.early.append([count - len(_all_reduces(before)) for count in begun])
+            seen.waits.append(waits.count - waited)
+            seen.inside.append(len(recorder.calls) - len(before))
             finish()
-            facts[f"the gradients of step {step + 1}"] = gradients_by_name(model)
-            facts[HOOKS] = hooked.changes() or facts[HOOKS]
+            seen.gradients[step + 1] = gradients_by_name(model)
+            seen = replace(seen, hooks=hooked.changes() or seen.hooks)
             if changed := kept.changes() or reseeded(seed):
-                return facts | {KEPT: changed}, None
+                return replace(seen, kept=changed), None
     meters.clear()
     left = len(recorder.calls) - waits.num_waited
-    is_waited = left <= 0 or (f"{left} of {len(recorder.calls)}" if waits.num_waited else False)
-    others = [call.operation for call in recorder.calls if call.operation != _ALL_REDUCE]
-    facts |= {CALLS: len(_all_reduces(recorder.calls)) / METERED, OTHERS: others}
-    return facts | {WAITED: is_waited, AGAIN: waits.is_again}, finish
+    return replace(
+        seen,
+        num_calls=len(_all_reduces(recorder.calls)) / METERED,
+        others=[call.operation for call in recorder.calls if call.operation != _ALL_REDUCE],
+        waited=left <= 0 or (f"{left} of {len(recorder.calls)}" if waits.num_waited else False),
+        again=waits.is_again,
+    ), finish
 
 
 def _all_reduces(calls: Sequence[Call]) -> list[Call]:
@@ -214,74 +184,18 @@ def _complete_before(kind: str) -> list[int]:
     return [number for number, size in enumerate(_sizes(kind)) for _ in range(size)]
 
 
-def compare(expected: dict[str, Any], got: Any) -> str:
-    """Fact by fact; most are told in a sentence."""
-    found = fact_by_fact()(expected, got)
-    name = found.partition(":")[0]
-    if name in _SENTENCES and isinstance(got, dict):
-        return _SENTENCES[name](expected, got)
-    return found
-
-
-def _counted(operations: Sequence[str]) -> str:
-    """Operations of all steps, as what each of them had on average: "1 barrier"."""
-    return ", ".join(f"{count / METERED:g} {name}" for name, count in Counter(operations).items())
-
-
-def _early(expected: dict[str, Any], got: dict[str, Any]) -> str:
-    """The first gradient at which other all-reduces had begun than should have."""
-    for step, (wanted, came) in enumerate(zip(expected[EARLY], got[EARLY], strict=True), start=1):
-        if len(wanted) != len(came):
-            return f"in step {step}, {len(came)} gradients came and {len(wanted)} were expected"
-        for number, (want, have) in enumerate(zip(wanted, came, strict=True), start=1):
-            if want != have:
-                return (
-                    f"in step {step}, when gradient {number} of {len(wanted)} came, {want} of the buckets "
-                    f"{'was' if want == 1 else 'were'} complete, and {have} all-reduce{'s' * (have != 1)} had begun"
-                )
-    return ""
-
-
-def _of_waits(waits: Sequence[int]) -> str:
-    """The first step whose backward waited."""
-    step, count = next((step, count) for step, count in enumerate(waits, start=1) if count)
-    return f"in step {step}, backward waited {count} time{'s' * (count > 1)} for an all-reduce; only `finish` waits"
-
-
-_SENTENCES: dict[str, Callable[[dict[str, Any], dict[str, Any]], str]] = {
-    FINISH: lambda expected, got: f"`start_early` is to return a function, `finish`, and what came is {got[FINISH]}",
-    EARLY: _early,
-    WAITS: lambda expected, got: _of_waits(got[WAITS]),
-    CALLS: lambda expected, got: (
-        f"{METERED} steps made {METERED * got[CALLS]:g} all-reduces together, where {METERED * expected[CALLS]:g} are "
-        "needed: one for each bucket and step"
-    ),
-    OTHERS: lambda expected, got: (
-        f"besides the all-reduces of the buckets, each step made calls that nothing needs: {_counted(got[OTHERS])}"
-    ),
-    WAITED: lambda expected, got: (
-        f"{got[WAITED]} calls were never waited for" if got[WAITED] else "none of the calls was ever waited for"
-    ),
-    AGAIN: lambda expected, got: "calls of an earlier step were waited for once more",
-}
-
-
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, world_size: int) -> dict[str, Any]:
+def right(kind: str) -> Callable[[int, int], OverlapReport]:
+    def expected(rank: int, world_size: int) -> OverlapReport:
         steps = (*range(METERED), *([STEPS - 1] if kind in LONG else []))
-        means = {f"the gradients of step {step + 1}": _means(kind, world_size, step) for step in steps}
-        return {
-            FINISH: _FUNCTION,
-            KEPT: NOTHING,
-            HOOKS: NOTHING,
-            **means,
-            EARLY: [_complete_before(kind)] * METERED,
-            WAITS: [0] * METERED,
-            CALLS: float(len(_sizes(kind))),
-            OTHERS: [],
-            WAITED: True,
-            AGAIN: False,
-            **({GROWTH: 0} if kind in LONG else {}),
-        }
+        report = OverlapReport(
+            gradients={step + 1: _means(kind, world_size, step) for step in steps},
+            early=[_complete_before(kind)] * METERED,
+            waits=[0] * METERED,
+            num_calls=float(len(_sizes(kind))),
+            others=[],
+            waited=True,
+            again=False,
+        )
+        return replace(report, growth=0) if kind in LONG else report
 
     return expected

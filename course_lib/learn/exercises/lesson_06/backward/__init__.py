@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Case, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04.tries import fact_by_fact
 from course_lib.learn.exercises.lesson_06.backward import mistakes
 from course_lib.learn.exercises.lesson_06.backward.trial import KINDS, right, trial
 from course_lib.learn.judging.judge import by_trial
+from course_lib.learn.judging.report import compare
 
 __all__ = ["BACKWARD"]
 
@@ -17,7 +17,7 @@ BACKWARD = Exercise(
         (2, 4, 3, 5),
         tuple(Case(kind, (kind,), right(kind)) for kind in KINDS),
         trial,
-        compare=fact_by_fact(),
+        compare=compare,
         timeout_s=4.0,
     ),
     mistakes=(

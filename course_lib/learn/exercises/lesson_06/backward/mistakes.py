@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_04.tries import differing, only_wrong_in
-from course_lib.learn.exercises.lesson_06.backward.trial import BYTES, FORWARDS, GRADIENTS, HELD, LOSS, MESSAGES
+from course_lib.learn.exercises.lesson_06.backward.trial import BackwardReport
+from course_lib.learn.judging.report import differing, only_wrong, reports
 
 # -- wrong answers ----------------------------------------------------------------------------------------------
 
@@ -67,16 +67,15 @@ def step(
 
 def is_last(outcome: AnswerOutcome) -> bool:
     """Whether the outcome is of the last rank, which has the loss."""
-    return outcome.error is None and outcome.expected[LOSS] is not None
+    return outcome.error is None and outcome.expected.loss is not None
 
 
 def factors(evidence: Evidence) -> list[tuple[int, float | None]]:
     """For each outcome its number of ranks, and the number by which all gradients are too large, where there is one."""
-    found = []
-    for outcome in evidence.outcomes:
-        if outcome.error is None:
-            found.append((outcome.num_ranks, _factor(outcome.expected[GRADIENTS], outcome.got[GRADIENTS])))
-    return found
+    return [
+        (outcome.num_ranks, _factor(outcome.expected.gradients, report.gradients))
+        for outcome, report in reports(evidence, BackwardReport)
+    ]
 
 
 def _factor(want: dict[str, Any], got: dict[str, Any]) -> float | None:
@@ -104,8 +103,8 @@ def nothing_before_the_end(evidence: Evidence) -> bool:
         return False
     last = [outcome for outcome in evidence.outcomes if is_last(outcome)]
     before = [outcome for outcome in evidence.outcomes if not is_last(outcome)]
-    return all(not differing(outcome) & {LOSS, GRADIENTS} for outcome in last) and not any(
-        isinstance(gradient, Tensor) for outcome in before for gradient in outcome.got[GRADIENTS].values()
+    return all(not differing(outcome) & {"loss", "gradients"} for outcome in last) and not any(
+        isinstance(gradient, Tensor) for outcome in before for gradient in outcome.got.gradients.values()
     )
 
 
@@ -135,24 +134,22 @@ def backward_again(evidence: Evidence) -> bool:
 
 
 def sends_more(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, BYTES, MESSAGES) and all(
-        outcome.got[BYTES] > outcome.expected[BYTES] for outcome in evidence.wrong
+    return only_wrong("num_bytes", "num_messages")(evidence) and all(
+        outcome.got.num_bytes > outcome.expected.num_bytes for outcome in evidence.wrong
     )
 
 
 def forward_again(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, FORWARDS, HELD) and any(
-        outcome.got[FORWARDS] > outcome.expected[FORWARDS] for outcome in evidence.wrong
+    return only_wrong("forwards", "held")(evidence) and any(
+        outcome.got.forwards > outcome.expected.forwards for outcome in evidence.wrong
     )
 
 
-def holds_graphs(evidence: Evidence) -> bool:
-    return only_wrong_in(evidence, HELD)
+holds_graphs = only_wrong("held")
 
 
 def returns_something_early(evidence: Evidence) -> bool:
     """Whether a rank before the last gives back a loss."""
     return any(
-        outcome.error is None and not is_last(outcome) and outcome.got[LOSS] is not None
-        for outcome in evidence.outcomes
+        not is_last(outcome) and report.loss is not None for outcome, report in reports(evidence, BackwardReport)
     )

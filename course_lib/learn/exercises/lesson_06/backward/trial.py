@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,16 +14,13 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.learn.exercises.lesson_04.accumulate.graphs import Graphs
-from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
+from course_lib.learn.exercises.lesson_04.tries import EXACT, KEPT
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING, Report, fact
 
-__all__ = ["BYTES", "FORWARDS", "GRADIENTS", "HELD", "KINDS", "LOSS", "MESSAGES", "NONE", "right", "trial"]
+__all__ = ["KINDS", "BackwardReport", "right", "trial"]
 
-LOSS, GRADIENTS = "the loss", "the gradients"
-BYTES, MESSAGES = "bytes sent", "messages sent"
-FORWARDS = "forward passes of the part"
-HELD = "graphs that still hold activations afterwards"
 NONE = "there is none"
 _PLAIN, _AGAIN = "one batch", "a second batch, gradients not cleared"
 _TOKENS = "batches of tokens, BatchNorm, frozen and tied parameters"
@@ -30,6 +28,20 @@ KINDS = {_PLAIN: 1, _AGAIN: 2, _TOKENS: 2}  # how many batches
 _WIDTH, _BATCH = 6, 5
 _WORDS, _LENGTH, _FEW = 11, 4, 3  # of the batches of tokens
 _SHAPES = {_PLAIN: (_BATCH, _WIDTH), _AGAIN: (_BATCH, _WIDTH), _TOKENS: (_FEW, _LENGTH, _WIDTH)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackwardReport(Report):
+    """What a rank has afterwards. ``gradients``: by name, a word where there is none."""
+
+    asked_for = "a step"
+    loss: Any = fact("the loss: {difference}", by=EXACT)
+    gradients: dict[str, Tensor | str] = fact("the gradients: {difference}", by=EXACT)
+    num_messages: int = fact("messages sent: {difference}", by=EXACT)
+    num_bytes: int = fact("bytes sent: {difference}", by=EXACT)
+    forwards: int = fact("forward passes of the part: {difference}", by=EXACT)
+    held: int = fact("graphs that still hold activations afterwards: {difference}", by=EXACT, right=0)
+    kept: str = fact(KEPT, right=NOTHING)
 
 
 class _Block(nn.Module):
@@ -90,15 +102,15 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:
                 return loss
             held = max(held, graphs.num_alive)
             found = found or kept_batch.changes()
-    return {
-        LOSS: _number(loss),
-        GRADIENTS: _gradients(part),
-        MESSAGES: sum(call.num_messages for call in recorder.calls),
-        BYTES: sum(sum(call.sent_bytes.values()) for call in recorder.calls),
-        FORWARDS: len(graphs.sizes),
-        HELD: held,
-        KEPT: found or kept.changes() or NOTHING,
-    }
+    return BackwardReport(
+        loss=_number(loss),
+        gradients=_gradients(part),
+        num_messages=sum(call.num_messages for call in recorder.calls),
+        num_bytes=sum(sum(call.sent_bytes.values()) for call in recorder.calls),
+        forwards=len(graphs.sizes),
+        held=held,
+        kept=found or kept.changes() or NOTHING,
+    )
 
 
 def _number(loss: Any) -> Any:
@@ -130,18 +142,16 @@ def _on_one_device(kind: str, num_ranks: int) -> tuple[list[dict[str, Tensor | s
     return [_gradients(part) for part in parts], last_loss
 
 
-def right(kind: str) -> Callable[[int, int], dict[str, Any]]:
-    def expected(rank: int, num_ranks: int) -> dict[str, Any]:
+def right(kind: str) -> Callable[[int, int], BackwardReport]:
+    def expected(rank: int, num_ranks: int) -> BackwardReport:
         gradients, loss = _on_one_device(kind, num_ranks)
-        messages = KINDS[kind] * ((rank < num_ranks - 1) + (rank > 0))
-        return {
-            LOSS: loss if rank == num_ranks - 1 else None,
-            GRADIENTS: gradients[rank],
-            MESSAGES: messages,
-            BYTES: 8 * torch.Size(_SHAPES[kind]).numel() * messages,
-            FORWARDS: KINDS[kind],
-            HELD: 0,
-            KEPT: NOTHING,
-        }
+        num_messages = KINDS[kind] * ((rank < num_ranks - 1) + (rank > 0))
+        return BackwardReport(
+            loss=loss if rank == num_ranks - 1 else None,
+            gradients=gradients[rank],
+            num_messages=num_messages,
+            num_bytes=8 * torch.Size(_SHAPES[kind]).numel() * num_messages,
+            forwards=KINDS[kind],
+        )
 
     return expected

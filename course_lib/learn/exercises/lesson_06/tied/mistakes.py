@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
-from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
-from course_lib.learn.exercises.lesson_06.tied.trial import BYTES, IN_FLIGHT, STEPS, SUM, compare, gradient
+from course_lib.learn.exercises.lesson_06.tied.trial import BYTES, IN_FLIGHT, KEPT, STEPS, SUM, compare, gradient
+from course_lib.learn.judging.report import NOTHING
 
 # -- wrong answers ----------------------------------------------------------------------------------------------
 

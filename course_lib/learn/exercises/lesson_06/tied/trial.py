@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_04.tries import KEPT, NOTHING
 from course_lib.learn.exercises.lesson_06.in_flight import InFlight
 from course_lib.learn.judging.compare import close_to
 from course_lib.learn.judging.mutation_guard import Kept
+from course_lib.learn.judging.report import NOTHING
 
-__all__ = ["BYTES", "IN_FLIGHT", "KINDS", "STEPS", "SUM", "compare", "gradient", "right", "trial"]
+__all__ = ["BYTES", "IN_FLIGHT", "KEPT", "KINDS", "STEPS", "SUM", "compare", "gradient", "right", "trial"]
 
 KINDS = {  # by label: shape and type of the matrix
     "a small matrix": ((3, 2), torch.float64),
@@ -22,6 +22,7 @@ KINDS = {  # by label: shape and type of the matrix
 }
 STEPS = 2
 SUM, BYTES, IN_FLIGHT = "the gradient in step", "bytes sent", "messages on their way"
+KEPT = "changed that was to stay"
 _NO_COPY = {"holds": "no copy"}
 
 
