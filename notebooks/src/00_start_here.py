@@ -74,7 +74,7 @@ run = ranks.run(hello)
 
 # %% [markdown]
 # Four process numbers: these are four programs. If you saw a warning about more ranks than cores, it is true and
-# harmless: they take turns.
+# harmless: the ranks take turns on the cores.
 #
 # What the ranks print is collected and shown in the order of the ranks, whatever the order in time. What they
 # return is in `run`.
@@ -143,7 +143,7 @@ print("x in the notebook:", globals().get("x", "there is none"))
 # ## Nodes, replicas, shards
 #
 # <!-- word: node | also: host -->
-# A **node** is one machine of a job. A job may span many; its ranks are numbered through.
+# A **node** is one machine of a job. A job may span many; the numbers of its ranks go on from one node to the next.
 #
 # ![Two nodes with two devices each; ranks 0 and 1 run on node 0, ranks 2 and 3 on node
 # 1](../assets/00_nodes.png)
@@ -228,11 +228,12 @@ print(calibration.summary())
 #
 # > time = latency + n / bandwidth
 #
-# Elsewhere this is called the alpha-beta model; lesson 02 builds on it. When does which part matter?
+# Elsewhere this is called the alpha-beta model; lesson 02 builds on it. For which sizes does the latency matter most,
+# and for which the bandwidth?
 
 # %% tags=["nbval-ignore-output"]
 link = calibration.link
-print("   bytes   time of the message   of which latency")
+print("   bytes   time of the message   share of latency")
 for size_bytes in [4, 4_000, 4_000_000, 400_000_000]:
     time_s = link.time_s(size_bytes)
     print(f"{size_bytes:>12,}   {time_s * 1e6:>12,.0f} µs   {link.latency_s / time_s:>10.0%}")
@@ -342,15 +343,15 @@ for num_ranks in [2, 3, 4]:
 # core, and the model does not know this. On GPUs and between nodes the messages take other paths.
 #
 # Still, the model tells you what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.**
-# Lesson 02 opens the ring; here it is enough to know that agreeing on one number is not free.
+# Lesson 02 shows how the ring works; here it is enough to know that agreeing on one number is not free.
 
 # %% [markdown]
 # ## Exercise 2: a mean that no rank knows
 #
-# Each rank holds some numbers, not equally many; a rank may hold none at all. Write `global_mean`: **every**
-# rank returns the mean over all the numbers of all ranks. You have `dist.all_reduce(tensor)`, which adds up a
-# tensor over the ranks *in place*: afterwards the tensor holds the sum. A rank may hold millions of numbers: let no
-# more than a few of them travel, and leave `values` as they are.
+# Each rank holds some numbers, not equally many; a rank may hold none at all. Write `global_mean`: **every** rank
+# returns the mean over all the numbers of all ranks. You have `dist.all_reduce(tensor)`, which adds up a tensor over
+# the ranks *in place*: afterwards the tensor holds the sum. A rank may hold millions of numbers: send no more than a
+# few, and leave `values` as they are.
 
 
 # %%
@@ -430,8 +431,8 @@ except RankError as error:
     print(error)
 
 # %% [markdown]
-# Read it from the top: *who* failed first, *why*, *at which line*, and *where everybody else stood*. The three
-# others did nothing wrong. A real job tells no such story; near the end of this lesson you read what it tells.
+# Read it from the top: *who* failed first, *why*, *at which line*, and *where everybody else stood*. The three others
+# did nothing wrong. A real job prints no such report; near the end of this lesson you read what it prints.
 #
 # The ranks that stood in the collective could not be freed, so the cluster ended them and will start fresh ones. What
 # your `%%ranks` cells had made there is gone. You need not do anything; the next call works.
@@ -562,7 +563,7 @@ print(f"{told}\\n  the sum is {number.item():g}\\n", end="")
 """
 
 # %% [markdown]
-# Two ranks of it, started by torchrun from this cell. What the ranks write is collected, and shown when the job is
+# From the cell below, torchrun starts two ranks of it. What the ranks write is collected, and shown when the job is
 # over. This takes some seconds, or up to a minute on a busy machine, since each new process loads PyTorch first.
 
 # %%
@@ -593,11 +594,11 @@ print(output if job.returncode == 0 else errors)
 # %% [markdown]
 # The same sum on both ranks. In a terminal the command is `torchrun --nproc-per-node=2 sum_up.py`; the other options of
 # the cell keep the meeting on this machine and on a free port. (torchrun sets one thread a process, too.
-# `TORCH_DISABLE_SHARE_RDZV_TCP_STORE` is for torch 2.13: it gives each start a meeting point of its own.) Start the
-# script by `python sum_up.py`, and it dies in part 1 with `KeyError: 'RANK'`: nobody has given it a rank.
+# `TORCH_DISABLE_SHARE_RDZV_TCP_STORE` gives each start a meeting point of its own, which torch 2.13 needs.) If you
+# start the script by `python sum_up.py`, it dies in part 1 with `KeyError: 'RANK'`: no launcher has given it a rank.
 #
 # <!-- word: local rank | also: `LOCAL_RANK` -->
-# These six words are all that a process knows of its job. `RANK` and `WORLD_SIZE` you know. `MASTER_ADDR` and
+# These six variables are all that a process knows of its job. `RANK` and `WORLD_SIZE` you know. `MASTER_ADDR` and
 # `MASTER_PORT` are the address of the rendezvous, the same for all. The **local rank** is the number of a rank on its
 # own node, and `LOCAL_WORLD_SIZE` is how many ranks that node has. On one node, local rank and rank are equal. So
 # scripts that mix them up work until the day they get a second node.
@@ -624,9 +625,10 @@ print(f"torchrun, from start to end: {torchrun_s * 1e3:10,.1f} ms for 2 ranks")
 print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 
 # %% [markdown]
-# A job that trains for hours does not mind such a start; you, trying things out, do. That is all the difference: the
-# functions in between are the same `torch.distributed`. A rank function of this course also runs under torchrun as it
-# is: `torchrun --nproc-per-node 4 -m course_lib.cluster.launch my_module:my_function`.
+# A job that trains for hours can afford such a start. While you try things out, it would make you wait each time. There
+# is no other difference: between start and end, both use the same functions of `torch.distributed`. A rank function of
+# this course also runs under torchrun as it is: `torchrun --nproc-per-node 4 -m course_lib.cluster.launch
+# my_module:my_function`.
 #
 # Use torchrun for every job that is to last. It spans many nodes, and it ends all ranks when one has died. With
 # `--max-restarts 3` it starts them again, up to three times. (Without that option it does not: the default is 0.)
@@ -635,9 +637,9 @@ print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 # %% [markdown]
 # ## A log from production
 #
-# Some day you will get a log, and no story. This one is real: a job of two ranks under torchrun, recorded on a machine
-# without GPUs. (The first half of the paths of PyTorch's files is left out; nothing else was touched.) Here is what
-# came first.
+# Some day you will get a log, and nobody who explains it. This one is real: a job of two ranks under torchrun, recorded
+# on a machine without GPUs. (The first half of the paths of PyTorch's files is left out; nothing else was touched.)
+# Here is what came first.
 
 # %%
 from course_lib.base import project_root
@@ -714,9 +716,8 @@ quiz("00")
 progress()
 
 # %% [markdown]
-# **The limit.** You have ranks and no model. Before a model is cut in pieces, you should know what it does on
-# *one* device: where its memory goes, and where its time goes. Nobody splits well what they have not weighed.
-# That is lesson 01.
+# **The limit.** You have ranks and no model. Before a model is cut in pieces, you should know what it does on *one*
+# device: where its memory goes, and where its time goes. Then you can choose how to cut it. That is lesson 01.
 #
 # *Further reading.* PyTorch's own overview, [Distributed
 # communication](https://docs.pytorch.org/docs/stable/distributed.html);
@@ -725,9 +726,9 @@ progress()
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 from course_lib import problems

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 01a · One device: where the memory goes
 #
-# You train two small models on one device and account for every byte that the training takes. You find out who owns it,
-# when it is born and when it dies. Then a job dies of too many, and you find out which line was to blame.
+# You train two small models on one device and account for every byte that the training takes. You find out what each
+# byte is for, when it is allocated and when it is freed. Then a job dies because its memory is full, and you find the
+# line that was to blame.
 #
 # **65 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -13,13 +14,13 @@
 #
 # At the end you can
 #
-# - write a training loop, and say what the learning rate does on its way through a run;
+# - write a training loop, and say how the learning rate changes during a run;
 # - say what a model will take in memory before you start it, and check it with a ledger that balances to the byte;
-# - find the line that keeps what it should let go.
+# - find the line of code that keeps memory which it should free.
 #
-# In [lesson 00](00_start_here.ipynb) ranks learned to talk. Before they share a model, you need to know what one of
-# them carries alone. Several GPUs are worth their trouble when one is too small or too slow. This part measures *too
-# small*, part 2 *too slow*.
+# In [lesson 00](00_start_here.ipynb) ranks sent each other numbers. Before they share a model, you need to know what
+# one of them holds alone. Several GPUs are worth their trouble when one is too small or too slow. This part measures
+# *too small*, part 2 *too slow*.
 
 # %%
 from course_lib import ask, check, cost, hint, machine, reveal, solution
@@ -48,7 +49,7 @@ device = machine().device_for(0)  # the first GPU where there is one, else the C
 # ## A training loop to build on
 #
 # Four lines, in this order: clear the gradients, go forward, go backward, change the weights. Every later lesson cuts,
-# copies or spreads this loop, so read it slowly. `loss_of` compares what the model says with what is right.
+# copies or spreads this loop, so read it slowly. `loss_of` compares the model's answer with the right one.
 
 
 # %%
@@ -116,9 +117,9 @@ ask("01.peak").commit(0.36)  # "the parameters, and not much else"
 
 # %% [markdown]
 # <!-- word: ledger | also: memory profiler | sentences: 2 -->
-# Now the step keeps accounts. A **ledger** watches every storage (the block of memory behind a tensor). It gives the
-# storage one label, and notes when it is born and when it dies. Elsewhere such a tool is called a memory profiler.
-# `mark` gives a moment a name.
+# Now we run the step and record its memory. A **ledger** watches every storage (the block of memory behind a tensor).
+# It gives the storage one label, and notes when it is born and when it dies. Elsewhere such a tool is called a memory
+# profiler. `mark` gives a moment a name.
 
 # %%
 with MemoryLedger(model, optimizer, inputs=(x, y)) as ledger:
@@ -149,8 +150,9 @@ reveal("01.peak", ledger.peak(), state, kept)
 #   `backward()`: how the loss changes with it. (PyTorch calls a whole tensor of such numbers a parameter as well, as in
 #   `model.parameters()`.)
 # <!-- word: optimizer state -->
-# - The **optimizer state** is what the optimizer remembers from step to step: AdamW a running mean of each gradient,
-#   and one of its square. *Twice the model*, and for each tensor that learns a count of the steps, 4 bytes.
+# - The **optimizer state** is what the optimizer remembers from step to step: AdamW remembers a running mean of each
+#   gradient, and one of its square. That is *twice the model*. For each tensor that learns it also keeps a count of the
+#   steps, 4 bytes.
 # <!-- word: activation -->
 # - An **activation** is a tensor that the forward pass computed and keeps, because the backward pass will need it.
 # <!-- word: buffer -->
@@ -170,9 +172,9 @@ memory_curve(ledger.history(), title="Live bytes during one step")
 #
 # ### Does it balance?
 #
-# The cost model is a formula that never saw the model: it knows its sizes. It should agree with the ledger at every
-# named moment on a CPU, to the byte; the last column says whether it does. On a GPU the kernels keep slightly other
-# things, and a difference may show.
+# The cost model is a formula that never saw the model: it knows the model's sizes alone. It should agree with the
+# ledger at every named moment on a CPU, to the byte; the last column says whether it does. On a GPU the kernels keep
+# slightly other things, and a difference may show.
 
 # %%
 moments = ledger.marks
@@ -186,8 +188,8 @@ for name, formula, found in rows:
     print(f"{name:<16} formula {formula:>9,}   ledger {found:>9,}   difference {found - formula}")
 
 # %% [markdown]
-# Which of these depend on the batch? Ask the formula. Its bar at 64 is the number of the cost model beside your
-# prediction above.
+# Which of these depend on the batch? Ask the formula. For a batch of 64 it gives the number that stands as the cost
+# model's beside your prediction above.
 
 # %%
 bars = {}
@@ -198,6 +200,8 @@ for batch_size in (1, 16, 64, 256):
 memory_bars(bars, title="Only the activations grow with the batch")
 
 # %% [markdown]
+# Only the activations grow with the batch. The other three are the same in all four bars.
+#
 # ### Build: count the state of a model
 #
 # <!-- word: frozen parameter -->
@@ -243,7 +247,8 @@ check("01.ledger", state_bytes)
 # by the root of the running mean of its square. The step is this quotient times the *learning rate*, `lr` ([Loshchilov
 # and Hutter, 2019](https://arxiv.org/abs/1711.05101)). In the first step both means are made of one batch.
 #
-# **How far does a weight of a fresh CNN move in that step: farther where its gradient is larger?** Decide, then run.
+# **How far does a weight of a fresh CNN move in that step? Does it move farther where its gradient is larger?** Decide,
+# then run.
 
 # %% tags=["nbval-ignore-output"]
 torch.manual_seed(0)
@@ -260,9 +265,9 @@ within = ((moved - 1).abs() < 0.01).float().mean()
 print(f"weights that moved by the learning rate, give or take 1 %: {within:.0%}")
 
 # %% [markdown]
-# Large gradient or small, the step is the learning rate. After one batch AdamW knows the sign of a gradient, and
-# nothing yet of how much it varies. The first steps are as long as later ones, and rest on the fewest batches. So most
-# runs begin with a small learning rate, raise it, and lower it again towards the end.
+# Whether its gradient is large or small, a weight moves by the learning rate. After one batch AdamW knows the sign of a
+# gradient, and nothing yet of how much it varies. The first steps are as long as later ones, and rest on the fewest
+# batches. So most runs begin with a small learning rate, raise it, and lower it again towards the end.
 #
 # <!-- word: learning-rate schedule | also: learning-rate scheduler -->
 # A **learning-rate schedule** is the rule by which the learning rate changes from step to step. The usual one rises in
@@ -313,8 +318,8 @@ lines(
 # %% [markdown]
 # Look at both ends. Above the figure stand the highest loss of the first ten steps, and the mean of the last ten, since
 # a single step says little. Compare them between the two runs. One model and one seed are an example, no proof. With
-# `highest=3e-3` (try it) there is no leap to prevent, and the schedule need not win. Lesson 04 comes back to warm-up,
-# for many ranks and large batches.
+# `highest=3e-3` (try it) the loss does not jump at the start, and the schedule need not win. Lesson 04 comes back to
+# warm-up, for many ranks and large batches.
 
 # %% [markdown]
 # ## Clinic: a job that dies after its first epoch
@@ -436,7 +441,7 @@ else:
 # ## What you can do now
 #
 # You can say what a training step holds, by label and to the byte, before you start it. State belongs to the model, and
-# activations belong to the batch. And when memory climbs, you know to ask who still holds on to it.
+# activations belong to the batch. And when memory climbs, you know what to look for: the variable that still holds it.
 #
 # [Part 2](01b_time_and_data.ipynb) asks where the *time* of a step goes. [Part 3](01c_less_memory.ipynb) makes the same
 # training do with less memory.

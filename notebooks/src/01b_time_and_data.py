@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 01b · One device: where the time goes
 #
-# Every millisecond of a step gets an owner, and every multiplication a layer. Between the two you let a device starve,
-# feed it, and count the cores that this takes.
+# You find out which part of a step takes each millisecond, and which layer does each multiplication. In between, you
+# let a device wait for its data, feed it, and count the cores that this takes.
 #
 # **45 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -74,13 +74,13 @@ reveal("01.backward", timeline)
 # %% [markdown]
 # ## When the device waits for its data
 #
-# The digits lie in memory, so the first part, data, hardly showed. Photographs lie in files: somebody has to read them,
-# decode them, cut them to size. Here `generated_images` stands in for that: an image is *computed* when it is asked
-# for, which keeps a core busy as decoding does. (No disk takes part yet.)
+# The digits lie in memory, so the first part, data, hardly showed. Photographs lie in files: a program has to read
+# them, decode them, and cut them to size. Here `generated_images` stands in for that: an image is *computed* when it is
+# asked for, which keeps a core busy as decoding does. (No disk takes part yet.)
 #
-# And who computes? On a CPU, reading and computing share the cores; beside a GPU they do not. To see the second case on
-# any machine, the device of this section is *paced*. In place of computing, the notebook sleeps as long as a device
-# would compute, and uses no core. Let it take half as long for a batch as this machine takes to read one.
+# On a CPU, reading and computing share the cores; beside a GPU they do not. So that you see the second case on any
+# machine, the device of this section is *paced*. In place of computing, the notebook sleeps as long as a device would
+# compute, and uses no core. Let it take half as long for a batch as this machine takes to read one.
 
 # %% tags=["nbval-ignore-output"]
 num_threads = torch.get_num_threads()
@@ -152,9 +152,9 @@ reveal("01.fed", hungry, fed)
 # device. Below stand the settings of PyTorch's data loader: num_workers and persistent_workers at the workers,
 # prefetch_factor at the queue, pin_memory and non_blocking at the last two.](../assets/01_loader.png)
 #
-# Workers are not free: they take cores. The cell reads two epochs with each setting. For each it prints how long they
-# took, and how much of this the notebook waited. It also prints how long the very first batch of the second epoch took.
-# The last column is the core-seconds that the reading took.
+# Workers are not free: they take cores. The cell reads two epochs with each setting. For each setting it prints how
+# long the two epochs took, and for how much of this time the notebook waited. It also prints how long the very first
+# batch of the second epoch took. The last column is the core-seconds that the reading took.
 
 
 # %%
@@ -185,14 +185,14 @@ for name, chosen in settings.items():
 # %% [markdown]
 # Read it in three steps.
 #
-# - *One worker against none.* The seconds won stand in the first column, their price in the last. A worker makes no
-#   read cheaper. It does the read at the same time, on a core of its own, and it has to start and to hand each batch
-#   over.
+# - *One worker against none.* The first column shows the seconds that a worker saves, the last one their price. A
+#   worker makes no read cheaper. It does the read at the same time, on a core of its own, and it has to start and to
+#   hand each batch over.
 # - *Kept or not.* Without `keep_workers` (`persistent_workers` in PyTorch) the workers end with the epoch, and the next
-#   one begins with new processes and an empty queue. It matters most where a process starts slowly, as on macOS and
-#   Windows, and where a worker opens large files first.
-# - *A second worker.* Does it help here? How many would keep up with this device? As many as reading takes longer than
-#   computing, if there are so many cores:
+#   one begins with new processes and an empty queue. Keeping them matters most where a process starts slowly, as on
+#   macOS and Windows, and where a worker opens large files first.
+# - *A second worker.* Does it help here? How many would keep up with this device? Their number is the time of reading
+#   over the time of computing, if there are so many cores:
 
 # %% tags=["nbval-ignore-output"]
 computes = [span.time_s for span in hungry.spans if span.name == "compute"]
@@ -204,8 +204,8 @@ print(f"cores of this machine: {machine().cores}")
 # By that rule, a device that computes ten times as fast needs ten times the workers, and as many cores beside it. Where
 # there are not so many, people store images smaller, decode them on the GPU, or keep prepared batches.
 #
-# And with real arithmetic? On a CPU the device *is* the cores, and one that reads does not compute. Here are the same
-# images and a small CNN, with one core for its arithmetic (on a GPU: the GPU), without and with a worker:
+# And with real arithmetic? On a CPU the device *is* the cores, and a core that reads does not compute. Here are the
+# same images and a small CNN, with one core for its arithmetic (on a GPU: the GPU), without and with a worker:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -228,7 +228,7 @@ torch.set_num_threads(num_threads)  # all cores compute again
 # <!-- word: prefetch factor -->
 # Two settings are left. The **prefetch factor** is how many batches each worker may have ready before they are asked
 # for, 2 unless you say otherwise. A longer queue makes no worker faster. Then what is it good for? Let reads take
-# *unequally* long: a disk that is slow with every eighth batch. (Paced as well: these reads sleep.)
+# *unequally* long, as with a disk that is slow for every eighth batch. (The reads are paced as well: they sleep.)
 
 
 # %%
@@ -246,8 +246,9 @@ for ahead in (1, 2, 8):
     print(f"prefetch_factor={ahead}: the device waits {1e3 * quicker_s:.0f} ms in an epoch")
 
 # %% [markdown]
-# On average the worker is faster than the device. What fills the queue in easy times feeds the device in hard ones, if
-# the queue is long enough. Its price is memory: workers × prefetch factor × the size of a batch.
+# On average the worker is faster than the device. The batches that it has read ahead feed the device during a slow
+# read, if the queue is long enough. The price of a longer queue is memory: workers × prefetch factor × the size of a
+# batch.
 #
 # <!-- word: pinned memory | also: page-locked memory -->
 # **Pinned memory** is memory of the host that the system may not move or swap out. A GPU copies from it on its own,
@@ -315,9 +316,9 @@ step_flops = cost.flops(cost.transformer_layers(config, batch_size=8)).total
 print(f"formula        {step_flops:>13,}\ntorch counted  {counter.get_total_flops():>13,}")
 
 # %% [markdown]
-# On a CPU they differ. In which part? The formula knows its parts, so ask it for the attention alone. And let
-# PyTorch compute attention by another kernel: usually `scaled_dot_product_attention` (SDPA) is one fused operation, and
-# `sdpa_kernel(SDPBackend.MATH)` has it made of plain matrix products.
+# On a CPU the two counts differ. In which part of the model? The formula knows the parts, so ask it for the attention
+# alone. Then let PyTorch compute attention by another kernel: usually `scaled_dot_product_attention` (SDPA) is one
+# fused operation, and `sdpa_kernel(SDPBackend.MATH)` has it made of plain matrix products.
 
 # %%
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -334,16 +335,22 @@ rule = cost.six_n_flops(parameter_count(reader), tokens.numel())
 print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} of the formula")
 
 # %% [markdown]
-# Up to torch 2.14 the fused attention of the CPU is missing from torch's table, and so it counts as no work at all.
-# Take the two lines of the cell before: is their difference the first line of this cell? And the second line, with
-# attention made of plain matrix products: how far is it from the formula? *A counter leaves out in silence what it does
-# not know, so compare it with a second count.* (On a GPU, and on a CPU from torch 2.15 on, the table has it. Then
-# torch's count may be the higher one: fused attention computes its scores a second time in backward, and torch counts
-# that.)
+# On a CPU, torch's counter has no entry for fused attention, and so it counts as no work at all. Compare the first line
+# of this cell with the difference between the two lines of the cell before. Then compare the second line, where
+# attention is made of plain matrix products, with the formula. *A counter leaves out in silence what it does not know,
+# so compare it with a second count.*
+#
+# <details>
+# <summary>An aside: on a GPU, and on a CPU from torch 2.15 on</summary>
+#
+# There the counter has an entry for fused attention. Then torch's count may be the higher one: fused attention computes
+# its scores a second time in backward, and torch counts that.
+#
+# </details>
 #
 # The last line is the rule of thumb for large models: two operations forward and four backward for each parameter and
-# token ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361), section 2.1). It forgets attention. And it is often
-# fed with *all* parameters, as here; Kaplan's count leaves the embedding tables out, since they are only looked up.
+# token ([Kaplan et al., 2020](https://arxiv.org/abs/2001.08361), section 2.1). It forgets attention. And people often
+# put *all* parameters into it, as here; Kaplan's count leaves the embedding tables out, since they are only looked up.
 #
 # ### Share of peak
 #
@@ -375,7 +382,7 @@ print(timing)
 reveal("01.mfu", cost.mfu(step_flops, step_time_s=timing.median_s, peak_flops_per_s=peak_rate))
 
 # %% [markdown]
-# Nobody reaches all of it: PaLM, a carefully tuned run, reports 46.2 % ([Chowdhery et al.,
+# No training run reaches all of it: PaLM, a carefully tuned run, reports 46.2 % ([Chowdhery et al.,
 # 2022](https://arxiv.org/abs/2204.02311), table 3). A larger batch or a wider model raises the share: change `config`
 # above and see.
 #

@@ -13,7 +13,7 @@
 #
 # At the end you can
 #
-# - cut a batch into pieces, and say for which networks that leaves the result as it was;
+# - cut a batch into pieces, and say what this does to the gradient;
 # - say what mixed precision and recomputation save, and what they leave as it was;
 # - choose among the three for a given limit.
 #
@@ -61,7 +61,8 @@ reader_optimizer.step()
 # the batch after the other, lets `.grad` add up, and steps once at the end. Adding up is what `backward()` does when
 # nobody clears `.grad`. A **micro-batch** is a piece of a batch that goes through the model on its own.
 #
-# **The CNN above, one batch of 64 against the same 64 digits in four pieces of 16: what happens to the gradient?**
+# **Compute the gradient of the CNN above from the 64 digits at once, and from the same digits in four pieces of 16. How
+# do the two gradients compare?**
 
 # %%
 ### BEGIN SOLUTION
@@ -111,9 +112,9 @@ print(f"without BatchNorm equal to within 1e-5: {agree(cut, whole, within=1e-5)}
 # ![A batch of twelve examples cut into pieces of five, five and two. Each piece adds its gradient, times a number that
 # is asked for, to one running sum; after the last piece the optimizer takes one step.](../assets/01_accumulate.png)
 #
-# Write the step for pieces of any size. The last piece of real data is usually short, and a mean of means is then not
-# the mean. The result must be the step of the whole batch, with one piece in memory at a time and one forward pass for
-# each. Every layer stays in the mode in which it comes.
+# Write the step for pieces of any size. The last piece of real data is usually short, and then the mean of the pieces'
+# means is not the mean of the batch. The result must be the step of the whole batch, with one piece in memory at a time
+# and one forward pass for each. Every layer stays in the mode in which it comes.
 
 
 # %%
@@ -166,8 +167,8 @@ optimizer.zero_grad()
 # <!-- word: bfloat16 | also: bf16 -->
 # **Mixed precision** computes with short numbers where they are good enough, and with float32 where they are not.
 # **bfloat16** is a number in 2 bytes, with the range of float32 and far fewer digits. Matrix products stand it well.
-# Sums of small steps do not. (The older float16 has more digits and a small range: gradients fall out of it at the
-# lower end, so one multiplies the loss first. That is what `torch.amp.GradScaler` is for; bfloat16 does without.)
+# Sums of small steps do not. (The older float16 has more digits and a small range: the smallest gradients become zero
+# in it. So `torch.amp.GradScaler` multiplies the loss first; bfloat16 does not need that.)
 
 # %%
 weight = torch.tensor(1.0, dtype=torch.bfloat16)
@@ -224,8 +225,8 @@ for item in cost.transformer_activations(config, batch_size=8, autocast=True):
         print(f"{bytes_text(item.size_bytes):>9}  {item.name}")
 
 # %% [markdown]
-# Is it faster? That depends on the machine: a GPU has units that multiply bfloat16 matrices, and many CPUs have no
-# instructions for it. The stopwatch runs both in turn, and says when it cannot tell.
+# Is autocast faster? That depends on the machine: a GPU has units that multiply bfloat16 matrices, and many CPUs have
+# no instructions for it. The stopwatch runs both in turn, and says when it cannot tell.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -255,7 +256,8 @@ print(
 # ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)). The field calls it *activation checkpointing* (or gradient
 # checkpointing), and PyTorch has it as `torch.utils.checkpoint` (no relation to the checkpoint that you save to disk).
 #
-# **Four blocks, each recomputed: the most activations that are alive at once, in per cent of before?**
+# **All four blocks are recomputed. How large are the activations that are alive at once, at most, in per cent of
+# before?**
 
 # %%
 ### BEGIN SOLUTION
@@ -289,8 +291,9 @@ reveal("01.recompute", config, most_plain, most_lean)
 # `n` inputs and one block in full.
 #
 # The price is time: one forward pass more. **Forward is a third of the arithmetic. How many times as long does one more
-# make a step?** Work it out, then ask the stopwatch. It may well say more than you. It also times what PyTorch does
-# around each block, such as keeping the state of the random numbers and putting it back. Small blocks feel that.
+# make a step?** Work it out, then ask the stopwatch. It may well show more than you worked out. It also times what
+# PyTorch does around each block, such as keeping the state of the random numbers and putting it back. Small blocks feel
+# that.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -312,8 +315,8 @@ print(
 # %% [markdown]
 # ### Build: a backward pass from the input alone
 #
-# The heart of it is a function that autograd calls when backward reaches the block. It is given the block, the
-# block's input, the gradient of the block's output, and the state that the random number generator was in. It
+# The heart of recomputation is a function that autograd calls when backward reaches the block. It is given the block,
+# the block's input, the gradient of the block's output, and the state that the random number generator was in. It
 # returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was, but
 # for what any forward pass changes, such as the running means of a BatchNorm.
 
@@ -343,9 +346,9 @@ recompute_verdict
 # hint("01.recompute")
 
 # %% [markdown]
-# With a function that passes, these lines make the transformer recompute by your hand. `forward` of an autograd
-# function runs unrecorded, so nothing is kept but what we save. (The state kept here is that of the CPU's generator.
-# On a GPU dropout draws from the device's own: PyTorch keeps and restores both.)
+# With a function that passes, these lines make the transformer recompute by your function. `forward` of an autograd
+# function runs unrecorded, so nothing is kept but what we save. (The state kept here is that of the CPU's generator. On
+# a GPU dropout draws from the device's own: PyTorch keeps and restores both.)
 
 
 # %%
@@ -379,7 +382,7 @@ else:
     print("Write gradient_again first, then run this cell again.")
 
 # %% [markdown]
-# If yours is the higher one: PyTorch ends its second forward pass as soon as it has the last tensor that backward asks
+# Is yours the higher one? PyTorch ends its second forward pass as soon as it has the last tensor that backward asks
 # for. Yours goes on to the end of the block, and keeps `y` too. Inside
 # `torch.utils.checkpoint.set_checkpoint_early_stop(False)` PyTorch goes on to the end as well.
 
@@ -393,8 +396,9 @@ else:
 # ![A panel with four controls (batch size, optimizer, precision, recomputation) above two bars of memory by
 # label.](../assets/01_explorer.png)
 #
-# The formulas of this lesson, with their dials, for a transformer of 12 layers and width 512. You can keep a bar and
-# compare the next one with it. Two missions; the explorer says how they stand.
+# The explorer below has the formulas of this lesson, for a transformer of 12 layers and width 512. Its dials change
+# what goes into them. You can keep a bar and compare the next one with it. There are two missions, and the explorer
+# says which of them you have done.
 #
 # 1. Find the largest batch that stays below the dashed line, with AdamW and any other dials.
 # 2. At batch size 1, one of the dials *adds* memory. Keep the first bar at batch size 1, then turn one dial.
@@ -426,7 +430,7 @@ print(explorer.missions)
 ### END SOLUTION
 
 # %% [markdown]
-# The two sections above have both answers.
+# If a mission is still open, look for its answer in the sections above.
 
 # %% [markdown]
 # ## In production
@@ -437,7 +441,7 @@ print(explorer.missions)
 # | autocast | `torch.autocast`, as above |
 # | `gradient_again` | `torch.utils.checkpoint.checkpoint(..., use_reentrant=False)` |
 #
-# The last of them you have compared: its bytes beside yours, under *Recomputation*.
+# You have compared the last of them already: its bytes stand beside yours, under *Recomputation*.
 #
 # ## Quiz
 
@@ -450,10 +454,11 @@ quiz("01")
 # ![Bars of memory for one step: plain, in four pieces, under autocast, recomputed, and all three together. The state is
 # the same in each of them, and nearly all of the last.](../assets/01_levers.png)
 #
-# You can say which part each lever moves: pieces and recomputation the activations, autocast what goes into matrix
-# products. *None of them moves the state*: with AdamW and float32, as here, 16 bytes for each parameter.
+# You can say what each of the three makes smaller. Pieces and recomputation shrink the activations, and autocast
+# shrinks what goes into matrix products. *None of them changes the state*: with AdamW and float32, as here, 16 bytes
+# for each parameter.
 #
-# (Other choices do move it, on one device too. An optimizer can have one tensor where AdamW has two, such as Muon or
+# (Other choices do change it, on one device too. An optimizer can have one tensor where AdamW has two, such as Muon or
 # SGD with momentum. AdamW's tensors can be kept in [8 bits](https://arxiv.org/abs/2110.02861) or in bfloat16, or be
 # offloaded to the CPU. Each is a trade of its own.)
 #
@@ -470,9 +475,9 @@ quiz("01")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

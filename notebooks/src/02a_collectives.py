@@ -18,8 +18,8 @@
 # - count what a collective sends, for each rank and for the busiest one;
 # - write an all-reduce around a ring, from single messages.
 #
-# [Lesson 01](01a_one_device.ipynb) ended at a limit: one device holds so much and computes so fast. Several devices
-# that share a job have to exchange numbers, and that is what this lesson weighs.
+# [Lesson 01](01a_one_device.ipynb) ended at a limit: one device holds only so much, and computes only so fast. Several
+# devices that share a job have to exchange numbers. This lesson measures what that costs.
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster, solution
@@ -81,7 +81,7 @@ before_and_after("all_gather", "all_to_all")
 # %% [markdown]
 # ### With adding
 #
-# A tile has a cell for each of the four ranks. Where none is empty, the tile is a sum over all four.
+# A tile has a cell for each of the four ranks. Where no cell is empty, the tile is a sum over all four.
 
 # %%
 before_and_after("reduce", "reduce_scatter", "all_reduce, ring")
@@ -137,9 +137,9 @@ reveal("02.which", {name: record(ranks, name).frames[-1].held for name in names}
 # ## What does a sum cost?
 #
 # <!-- word: naive all-reduce | also: gather + broadcast | sentences: 2 -->
-# First the way that comes to mind, in the style of a parameter server: one process through which everything goes. The
-# **naive all-reduce** is a gather and a broadcast. All ranks send their tensor to rank 0, which adds them up and sends
-# the sum to everybody.
+# We begin with the way that comes to mind first. It is that of a *parameter server*: one process through which
+# everything goes. The **naive all-reduce** is a gather and a broadcast. All ranks send their tensor to rank 0, which
+# adds them up and sends the sum to everybody.
 #
 # <!-- word: point-to-point | also: P2P, `send` and `recv` -->
 # <!-- word: `exchange` | also: `batch_isend_irecv` -->
@@ -173,7 +173,8 @@ ask("02.naive").commit(4)  # "four ranks, one MiB each"
 ### END SOLUTION
 
 # %% [markdown]
-# `metered` is `run` with a meter on: it notes every message of every rank. Row by row: who sent how much to whom.
+# `metered` is `run` with a meter on: it notes every message of every rank. Each row of the table is a rank, and shows
+# how much it sent to each other rank.
 
 
 # %%
@@ -211,8 +212,13 @@ reveal("02.naive", sent)
 # rank sends, in each step, *one part* of the tensor to the next rank. It receives one part from the rank before. After
 # a first lap, every part has met all ranks and is complete somewhere; in a second lap the complete parts go round.
 #
+# <details>
+# <summary>An aside: where the ring comes from</summary>
+#
 # The ring is an old algorithm of supercomputers. [Baidu](https://github.com/baidu-research/baidu-allreduce) brought it
 # to deep learning in 2017, and [Horovod](https://arxiv.org/abs/1802.05799) made it the usual way.
+#
+# </details>
 #
 # **How much does each of the four ranks send in all, for a tensor of 1 MiB?**
 
@@ -237,11 +243,11 @@ steps = record(ranks, "all_reduce, ring").frames
 tiles({"start": steps[0], "step 1": steps[1], "step 2": steps[2], "step 3": steps[3]})
 
 # %% [markdown]
-# Can anybody do with less? Think of one part of the tensor. Before it is complete somewhere, n - 1 ranks must have
+# Can any all-reduce send less? Think of one part of the tensor. Before it is complete somewhere, n - 1 ranks must have
 # sent theirs, or a sum that holds it. Then n - 1 ranks must receive it. That is 2 (n - 1) messages for each part,
-# however they travel, so on average a rank has to send $2(n-1)/n$ tensors. The ring needs exactly that, and shares
-# it out evenly: **no all-reduce made of messages between ranks can send less**
-# ([Patarasuk and Yuan, 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)).
+# however they travel, so on average a rank has to send $2(n-1)/n$ tensors. The ring needs exactly that, and shares it
+# out evenly: **no all-reduce made of messages between ranks can send less** ([Patarasuk and Yuan,
+# 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)).
 #
 # *Made of messages between ranks* is a condition. Some switches can add: NVLink SHARP (NVLS) and InfiniBand SHARP sum
 # up inside the network. There a rank sends its tensor about once, whatever n is. (The course's cost model calls that
@@ -326,8 +332,8 @@ print("the same sum:", list(halves), "and each rank sent", halves.communication.
 # ([Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054)) each rank updates its own shard of the weights, and
 # keeps the optimizer state of that shard alone. Lesson 05 is about this idea.
 #
-# **Our reduce-scatter of 1 MiB sends 0.75 MiB from each rank. PyTorch's own, on these ranks: how many times as
-# much?**
+# **Our reduce-scatter of 1 MiB sends 0.75 MiB from each rank. How many times as much does PyTorch's own send, on these
+# ranks?**
 
 # %%
 ### BEGIN SOLUTION
@@ -358,11 +364,10 @@ reveal("02.reduce_scatter", theirs, mine)
 # holds after step 2 of a ring all-reduce](../assets/02_explorer.png)
 #
 # <!-- word: halving-doubling | also: Rabenseifner's algorithm | sentences: 3 -->
-# Every collective of this lesson, recorded a moment ago on your ranks. The last is your own ring, once it has passed.
-# One all-reduce is new. In **halving-doubling**
-# ([Rabenseifner, 2004](https://doi.org/10.1007/978-3-540-24685-5_1)) a rank swaps half of its tensor with one partner,
-# then half of that half with another. It goes on until it has one complete part. Then everything goes the same way
-# back.
+# The explorer shows every collective of this lesson, recorded on your ranks. The last is your own ring, once it has
+# passed. One all-reduce is new. In **halving-doubling** ([Rabenseifner,
+# 2004](https://doi.org/10.1007/978-3-540-24685-5_1)) a rank swaps half of its tensor with one partner, then half of
+# that half with another. It goes on until it has one complete part. Then everything goes the same way back.
 #
 # **Four ranks: how many steps does halving-doubling take?** Say a number, then walk through the recording.
 
@@ -389,7 +394,7 @@ reveal("02.halving", recordings)
 # messages can beat in bytes, and you know that it is made of two halves.
 #
 # Bytes are not everything: [part 2](02b_time_trees_and_groups.ipynb) measures time, builds a tree, and lets some of the
-# ranks talk among themselves. [Part 3](02c_hangs.ipynb) reads what jobs leave behind that hang.
+# ranks talk among themselves. [Part 3](02c_hangs.ipynb) reads what a job that hangs leaves behind.
 #
 # **Further reading.** Patarasuk and Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*
 # (2009), section 3: the ring and its bound. Thakur, Rabenseifner and Gropp, *Optimization of Collective Communication

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 02b · Collectives: time, trees and groups
 #
-# Nobody sends less than a ring. You race it against three other ways to add up, and find out what they wait for on this
-# machine and on a network. You build a tree. Then some of the ranks talk among themselves.
+# No all-reduce made of messages sends fewer bytes than a ring. You race the ring against three other ways to add up.
+# You find out what all of them wait for, on this machine and on a network. You build a tree. Then some of the ranks
+# talk among themselves.
 #
 # **65 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -83,7 +84,7 @@ check("02.tree", tree_broadcast)
 # %% [markdown]
 # ## The busiest port
 #
-# Three algorithms, one sum. What goes through the busiest port, in or out, as ranks are added?
+# Here are three algorithms for one sum. How many bytes go through the busiest port, in or out, as ranks are added?
 
 
 # %%
@@ -103,7 +104,8 @@ for name in ALGORITHMS:
 
 # %% [markdown]
 # The ring in this table is the course's. If 02.ring has passed, `check` has kept *your* ring as source, in a folder
-# `mine` beside your lessons. What goes through its busiest port? The first line says whose it is.
+# `mine` beside your lessons. How many bytes go through the busiest port with it? The first line of the output says
+# whose ring it is.
 
 # %%
 ring_of_part_1 = mine.ring_all_reduce
@@ -140,17 +142,17 @@ lines(
 )
 
 # %% [markdown]
-# The naive way grows with every rank. This tree grows by one tensor each time the ranks double, since its root sends
-# the whole tensor once in every round. The ring stays below *two*, for any number of ranks. That is why a job can grow
-# from 8 to 800 GPUs without each of them sending more.
+# In the naive way the busiest port carries one tensor more for every rank. In this tree it carries one more each time
+# the ranks double, since the root sends the whole tensor once in every round. In the ring it stays below *two tensors*,
+# for any number of ranks. That is why a job can grow from 8 to 800 GPUs without each of them sending more.
 #
 # ## Time: two numbers
 #
 # <!-- word: alpha-beta model | also: Hockney model | sentences: 2 -->
 # Bytes are not everything. In the **alpha-beta model** a message takes a latency α, however small it is, and then β for
-# each byte ([Hockney, 1994](https://doi.org/10.1016/S0167-8191%2806%2980021-9)). Here β is one over the bandwidth.
-# Messages that must follow each other add up; those of other ranks go on at the same time. And a port takes one message
-# after the other: if three ranks send to rank 0, it is three in a row.
+# each byte ([Hockney, 1994](https://doi.org/10.1016/S0167-8191%2806%2980021-9)). Here β is one over the bandwidth. The
+# times of messages that must follow each other add up; messages between other ranks travel at the same time. And a port
+# takes one message after the other: if three ranks send to rank 0, these are three in a row.
 #
 # **Four ranks all-reduce 16 numbers, 64 bytes. Which is faster?**
 
@@ -220,7 +222,7 @@ reveal("02.small", measured_s, beside=rings)
 # %% [markdown]
 # ### What did they wait for?
 #
-# The model counts messages *in a row*. A machine whose ranks share cores may count otherwise. Each message keeps two
+# The model counts messages *in a row*. Where ranks share cores, another count may fit better. Each message keeps two
 # ranks busy, and then the work of *all* messages queues for the cores. So divide the time of a small tensor (the
 # fastest of the first three rows) by both counts.
 
@@ -241,10 +243,10 @@ for name in ALGORITHMS:
     print(f"{name:<9} {in_a_row:>10.0f} {time_us / in_a_row:>13,.0f} {in_all:>11} {time_us / in_all:>13,.0f}")
 
 # %% [markdown]
-# Which column has about the same number three times? That is what a message costs between your ranks. If it is the
-# column at the right, then latency is not what your ranks wait for: they wait for a core. (And where
-# `torch.distributed` is ahead of our ring, in the table above, that is Python which it does without: its ring sends the
-# same bytes.)
+# Which of the two columns of µs has about the same number three times? That number is what a message costs between your
+# ranks. If it is the column *in all*, then your ranks do not wait for latency: they wait for a core.
+# (`torch.distributed` may be ahead of our ring in the table above. Its ring sends the same bytes, but needs no Python
+# for each message.)
 #
 # Put both readings to the test on all sizes. With m messages and c tensors' worth of bytes, the time for s bytes should
 # be
@@ -291,19 +293,20 @@ lines(
 )
 
 # %% [markdown]
-# By the model a curve is flat on the left, where latency rules, and straight on the right, where bytes do. See how well
-# two numbers describe five powers of ten in size here, and where your points leave the lines.
+# By the model a curve is flat on the left, where latency takes the time, and straight on the right, where the bytes do.
+# See how well two numbers describe five powers of ten in size here, and where your points leave the lines.
 #
 # Which of the two counts fits better depends on the machine. Where every rank has cores and a port of its own, as GPUs
 # have, count *in a row*. Where ranks share cores, as on a laptop, count *in all*. **α and β belong to a link under the
-# load it was measured with.** A model that forgets this is wrong in a way that looks like noise.
+# load it was measured with.** A model that forgets the load is wrong, and its errors look like noise.
 #
 # ### On a network
 #
 # <!-- word: shaped link | also: traffic shaping | sentences: 2 -->
-# Now take the cores out of it. A **shaped link** is slowed down to a latency and a bandwidth of your choice. It holds
-# every real message back until its time has come, which is called traffic shaping elsewhere. Here it is 20 ms and 20
-# MB/s, so slow that cores hardly matter. Nobody tells the link of rings and trees: it delays one message at a time.
+# Now take the cores out of the measurement. A **shaped link** is slowed down to a latency and a bandwidth of your
+# choice. It holds every real message back until its time has come, which is called traffic shaping elsewhere. Here it
+# is 20 ms and 20 MB/s, so slow that cores hardly matter. The link knows nothing of rings and trees: it delays each
+# message by itself.
 
 # %% tags=["nbval-ignore-output"]
 slow = Link(latency_s=20e-3, bandwidth_bytes_per_s=20e6)
@@ -319,9 +322,9 @@ for name in ALGORITHMS:
 # %% [markdown]
 # ![Six messages in a row for the ring, four for the tree; each is nearly all latency](../assets/02_small.png)
 #
-# By the model the tree wins the 64 bytes and the ring the mebibyte, with *one* α, the one that you set. See how near
-# your run comes. What is above the model is the work at the two ends of each message, which this machine does with its
-# cores. The ring, with its 24 messages, has most of it.
+# By the model the tree is faster for the 64 bytes, and the ring for the mebibyte. Both have *one* α, the one that you
+# set. See how near your run comes. The time above the model is the work at the two ends of each message, which this
+# machine does with its cores. The ring, with its 24 messages, has most of this work.
 #
 # What do the two numbers say of larger jobs? Take the network of a GPU cluster: its bandwidth is the maker's, its
 # latency of 8 µs a message is an estimate of the course.
@@ -341,8 +344,8 @@ for num_ranks in [8, 64, 512]:
 # %% [markdown]
 # ## How fast is a collective?
 #
-# **64 ranks all-reduce 1 GB around a ring, over links of 50 GB/s each way. How many GB/s is that, the size of the
-# tensor over the time?**
+# **64 ranks all-reduce 1 GB around a ring, over links of 50 GB/s each way. How many GB/s is the size of the tensor
+# divided by the time?**
 
 # %%
 ### BEGIN SOLUTION
@@ -358,10 +361,10 @@ reveal("02.algbw", on_64)
 # <!-- word: algorithm bandwidth | also: algbw -->
 # <!-- word: bus bandwidth | also: busbw -->
 # NVIDIA's benchmark [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) prints two
-# bandwidths. The **algorithm bandwidth** (`algbw`) is size over time, what you have asked for. It falls as ranks are
+# bandwidths. The **algorithm bandwidth** (`algbw`) is the size of the tensor divided by the time. It falls as ranks are
 # added, on the same links. The **bus bandwidth** (`busbw`) is the algorithm bandwidth times a factor, $2(n-1)/n$ for an
-# all-reduce: the bytes that each rank has to send. It can be held against the link, for any number of ranks.
-# `cost.bus_factor` has the factor of each collective.
+# all-reduce: the bytes that each rank has to send. You can compare it with the link's bandwidth, for any number of
+# ranks. `cost.bus_factor` has the factor of each collective.
 
 # %% tags=["computed-time"]
 print("ring over 50 GB/s     algbw        busbw")
@@ -371,7 +374,8 @@ for num_ranks in [2, 8, 64, 512]:
     print(f"1 GB on {num_ranks:>3} ranks", *(f"{rate:7.1f} GB/s" for rate in both))
 
 # %% [markdown]
-# (With 512 ranks a thousand latencies begin to show.) And yours, from the race above:
+# (With 512 ranks a thousand latencies begin to show.) Here are the two bandwidths of your own ranks, from the race
+# above:
 
 # %% tags=["nbval-ignore-output"]
 factor = cost.bus_factor("all_reduce", 4)
@@ -382,16 +386,16 @@ for name in ["ring", "torch.distributed"]:
         print(f"{name:<18} {size_bytes / MIB:4.0f} MiB {algbw:6.2f} GB/s {factor * algbw:6.2f} GB/s")
 
 # %% [markdown]
-# Two traps. A `busbw` above the link's bandwidth is no miracle: where a switch adds up, ranks send less than the factor
-# says. And a `busbw` at a small size tells nothing of the link: there you have measured α.
+# There are two traps. A `busbw` may be above the link's bandwidth: where a switch adds up, ranks send less than the
+# factor says. And at a small size, `busbw` says nothing about the link's bandwidth: there you have measured α.
 
 # %% [markdown]
 # ## Some of the ranks
 #
 # <!-- word: process group | also: communicator -->
-# So far every collective took all ranks. A **process group**, a communicator in MPI and NCCL, is a set of ranks that do
-# collectives of their own. Later lessons need several at a time: think of a grid of ranks, with a group for each row
-# and one for each column. Here are two pairs:
+# So far all ranks took part in every collective. A **process group**, a communicator in MPI and NCCL, is a set of ranks
+# that do collectives of their own. Later lessons need several at a time: think of a grid of ranks, with a group for
+# each row and one for each column. Here are two pairs:
 
 
 # %%
@@ -429,8 +433,8 @@ print("src=0 and src=2, by group: ", *ranks.run(from_the_first, lambda rank: ran
 # `src` and `dst` are *global* ranks, in a group as well. To use the group's own numbers, write `group_src=0`, or ask
 # `dist.get_global_rank(group, 0)`.
 #
-# Somebody tidy asks why ranks 0 and 1 should make a group that they are not in. So ranks 2 and 3 make theirs alone.
-# Later all four make a group of everybody. **What happens?**
+# A colleague asks why ranks 0 and 1 should make a group that they are not in. So in the next cell, ranks 2 and 3 make
+# theirs alone. Later all four make a group of everybody. **What happens?**
 
 
 # %%
@@ -463,10 +467,16 @@ reveal("02.new_group", ended)
 
 # %% [markdown]
 # [PyTorch's rule](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.new_group): **every rank of
-# the job calls `new_group`, for every group, in the same order**, members or not. (With
-# `use_local_synchronization=True` the members alone do; then each rank must still make its groups in one order. From
-# torch 2.14 on such a group also moves the count from which the members take names for later groups. A later group of
-# all ranks then needs the same count on every rank.)
+# the job calls `new_group`, for every group, in the same order**, members or not.
+#
+# <details>
+# <summary>An aside: groups that the members alone make</summary>
+#
+# With `use_local_synchronization=True` the members alone call `new_group`. Each rank must still make its groups in one
+# order. From torch 2.14 on, such a group also moves the count from which its members take names for later groups. A
+# later group of all ranks then needs the same count on every rank.
+#
+# </details>
 #
 # ## What you can do now
 #

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 02c · Collectives: when a job hangs
 #
-# Collectives fail in a way of their own: nobody crashes, and nothing moves. You find out when a collective is over, and
-# then read the evidence of four jobs. The evidence is a log of NCCL's watchdog, a flight recorder, and the stacks of
-# ranks that are really stuck.
+# Collectives fail in a way of their own: no rank crashes, and nothing moves. You find out when a collective is over,
+# and then read the evidence of four jobs. The evidence is a log of NCCL's watchdog, a flight recorder, and the stacks
+# of ranks that are really stuck.
 #
 # **55 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -18,7 +18,7 @@
 # - say at which line a hang shows, and why that is seldom the line that is wrong;
 # - mend a deadlock of messages;
 # - read a watchdog's log, a flight recorder's dump and a stack, and name the rank to look at;
-# - say which mistake does not hang, and is worse.
+# - say which mistake makes no job hang, and is worse.
 #
 # From part 1 you need `exchange`, which starts all `send`s and `recv`s of a list together and waits for them. Every
 # rank must call the same collectives in the same order.
@@ -95,7 +95,7 @@ reveal("02.returns", lines_s, ranks.run(lambda me: me.device.type)[0])
 #   the last that was *completed*.
 
 # %% [markdown]
-# ## Clinic 1: everybody is polite
+# ## Clinic 1: to the next rank
 #
 # *Symptom.* Each rank passes its tensor to the next rank. With two ranks or more, nothing moves.
 
@@ -129,8 +129,8 @@ reveal("02.deadlock")
 
 # %% [markdown]
 # <!-- word: deadlock -->
-# A **deadlock** is a hang in which ranks wait for each other in a circle. Here each waits for the next one's second
-# line. This is why this course sends in lists: `exchange` starts a whole list before it waits, as
+# A **deadlock** is a hang in which ranks wait for each other in a circle. Here each rank waits for the second line of
+# the next rank. This is why this course sends in lists: `exchange` starts a whole list before it waits, as
 # `dist.batch_isend_irecv` does. (NCCL has one rule more. If `batch_isend_irecv` is the *first* call of a group, all of
 # its ranks must take part, [its documentation
 # says](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.batch_isend_irecv).)
@@ -223,12 +223,13 @@ except RankError as error:
 reveal("02.mismatch")
 
 # %% [markdown]
-# The log had the same in three fields: equal SeqNum, another OpType on one rank, another Numel. Two traps: every rank's
-# watchdog speaks, those of the innocent too; and each rank had queued one call more before anybody looked.
+# The log showed this in three fields: all ranks have the same SeqNum, and one rank has another OpType and another
+# Numel. There are two traps. The watchdog of every rank writes such lines, also where the rank did nothing wrong. And
+# each rank had queued one more call before its watchdog looked.
 #
 # If a job hangs like that again and again, start it with `TORCH_DISTRIBUTED_DEBUG=DETAIL`. PyTorch then compares the
-# ranks *before* each collective, and raises an error in place of a hang. That takes time in every call, so it is for
-# searching only. For real, on four ranks with that switch:
+# ranks *before* each collective, and raises an error in place of a hang. That takes time in every call, so use it only
+# to search. Here four ranks run with that switch:
 
 # %% tags=["nbval-ignore-output"]
 with Cluster(4, debug=True) as compared:
@@ -282,8 +283,8 @@ except RankError as error:
 reveal("02.skip")
 
 # %% [markdown]
-# A hang is the *lucky* case: it took a rank that made fewer calls than the others. Now let every rank skip
-# one batch, not all of them the same one. The counts agree again.
+# A hang is the *lucky* case: it needs a rank that makes fewer calls than the others. Now let every rank skip one batch,
+# but not all the same one. Then all ranks make equally many calls again.
 
 # %%
 run = ranks.run(job_with_a_broken_batch, [(0, 0), (1, 1), (2, 2), (3, 2)])
@@ -303,7 +304,7 @@ print("the batches' true means are 1, 2 and 3")
 # *Symptom.* The job has stood still since Saturday. Nobody has touched it, so its ranks can still be asked.
 #
 # Each rank has a *loader*: a thread that reads records and puts them into a queue. One record of the data set cannot be
-# read. In whose part it lies you do not know, nor does the training loop.
+# read. Neither you nor the training loop knows which rank has it in its part.
 
 
 # %%
@@ -332,9 +333,9 @@ def train(me, shards, folder):
 # %% [markdown]
 # <!-- word: flight recorder | sentences: 2 -->
 # PyTorch's **flight recorder** keeps the last collectives of each rank in memory. It writes them to a file when the
-# watchdog finds one that takes too long. This job runs on gloo, on the CPU of any machine: there it is recorded as
-# well, but nobody watches. `black_box` does the same. If no collective begins or ends on a rank for two seconds, it
-# writes two files. The recorder goes to `rank_N`, and the stack of the main thread to `stack_N.txt`.
+# watchdog finds one that takes too long. This job runs on gloo, on the CPU of any machine: there the recorder runs as
+# well, but no watchdog. `black_box` takes the watchdog's place. If no collective begins or ends on a rank for two
+# seconds, it writes two files. The recorder goes to `rank_N`, and the stack of the main thread to `stack_N.txt`.
 
 # %%
 shards = torch.arange(24).view(4, 6)
@@ -347,8 +348,9 @@ with Cluster(4, backend="gloo") as cluster, contextlib.suppress(RankError):
 print(*sorted(path.name for path in folder.iterdir()))
 
 # %% [markdown]
-# A dump is a pickle. Here are, of every rank, the last collective that it has enqueued, and three entries. (`retired`:
-# it is over. NCCL's dumps also tell by `state` whether a collective was `scheduled`, `started` or `completed`.)
+# A dump is a pickle. For every rank the cell prints the last collective that it has enqueued, and three entries.
+# (`retired` says whether the collective is over. NCCL's dumps also say by `state` whether it was `scheduled`, `started`
+# or `completed`.)
 
 # %%
 dumps = [pickle.loads((folder / f"rank_{rank}").read_bytes()) for rank in range(4)]
@@ -371,7 +373,7 @@ ask("02.blame").commit("rank 0")  # "it complains"
 reveal("02.blame", dumps)
 
 # %% [markdown]
-# The recorder says *who*. *Where* that rank stands, a stack says. In production you ask a running process with
+# The recorder says *which* rank. A stack says *where* that rank stands. In production you ask a running process with
 # [py-spy](https://github.com/benfred/py-spy): `py-spy dump --pid 4711` prints such lines, the innermost call first, and
 # needs no preparation. (`black_box` wrote these, in the same form.) Read the stack of the rank to blame, and compare it
 # with the others.
@@ -381,9 +383,9 @@ for rank in range(4):
     print(f"stack_{rank}.txt:", (folder / f"stack_{rank}.txt").read_text())
 
 # %% [markdown]
-# Note where the innocent stand: not at `all_reduce`, which returned long ago, but at `work.wait()`. On GPUs it would be
-# later still, at the first line that needs a number. So a stack of an innocent rank tells little. Ask the recorder
-# first.
+# Note where the innocent stand: not at `all_reduce`, which returned long ago, but at `work.wait()`. On GPUs they would
+# stand at a later line still, the first one that needs a number. So a stack of an innocent rank tells little. Ask the
+# recorder first.
 #
 # With hundreds of ranks nobody reads dumps by eye. PyTorch ships the reader, `torchfrtrace`; it compares all ranks. It
 # was made for NCCL's dumps: in gloo's the list of groups is empty, so `black_box` fills that in.
@@ -411,14 +413,20 @@ print(*(line for line in (done.stdout + done.stderr).splitlines() if "tabulate" 
 #
 # And for the evidence:
 #
-# - The flight recorder is on by default in PyTorch 2.13, with 2000 entries (`TORCH_FR_BUFFER_SIZE`, formerly
-#   `TORCH_NCCL_TRACE_BUFFER_SIZE`). `TORCH_NCCL_DUMP_ON_TIMEOUT` has the watchdog write it, `torchfrtrace` reads it
+# - The flight recorder is on by default, with 2000 entries (`TORCH_FR_BUFFER_SIZE`). With `TORCH_NCCL_DUMP_ON_TIMEOUT`
+#   the watchdog writes it to a file, and `torchfrtrace` reads it
 #   ([tutorial](https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html)).
 # - `torch.distributed.debug.start_debug_server` shows stacks and recorders of all ranks on a page (experimental).
-# - The watchdog's patience is `init_process_group(timeout=...)`: ten minutes by default for NCCL, thirty for gloo.
+# - The watchdog's time limit is `init_process_group(timeout=...)`: ten minutes by default for NCCL, thirty for gloo.
 #
-# NCCL has had calls of its own for all-to-all, gather and scatter since version 2.28; before, PyTorch made them of
-# sends and receives.
+# <details>
+# <summary>An aside: versions</summary>
+#
+# In PyTorch 2.13 the flight recorder is on by default. The setting for its number of entries was formerly called
+# `TORCH_NCCL_TRACE_BUFFER_SIZE`. NCCL has had calls of its own for all-to-all, gather and scatter since version 2.28;
+# before, PyTorch made them of sends and receives.
+#
+# </details>
 #
 # The order in which to look: **the recorder says which rank, its stack says which line, the code says why.**
 
@@ -431,9 +439,9 @@ quiz("02")
 # %% [markdown]
 # ## What you can do now
 #
-# Over three parts: you know what each collective moves, what it costs in bytes, in messages and in time. You have
-# written a ring and a tree. And you can tell from evidence why a job hangs. You know messages in a circle, calls in
-# another order, a call left out, and a rank that is busy with something else.
+# After three parts you know what each collective moves, and what it costs in bytes, in messages and in time. You have
+# written a ring and a tree. And you can tell from evidence why a job hangs. You know four causes: messages in a circle,
+# calls in another order, a call left out, and a rank that is busy with something else.
 #
 # **The limit.** You can share numbers; you do not share any *work* yet. The first thing to share is a batch: one
 # process, several devices, each with a copy of the model. It takes one line in PyTorch, and [lesson
@@ -442,9 +450,9 @@ quiz("02")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -2,7 +2,8 @@
 # # 02d · Collectives: build an all-reduce
 #
 # You write one function, `all_reduce`, from single messages. It adds up tensors of any size, on any group of ranks. You
-# build it in five steps: first right, then cheap in bytes, in memory, in rounds, and last on groups.
+# build it in five steps. First it is right, then it needs few bytes, then little memory, then few rounds, and at last
+# it works on groups.
 #
 # **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -14,7 +15,7 @@
 #
 # At the end you can
 #
-# - write an all-reduce that sends no byte, no message and no buffer more than it needs;
+# - write an all-reduce that needs no more bytes, messages and buffers than it must;
 # - choose the way by the size of the tensor;
 # - keep two groups of ranks apart that add up at the same time.
 #
@@ -163,9 +164,9 @@ def compare(count):
 # %% [markdown]
 # ## Step 1: the values
 #
-# Which tensors could break your function? Think of no numbers at all, of one number without dims, of a tensor whose
-# numbers do not lie side by side. Any way is right in this step: everybody may send everything to everybody. The sum
-# has to stand in `tensor` itself, and `group` is always `None`.
+# Which tensors could break your function? Think of a tensor without any number, of one number without dims, and of a
+# tensor whose numbers do not lie side by side. Any way is right in this step: everybody may send everything to
+# everybody. The sum has to stand in `tensor` itself, and `group` is always `None`.
 
 # %%
 check("02.sum_values", all_reduce)
@@ -177,7 +178,7 @@ check("02.sum_values", all_reduce)
 # ## Step 2: the bytes
 #
 # With four ranks, how often does your tensor leave your rank? Each rank may now send 2 (n - 1) parts of a large tensor,
-# over 1 KiB, where a part is the tensor divided by n. That is the least that messages can do.
+# one of more than 1 KiB. A part is the tensor divided by n. With messages alone, no all-reduce can send less.
 
 # %%
 compare(3000)
@@ -193,7 +194,7 @@ check("02.sum_bytes", all_reduce)
 #
 # How many buffers live at the same time? Beside a large tensor, a rank may hold one part, and no more, and after the
 # call none. It may send 2 (n - 1) messages. Look at the row *memory beside what was given* in the table above: the
-# course's makes more of it than you may.
+# course's ring takes more memory than yours may.
 
 # %%
 check("02.sum_memory", all_reduce)
@@ -204,16 +205,16 @@ check("02.sum_memory", all_reduce)
 # %% [markdown]
 # ## Step 4: small tensors
 #
-# A message of four bytes costs as much time as one of four hundred. How many messages wait for one another in a ring of
-# 1000 ranks? For tensors of up to 1 KiB, bytes no longer count. Each rank may send log2 n messages, rounded up, and at
+# A message of four bytes costs as much time as one of four hundred. In a ring of 1000 ranks, 1998 messages follow one
+# another. For tensors of up to 1 KiB, bytes no longer count. Each rank may send log2 n messages, rounded up, and at
 # most twice as many may follow one another. Large tensors keep the limits of step 3.
 
 # %%
 compare(60)
 
 # %% [markdown]
-# The same sum on a slow link, with 5 ms for each message: what rank 0 sends and receives, by each of the three. How
-# many messages follow one another? (PyTorch's is one call, whatever it sends inside.)
+# Here is the same sum on a slow link, with 5 ms for each message. The figure shows what rank 0 sends and receives with
+# each of the three. Count how many messages follow one another. (PyTorch's is one call, whatever it sends inside.)
 
 
 # %%
@@ -245,9 +246,10 @@ check("02.sum_latency", all_reduce)
 # %% [markdown]
 # ## Step 5: any group
 #
-# A group of ranks 2 and 3: what is the position of rank 2 in it? Now `group` has two ranks, or all in another order, or
-# one; or two groups add up at the same time. Nobody outside of a group may be sent anything or waited for. One call may
-# be in a group, and the next one of all ranks. All limits count with the size of the group.
+# Think of a group of ranks 2 and 3, and of the position that rank 2 has in it. Now `group` has two ranks, or all in
+# another order, or one; or two groups add up at the same time. A rank may send nothing to a rank outside of its group,
+# and wait for none. One call may be in a group, and the next one of all ranks. In all limits n is the size of the
+# group.
 
 # %%
 check("02.sum_groups", all_reduce)
@@ -258,8 +260,8 @@ check("02.sum_groups", all_reduce)
 # %% [markdown]
 # ## How far you are
 #
-# Each step that has passed is a point. From the first one on, lessons can run on your function as `mine.all_reduce`; a
-# later step puts the newer version in its place.
+# Each step that has passed gives a point. From the first one on, lessons can run on your function as `mine.all_reduce`;
+# a later step puts the newer version in its place.
 
 # %% tags=["nbval-ignore-output"]
 build_progress("02.all_reduce")

@@ -39,15 +39,15 @@ import torch.nn.functional as F
 from torch import nn
 
 # %% [markdown]
-# PyTorch's own needs GPUs. Without them it does not complain; ask it which devices it uses:
+# PyTorch's own class needs GPUs. Without them it does not complain; ask it which devices it uses:
 
 # %% tags=["nbval-ignore-output"]
 print("devices of nn.DataParallel here:", nn.DataParallel(nn.Linear(2, 2)).device_ids)
 
 # %% [markdown]
-# An empty list means that a call goes to the model and that is all. So this lesson uses the course's version, which
-# does the same steps on any list of devices, and may name one device several times. Four replicas on one CPU compute
-# what four GPUs would. They are not faster, and nothing in this part measures time.
+# An empty list means that the class only hands each call on to the model. So this lesson uses the course's version,
+# which does the same steps on any list of devices. The list may name one device several times. Four replicas on one CPU
+# compute what four GPUs would. They are not faster, and nothing in this part measures time.
 
 # %%
 devices = ["cpu"] * 4
@@ -81,11 +81,11 @@ print("rows that each replica saw:", sorted(seen, reverse=True))
 reveal("03.rows", seen)
 
 # %% [markdown]
-# So you choose when you move a script from one GPU to four. Leave `batch_size` alone, and each device has a quarter of
-# the work; small pieces keep a GPU badly busy. Multiply it by four, and you train with another batch size. Both can be
-# right, if you know which of the two you did.
+# So you choose when you move a script from one GPU to four. If you leave `batch_size` alone, each device has a quarter
+# of the work, and small pieces do not keep a GPU busy. If you multiply it by four, you train with another batch size.
+# Both can be right, if you know which of the two you did.
 #
-# And the last batch of an epoch? The cut is `Tensor.chunk`: all parts as large as the first, until nothing is left.
+# How is the last batch of an epoch cut? By `Tensor.chunk`: all parts are as large as the first, until nothing is left.
 
 # %%
 for batch_size in (32, 10, 9, 6, 3):
@@ -95,8 +95,8 @@ for batch_size in (32, 10, 9, 6, 3):
     )
 
 # %% [markdown]
-# Look at ten rows: a part of *one* row. A `BatchNorm1d` behind a linear layer cannot train on that: a channel has one
-# value there. Such a run dies on the last batch of its first epoch, with an error that names a replica. (Behind a
+# Look at ten rows: one part has a *single* row. A `BatchNorm1d` behind a linear layer cannot train on it: a channel has
+# one value there. Such a run dies on the last batch of its first epoch, with an error that names a replica. (Behind a
 # convolution a channel has a value for each pixel. There the run goes on, with the statistics of a single image.)
 
 # %%
@@ -115,7 +115,7 @@ except RuntimeError as error:
 # **`nn.DataParallel`** takes four steps in every forward pass. It scatters the batch and replicates the model. Then
 # each replica computes its part in a thread of its own, and the outputs are gathered on the first device.
 #
-# Now by hand, on 32 digits. The model has no BatchNorm, so that cutting the batch changes no value.
+# Now we take these steps by hand, on 32 digits. The model has no BatchNorm, so that cutting the batch changes no value.
 
 # %%
 torch.manual_seed(0)
@@ -137,7 +137,7 @@ print("as one device: ", agree(logits, model(x), within=1e-5))
 # So far you have seen the forward pass. There is one loss, computed from the gathered outputs, and one call of
 # `backward`. Four models computed, and the optimizer knows only one.
 #
-# **Whose gradients does it find there?** Look at a weight of replica 2 before you run on.
+# **Whose gradients does the optimizer find in that one?** Look at a weight of replica 2 before you run on.
 
 # %%
 weight, copy_of_it = model.head[2].weight, replicas[2].head[2].weight
@@ -152,8 +152,8 @@ print("parameters of replica 2:", list(replicas[2].parameters()))
 # A **leaf** is a tensor that no recorded operation made: autograd stops there, and puts the gradient in `.grad`.
 #
 # A replica's weights are not parameters. They are the *result of an operation* called broadcast, and autograd knows the
-# backward of every operation. What was copied four times gets four gradients, and they are **added up**. So the
-# gradient of the whole batch arrives in the model, as if there had been one device:
+# backward of every operation. A weight that was copied four times gets four gradients, and they are **added up**. So
+# the gradient of the whole batch arrives in the model, as if there had been one device:
 
 # %%
 F.cross_entropy(logits, y).backward()
@@ -165,7 +165,7 @@ alone = [p.grad for p in model.parameters()]
 print("equal gradients, to within 1e-5:", agree(together, alone, within=1e-5))
 
 # %% [markdown]
-# The way back of each step is another of the steps:
+# Each of the four steps has its own way back:
 #
 # | forward | backward |
 # |---|---|
@@ -182,8 +182,8 @@ print("equal gradients, to within 1e-5:", agree(together, alone, within=1e-5))
 # A replica lives for one forward and backward pass. The next step makes new ones. The picture shows what the devices
 # hold when the batch has been cut, and nothing else has happened yet.
 #
-# **One training step on four devices. How many times the model's bytes are copied from device to device? Count weights
-# and gradients; leave inputs and outputs aside, they are small here.**
+# **How many times are the model's bytes copied from device to device, in one training step on four devices? Count
+# weights and gradients. Leave inputs and outputs aside: they are small here.**
 
 # %%
 ### BEGIN SOLUTION
@@ -214,11 +214,11 @@ reveal("03.copies", sum(totals.values()) / 10, size)
 
 # %% [markdown]
 # <!-- word: parameter server -->
-# You know this shape: it is the naive all-reduce of lesson 02, with all traffic through one port, the bottleneck. A
-# **parameter server** keeps the weights in one place, hands them out to those who compute, and takes their gradients
-# in. Device 0 plays that part here.
+# You know this traffic: it is that of the naive all-reduce of lesson 02, with all traffic through one port, the
+# bottleneck. A **parameter server** keeps the weights in one place, hands them out to those who compute, and takes
+# their gradients in. Device 0 plays that part here.
 #
-# (What the forward count has beyond whole models is the batch, which is cut and handed out, and the outputs.)
+# (Beyond whole models, the forward count has the batch, which is cut and handed out, and the outputs.)
 #
 # On GPUs PyTorch leaves both ways to NCCL where it can, a broadcast out and an `nccl.reduce` back: see its
 # [`comm.py`](https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/comm.py). Every device still gets all
@@ -227,7 +227,7 @@ reveal("03.copies", sum(totals.values()) / 10, size)
 # The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
 # own words. Article A is *How can a single model be trained using multiple GPUs?* It says of data parallelism that the
 # updated weights are sent to every device in each iteration. The sentence is true of *this* class: it sends the weights
-# in each forward pass, also in an evaluation under `no_grad`. Lesson 04 asks it of the next one.
+# in each forward pass, also in an evaluation under `no_grad`. Lesson 04 asks whether it is true of the next class.
 
 # %% [markdown]
 # ## What BatchNorm remembers
@@ -262,8 +262,8 @@ reveal("03.mean", norm.running_mean.item())
 # %% [markdown]
 # ## Build: tensors for each replica
 #
-# The heart of replicate. For each replica give a dictionary from names to tensors, *all* that the module needs. A
-# gradient that reaches a replica's tensor has to find its way to the module's parameter.
+# You build the heart of replicate. For each replica give a dictionary from names to tensors, *all* that the module
+# needs. A gradient that reaches a replica's tensor has to find its way to the module's parameter.
 #
 # And the *buffers*: by the rule of `nn.DataParallel`, **replica 0 has the module's own**, and the others have copies.
 # What the others write is lost with their copies.
@@ -302,8 +302,8 @@ check("03.replicas", replica_tensors)
 # ![A curve that should rise over a hundred steps, dashed, and one that stays flat at the
 # bottom](../assets/03_warm_up.png)
 #
-# *Symptoms.* A model fades its dropout in: for the first hundred steps its share grows. On one GPU it does. On four it
-# stays at a hundredth of the target for the whole training. No error, no warning. The code:
+# *Symptoms.* A model fades its dropout in: for the first hundred steps its share grows. On one GPU it grows. On four
+# GPUs it stays at a hundredth of the target for the whole training. No error, no warning. The code:
 
 
 # %%
@@ -375,7 +375,7 @@ print("the module remembers", int(fading.step))
 # ## One process or four?
 #
 # Article A starts one process for each GPU, wraps the model in `DistributedDataParallel`, and calls the program an
-# example of `nn.DataParallel`. Take it at its word: four processes, and each wraps its model in the course's
+# example of `nn.DataParallel`. Do what it says: start four processes, and each wraps its model in the course's
 # `DataParallel` for the four devices. **One forward pass in each process: how many replicas compute, all together?**
 
 # %%
@@ -414,9 +414,9 @@ reveal("03.processes", places)
 # %% [markdown]
 # ## What you can do now
 #
-# You can take `nn.DataParallel` apart, say how many rows each device gets and what travels, and why what a replica
-# writes is lost. You have also met the first two of its prices. The weights are sent in every step, and a model must
-# not remember anything.
+# You can take `nn.DataParallel` apart. You can say how many rows each device gets, what travels, and why a replica's
+# own writes are lost. You have also met the first two of its prices. The weights are sent in every step, and a model
+# must not remember anything.
 #
 # [Part 2](03b_one_process.ipynb) measures the other two: who runs out of memory first, and what threads are worth.
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 03b · Data parallelism in one process: what one process costs
 #
-# One device runs out of memory before the others, threads wait for each other, and files load nothing. You measure and
-# mend what made people leave `nn.DataParallel`.
+# One device runs out of memory before the others, threads wait for each other, and a saved file loads nothing. You
+# measure and mend what made people leave `nn.DataParallel`.
 #
 # **70 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -51,8 +51,8 @@ x, y = next(iter(loader(digits().train, 32)))
 #
 # All devices hold the same weights and a quarter of the batch each. Yet it is device 0 that runs out of memory.
 #
-# **The small transformer of lesson 01, 32 texts, AdamW, four devices, at the end of the forward pass. How many times as
-# much as device 1 does device 0 hold?**
+# **Four devices train the small transformer of lesson 01, with AdamW, on 32 texts. At the end of the forward pass, how
+# many times as much does device 0 hold as device 1?**
 
 # %%
 ### BEGIN SOLUTION
@@ -87,7 +87,7 @@ reveal("03.device_0", held)
 # its backward pass needs: it stands among the activations of device 0.
 #
 # This reader chooses among 256 bytes. Language models choose among tens of thousands of tokens, for each token of each
-# text. What is that in a model of 12 layers, by the formulas of lesson 01?
+# text. How many bytes are these outputs in a model of 12 layers, by the formulas of lesson 01?
 
 # %%
 large = TransformerConfig(vocab_size=50_257, context_length=512, num_layers=12, width=768, num_heads=12)
@@ -98,7 +98,7 @@ print("gradients and optimizer state:", bytes_text(state.gradients + state.optim
 print(
     "outputs of the whole batch:   ",
     bytes_text(logits_bytes),
-    "and as much again for the loss, and for the gradient",
+    "and as much again each for the loss and for the gradient",
 )
 
 # %% [markdown]
@@ -124,8 +124,8 @@ with warnings.catch_warnings(record=True) as told:
 print("came back:", tuple(losses.shape), "and a warning:", told[0].message)
 
 # %% [markdown]
-# Four scalars became a vector of four, which `backward` refuses. So one writes `losses.mean().backward()`, and all is
-# well until a batch cannot be cut evenly:
+# Four scalars became a vector of four, which `backward` refuses. So programs call `losses.mean().backward()`. That is
+# right until a batch cannot be cut evenly:
 
 # %%
 sizes = torch.tensor([len(part) for part in scatter(x10, devices)])
@@ -148,8 +148,8 @@ print("means weighed by rows are the batch's loss:", agree((losses * sizes).sum(
 # Python. PyTorch lets go of it while an operator computes, so two threads can compute at once, as long as they are
 # inside operators.
 #
-# **A model of 100 small layers, two threads on two cores, half of the batch each. How many times as fast as one thread
-# with the whole batch?**
+# **Two threads, on two cores, run a model of 100 small layers, each on half of the batch. How many times as fast are
+# they as one thread with the whole batch?**
 
 # %%
 ### BEGIN SOLUTION
@@ -158,9 +158,10 @@ ask("03.threads").commit(1.8)  # "nearly two"
 ### END SOLUTION
 
 # %% [markdown]
-# A fair race: one worker, two threads, two *processes* (ranks of the cluster), in turns, one core each. Nothing is
-# exchanged and no weights are copied: forward passes alone, since that is what `nn.DataParallel` runs in threads. The
-# fastest round of each counts: whatever else your machine does can only lengthen a time.
+# Here is a fair race between one worker, two threads and two *processes* (ranks of the cluster). They run in turns,
+# with one core for each worker. They exchange nothing and copy no weights. They run forward passes alone, since these
+# are what `nn.DataParallel` runs in threads. The fastest round of each counts: whatever else your machine does can only
+# lengthen a time.
 
 
 # %%
@@ -194,25 +195,32 @@ reveal("03.threads", races["100 small layers"])
 # <!-- word: launch | also: kernel launch -->
 # The picture is the extreme case, in which all the work is Python. With few large layers the threads spend their time
 # inside operators, without the lock; on two free cores they then come closer to the processes. So "Python threads are
-# slow" is not the rule. The rule: **the lock costs what your model spends in Python**. On a GPU, Python only
-# **launches** an operator: it hands it to the device and goes on without waiting. That makes it worse, because one
-# interpreter has to launch for all devices.
+# slow" is not the rule. The rule is: **the lock costs the time that your model spends in Python**. On a GPU, Python
+# only **launches** an operator: it hands it to the device and goes on without waiting. There the lock costs more,
+# because one interpreter has to launch for all devices.
 #
 # (How far two processes get depends on the cores that are really free. Compare the processes first. If two of yours are
 # far less than twice as fast with the large layers, the race says little about threads. Look at what else is running,
 # and race again.)
 #
 # <!-- word: free-threaded | also: no-GIL build -->
-# A **free-threaded** Python, one without the GIL, exists since 3.13 as a build of its own. There, the reason for the
-# difference above is gone, and threads would keep everything else that they share. We have not measured it: the course
-# installs the usual build. `interpreter_lock()` says what you have, so that you can race yourself.
+# A **free-threaded** Python is a build of Python without the GIL. With it, the reason for the difference above is gone,
+# and threads would keep everything else that they share. We have not measured it: the course installs the usual build.
+# `interpreter_lock()` says which one you have, so that you can run the race yourself.
+#
+# <details>
+# <summary>An aside: since when</summary>
+#
+# The free-threaded build exists since Python 3.13.
+#
+# </details>
 
 # %% [markdown]
 # ## Build: parallel apply
 #
 # Write it. A thread is `threading.Thread(target=work, args=(r,))`, with `start()` and `join()`, which waits for its
-# end. A new thread does not inherit what is set for the caller's, such as `torch.no_grad()`. An exception in a thread
-# ends that thread alone. `raise NewError(...) from error` keeps the old error with the new one.
+# end. A new thread does not inherit what is set for the caller's thread, such as `torch.no_grad()`. An exception in a
+# thread ends that thread alone. `raise NewError(...) from error` keeps the old error with the new one.
 
 
 # %%
@@ -300,8 +308,8 @@ reveal("03.keys")
 #
 # ### Mend it
 #
-# Files like that exist by the thousand. Write a `load` that takes both kinds, and still raises an error for what is not
-# this model. Now and then a bare model has a part of its own that is called `module`; its names are right as they are.
+# There are many files like that. Write a `load` that takes both kinds, and still raises an error for what is not this
+# model. Now and then a bare model has a part of its own that is called `module`; its names are right as they are.
 
 
 # %%
@@ -340,20 +348,20 @@ from course_lib.claims import trial, verdicts
 print(verdicts("C2", "C4", "D4", "D6"))
 
 # %% [markdown]
-# "With conditions" is worth nothing without the conditions. D4 has three, and you have met all of them, one in part 1.
-# Name them before you run the cell.
+# The verdict "with conditions" helps you only when you know the conditions. D4 has three, and you have met all of them,
+# one in part 1. Name them before you run the cell.
 
 # %%
 print(trial("D4").run())
 
 # %% [markdown]
-# And D6, where you have no GPUs, you can decide from your own bars above. Are parameters, gradients and optimizer state
-# all that device 0 has more of?
+# Where you have no GPUs, you can decide D6 from your own bars above. Look whether device 0 has more of something
+# besides parameters, gradients and optimizer state.
 
 # %% [markdown]
 # ## In production
 #
-# The real class, on two GPUs. With fewer, there is nothing that it could do.
+# Here is the real class on two GPUs. With fewer GPUs, there is nothing that it could do.
 
 # %% tags=["nbval-ignore-output"]
 num_gpus = len(machine().devices)
@@ -399,20 +407,19 @@ quiz("03")
 # share one interpreter, device 0 fills first, the weights are sent in every step, and a model must not remember
 # anything.
 #
-# **The limit.** Each price has one cause: *one process does it for all*.
-# [Lesson 04](04a_distributed_data_parallel.ipynb) gives every device a process of its own, with its interpreter, its
-# loader, its optimizer and a model that stays. What then still has to travel, and how often, is the first thing that it
-# asks.
+# **The limit.** All four have one cause: *one process works for all devices*. [Lesson
+# 04](04a_distributed_data_parallel.ipynb) gives every device a process of its own, with its interpreter, its loader,
+# its optimizer and a model that stays. It asks first what still has to travel then, and how often.
 #
-# **Further reading.** [PEP 703](https://peps.python.org/pep-0703/), the motivation: the lock, and what goes without it.
-# Python's own [page on free threading](https://docs.python.org/3/howto/free-threading-python.html).
+# **Further reading.** [PEP 703](https://peps.python.org/pep-0703/), the motivation: the lock, and what becomes possible
+# without it. Python's own [page on free threading](https://docs.python.org/3/howto/free-threading-python.html).
 
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -45,8 +45,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 #
 # ## The interface
 #
-# The interface is that of `nn.DataParallel`. The module is on `devices[0]`. Its parameters and buffers stay the ones
-# that it has: an optimizer holds them. A device may be named several times, and here all are the CPU.
+# The interface is that of `nn.DataParallel`. The module is on `devices[0]`. Its parameters and buffers stay the same
+# tensors, since an optimizer holds them. A device may be named several times, and here all are the CPU.
 #
 # **You edit one cell, the next.** Run it, run the check of your step, and come back. Write as many methods as you like.
 # A first version of three lines is enough for step 1.
@@ -148,8 +148,8 @@ class MyDataParallel(nn.Module):
 
 
 # %% [markdown]
-# A model and a batch to watch it with. `beside()` runs one step of yours and of the course's, and counts. PyTorch's
-# own does nothing on a CPU; it gets its turn at the end, where there are two GPUs.
+# Here are a model and a batch to watch your class with. `beside()` runs one step of your class and of the course's, and
+# counts. PyTorch's own does nothing on a CPU. You run it at the end, if there are two GPUs.
 
 # %%
 torch.manual_seed(0)
@@ -181,9 +181,9 @@ if values.passed:
 # %% [markdown]
 # ## Step 2: gradients
 #
-# Look at the row *copied*. **Could another GPU compute with what it has got?** From now on every device but the first
-# computes with tensors of its own: weights, buffers and its part of the batch. Its gradients arrive in the module, as
-# if there had been one device. And the next step, after the optimizer, is right as well.
+# Look at the row *copied*. **Could a second GPU compute with the tensors that it has got?** From now on every device
+# but the first computes with tensors of its own: weights, buffers and its part of the batch. Its gradients arrive in
+# the module, as if there had been one device. And the next step, after the optimizer, is right as well.
 #
 # A replica is a module whose weights are no parameters. `copy.copy(module)` is a shallow copy: a new module that
 # shares everything. You may then give it other dictionaries `_parameters`, `_buffers` and `_modules`.
@@ -237,7 +237,7 @@ if threads.passed:
 
 # %% [markdown]
 # What did each device do, and when? A layer that waits for 30 ms stands for one that computes, and notes when it began
-# and when it ended. On a machine with idle cores it shows whether your threads run at the same time.
+# and when it ended. On a machine with idle cores the figure shows whether your threads run at the same time.
 
 
 # %%
@@ -270,9 +270,9 @@ gantt_beside(rows, title="Four rows on four devices", row="device")
 # %% [markdown]
 # ## Before step 5: one thing done for you
 #
-# Inputs come as dictionaries of lists of tuples. `tree_flatten` takes such a thing apart: a list of its leaves, and
-# its nesting. `tree_unflatten` puts leaves into a nesting again. Between the two, each leaf is a thing of its own.
-# Here all tensors are doubled:
+# Inputs may come as dictionaries of lists of tuples. `tree_flatten` takes such a thing apart: a list of its leaves, and
+# its nesting. `tree_unflatten` puts leaves into a nesting again. Between the two, each leaf is a thing of its own. Here
+# all tensors are doubled:
 
 
 # %%
@@ -291,7 +291,8 @@ nested = {"image": torch.arange(4.0), "rest": (torch.tensor([1, 2, 3, 4]), "a no
 print(doubled(nested))
 
 # %% [markdown]
-# The same with the middle left out. This time the first rows of every tensor are asked for, and all else as it is.
+# Here is the same with the middle left out. This time the function gives the first rows of every tensor, and all else
+# as it is.
 
 
 # %%
@@ -310,16 +311,16 @@ except NotImplementedError as your_turn:
     print(your_turn)
 
 # %% [markdown]
-# With two parts of one thing the third time is yours: to cut, and to join. When you join, the leaves of all outputs
-# that stand at one place belong together. `zip(*lists)` gives them so.
+# The third time, you write the function yourself: once to cut the inputs, and once to join the outputs. When you join,
+# the leaves of all outputs that stand at one place belong together. `zip(*lists)` gives them so.
 #
 # ## Step 5: awkward models
 #
 # **What may a model have that your wrapper has not met yet?** The check brings:
 #
-# - a weight with two names, a frozen layer, one that nobody uses, and one that is used twice;
+# - a weight with two names, a frozen layer, a layer that no input uses, and one that is used twice;
 # - buffers. Device 0's writes stay in the module, and those of the others are lost;
-# - things that are no tensors, a lock or a list. All replicas share them with the module;
+# - things that are no tensors, such as a lock or a list. All replicas share them with the module;
 # - nested inputs, keywords and outputs. A scalar becomes a vector with an entry for each replica. What is no tensor
 #   comes back as replica 0 gave it;
 # - no rows at all, and no tensor at all: one call on device 0 will do.
@@ -341,7 +342,7 @@ if awkward.passed:
 build_progress("03.data_parallel")
 
 # %% [markdown]
-# ## Then it is run
+# ## Train with it
 #
 # Your class trains a model here, and one device trains another. The last batch of this epoch is uneven.
 
@@ -366,7 +367,7 @@ if gradients.passed:
     print("weights after five steps as on one device:", agree(yours, trained(lambda new: new), within=1e-9))
 
 # %% [markdown]
-# And PyTorch's own, on the same run. With fewer than two GPUs there is nothing that it could do.
+# Here is PyTorch's own class on the same run. With fewer than two GPUs there is nothing that it could do.
 
 # %% tags=["nbval-ignore-output"]
 num_gpus = len(machine().devices)
@@ -424,13 +425,14 @@ check("03.dp_flat", MyFlatDataParallel)
 # %% [markdown]
 # ## What you can do now
 #
-# You have written what one line of PyTorch does, and you know where such a line can go wrong. A copy may have left no
-# gradient behind, or somebody still holds a replica. A thread may forget a mode, or nobody hears of an error.
+# You have written what one line of PyTorch does, and you know where such a line can go wrong. The gradient of a copy
+# may not come back to the module, or something may still hold a replica. A thread may run in another mode than its
+# caller, or its error may get lost.
 #
 # **The limit.** Your class copies the whole model in each forward pass, as PyTorch's does, and one interpreter starts
 # all threads. [Lesson 04](04a_distributed_data_parallel.ipynb) gives each device a process of its own, in which the
 # model stays.
 #
 # **Further reading.** PyTorch's own version is five short files:
-# [`torch/nn/parallel`](https://github.com/pytorch/pytorch/tree/main/torch/nn/parallel). Read `replicate.py` first,
-# and look for what yours has, too.
+# [`torch/nn/parallel`](https://github.com/pytorch/pytorch/tree/main/torch/nn/parallel). Read `replicate.py` first, and
+# look for the parts that yours has, too.

@@ -2,7 +2,7 @@
 # # 04a · DistributedDataParallel: one rule, sent in buckets
 #
 # Four processes train one model, each on its part of the batch, and are to end with the weights that one device would
-# have found. You find out what that takes, write it, and let it hide behind the backward pass.
+# have found. You find out what has to travel for that, write it, and let it travel during the backward pass.
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -139,9 +139,9 @@ ask("04.weights").commit(10)  # as the article says
 #
 # ### Build: the mean of all gradients
 #
-# You write the heart of it. Two cases need care. A *frozen* parameter (`requires_grad` is False) has no gradient on any
+# You write this averaging. Two cases need care. A *frozen* parameter (`requires_grad` is False) has no gradient on any
 # rank. And a parameter may have none on *one* rank only, because that rank's images did not need the layer. The others
-# still wait for that rank's call. What each rank sends is counted.
+# still wait for that rank's call. The check counts what each rank sends.
 
 
 # %%
@@ -168,9 +168,9 @@ average = average_gradients if gradients_verdict.passed else all_reduce_gradient
 # hint("04.gradients")
 
 # %% [markdown]
-# `average` is yours if it passed, and the course's otherwise. Ten steps, with the meter on. Each rank begins with
-# another seed, and `broadcast_parameters` gives it rank 0's weights. In `.communication`, `by_operation()` counts the
-# calls of all ranks, and `of(0, operation="all_reduce")` keeps those of rank 0 and one kind.
+# `average` is yours if it passed, and the course's otherwise. The cell takes ten steps, with the meter on. Each rank
+# begins with another seed, and `broadcast_parameters` gives it rank 0's weights. In `.communication`, `by_operation()`
+# counts the calls of all ranks, and `of(0, operation="all_reduce")` keeps those of rank 0 and one kind.
 
 
 # %%
@@ -339,7 +339,7 @@ reveal("04.calls", measured_s)
 #
 # <!-- word: bucket | also: gradient bucket, fusion buffer -->
 # A **bucket** is a flat tensor that holds several gradients, which travel in one all-reduce. One bucket for everything
-# pays the fewest latencies. Why does nobody use one bucket for everything?
+# pays the fewest latencies. Yet programs use several. The next sections show why.
 #
 # ## While backward goes on
 #
@@ -408,8 +408,8 @@ reveal("04.order", order, forward)
 #     b.copy_(second.view_as(b))
 # ```
 #
-# In your build the call and the wait stand in two functions. So ask of each line which of the two it belongs to, and
-# what the second one has to know.
+# In your build the call and the wait stand in two functions. So decide for each line to which of the two it belongs,
+# and what the second one has to know.
 #
 # </details>
 
@@ -454,9 +454,9 @@ overlap_verdict = check("04.overlap", start_early)
 # hint("04.overlap")
 
 # %% [markdown]
-# The course's `DistributedDataParallel` does that, and cares for parameters that get no gradient, buffers, mixed types
-# and a backward pass that fails. Both go through the same steps below: each function gives what to call, and what to
-# call after backward.
+# The course's `DistributedDataParallel` does that. It also handles parameters that get no gradient, buffers, mixed
+# types and a backward pass that fails. Both go through the same steps below. Each of the two functions gives the model
+# to call, and a function to call after backward.
 
 
 # %%
@@ -533,7 +533,7 @@ for whose, calls in only.items():
 # Small buckets start early and pay a latency each. Large ones pay few latencies, and the last one, which nothing
 # hides, is large.
 #
-# **The paced model on this link, 16 gradients: in how many buckets is the step fastest?**
+# **The paced model has 16 gradients. With how many buckets is its step fastest on this link?**
 
 # %%
 ### BEGIN SOLUTION
@@ -592,9 +592,9 @@ lines(
 )
 
 # %% [markdown]
-# So DDP hides its communication behind the backward pass on one condition: bucket and link have to fit. Where your
-# points lie off the model's line, the model has left something out. It leaves out what a call costs besides latency and
-# bytes, and cores that were busy.
+# So DDP hides its communication behind the backward pass on one condition: the size of the buckets has to fit the link.
+# Where your points lie off the model's line, the model has left something out. It leaves out what a call costs besides
+# latency and bytes, and cores that were busy.
 #
 # And remember what *paced* means. On a CPU the arithmetic and the messages share the cores, so real arithmetic hides
 # less than a paced step does. A GPU computes while its links copy, as the paced step pretends.
@@ -604,8 +604,9 @@ lines(
 # ![The explorer's picture: backward in one row, the buckets' all-reduces below it, and the step time over bucket sizes
 # with the chosen one marked](../assets/04_explorer.png)
 #
-# Another model, of 16 layers, and your choice of bucket and link. The button runs the choice on two ranks, and yours
-# after the course's: the `MyDDP` of your library, or `start_early` where that has passed. Three missions:
+# The explorer has another model, of 16 layers, and you choose bucket and link. The button runs your choice on two
+# ranks, first with the course's function and then with yours. Yours is the `MyDDP` of your library, or `start_early`
+# where that has passed. There are three missions:
 #
 # 1. 5 ms and 50 MB/s: find the bucket size with the shortest step, and say what is wrong with the next smaller one.
 # 2. Take the latency away. Which size wins now, and why is it not the same?
@@ -617,12 +618,17 @@ from course_lib.widgets import BucketExplorer
 BucketExplorer(two, yours=mine.if_passed("MyDDP") or yours)
 
 # %% [markdown]
-# To compare, by the model: on the first link two buckets win, and the latencies of four alone last as long as the
-# backward pass. Without latency it prefers the smallest: nothing speaks against many, and the last one is short.
-# (Measured, a call still takes what it takes on your machine, and a larger size may win.)
+# <details>
+# <summary>To compare: what the model says of the missions</summary>
 #
-# On the third link the bytes alone take longer than the backward pass that should hide them. Then send fewer, less
-# often, or over another link; part 2 begins with that.
+# On the first link two buckets win. With four, the latencies alone last as long as the backward pass. Without latency
+# the smallest buckets win: many cost nothing, and the last one is short. (In a measurement each call still takes some
+# time on your machine, and a larger size may win.)
+#
+# On the third link the bytes alone take longer than the backward pass that should hide them. Then send fewer bytes,
+# send them less often, or take another link; part 2 begins with that.
+#
+# </details>
 #
 # ## What you can do now
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 04b · DistributedDataParallel: batches, and how much faster
 #
-# A batch in pieces, a data set dealt out, one learning rate for many ranks, and a BatchNorm that sees a part. Then you
-# predict the speed-up of n ranks, and find the link on which two ranks lose to one.
+# You cut a batch in pieces, deal out a data set, and choose one learning rate for many ranks. You meet a BatchNorm that
+# sees a part of the batch. Then you predict the speed-up of n ranks, and find the link on which two ranks lose to one.
 #
 # **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -115,7 +115,7 @@ for whose, calls in hushed.items():
 
 # %% [markdown]
 # Article C, *Multi-GPU training in PyTorch - Deep Dive*, says in our words that how often gradients are synchronised
-# trades speed for accuracy. Not so here: `no_sync` with *one* step at the end changes nothing but bytes.
+# trades speed for accuracy. Here that is not so: `no_sync` with *one* step at the end changes nothing but bytes.
 #
 # <!-- word: local SGD -->
 # In **local SGD** ([Stich, 2018](https://arxiv.org/abs/1805.09767)) each rank takes several *steps* of its own between
@@ -190,7 +190,7 @@ for name, hook in (("no hook", None), ("fp16_compress_hook", fp16_compress_hook)
 # the list of the indices that it reads in an epoch.
 #
 # (Where the numbers must differ, as with streams of text, PyTorch has
-# [`Join`](https://docs.pytorch.org/tutorials/advanced/generic_join.html): ranks that are through answer the others'
+# [`Join`](https://docs.pytorch.org/tutorials/advanced/generic_join.html): ranks that have finished answer the others'
 # all-reduces with zeros.)
 #
 # **Ten examples, four ranks. How many examples do the four ranks read in an epoch, together?**
@@ -235,8 +235,8 @@ check("04.sampler", indices_of)
 # hint("04.sampler")
 
 # %% [markdown]
-# Three ways to go wrong that no error reports. Count what share of the digits four ranks read in an epoch, and whether
-# the next epoch differs.
+# The next cell has three ways to go wrong that no error reports, and the right one. It prints what share of the digits
+# four ranks read in an epoch, and whether the next epoch is the same.
 
 
 # %%
@@ -267,7 +267,7 @@ for name in ways(0, 0):
 #
 # A seed for each rank, without a sampler, is what article C offers as a cure. Then the ranks draw at random: a third of
 # the digits is read by nobody in that epoch, while others are read twice or more. The same happens *with* a sampler if
-# each rank gives it another `seed=`: every fourth card, of four different packs.
+# each rank gives it another `seed=`: then each rank gets every fourth card of another pack.
 #
 # And `set_epoch` must be called for a new shuffle, as article A says. Without it every epoch has the same order, and
 # the same batches.
@@ -326,8 +326,9 @@ reveal("04.rate", alone, same_rate)
 # %% [markdown]
 # <!-- word: linear scaling rule -->
 # The usual first guess is the **linear scaling rule** ([Goyal et al., 2017](https://arxiv.org/abs/1706.02677)): n times
-# the batch, n times the learning rate. The third line above follows it. How much of the second line's loss does it win
-# back? The fourth line takes four times as much again. Is there an end to the rule?
+# the batch, n times the learning rate. The third line above follows it. Compare how much of the accuracy that the
+# second line has lost comes back in the third. In the fourth line the rate is four times as high again: see whether the
+# rule still helps there.
 #
 # <!-- word: learning-rate warm-up | sentences: 2 -->
 # <!-- word: critical batch size -->
@@ -349,9 +350,9 @@ reveal("04.rate", alone, same_rate)
 # ## The same as one device?
 #
 # Part 1's rule keeps replicas equal. Are they also equal to the model that *one* device would have trained on the whole
-# batch? That can be tested: the same batch, once on one rank and once cut up, five steps, and then compare all weights.
-# In float64, so that rounding is no excuse; and by SGD, whose steps are as wrong as the gradients are. (AdamW divides
-# each gradient by its own size, so one that is three times too large goes unnoticed.)
+# batch? You can test that: take five steps with the same batch, once on one rank and once cut up, and then compare all
+# weights. The test uses float64, so that no difference is due to rounding. And it uses SGD, whose steps are as wrong as
+# the gradients are. (AdamW divides each gradient by its own size, so one that is three times too large goes unnoticed.)
 #
 # The mean of the gradients is the one that you have written in part 1, if it has passed.
 
@@ -390,8 +391,8 @@ print("batch of 24 on four ranks:", off_by(four, 24))
 print("batch of 22 on four ranks:", off_by(four, 22))
 
 # %% [markdown]
-# Equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and two hold 5. The
-# mean of four means is not the mean of all, since an image in a short part counts for more.
+# The weights are equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and
+# two hold 5. The mean of four means is not the mean of all, since an image in a short part counts for more.
 #
 # Lesson 01 met the same in a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each
 # rank divides its *sum* of losses by the number of items on all ranks. It multiplies by n, because the average will
@@ -417,8 +418,8 @@ print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
 # eight?](../assets/04_batch_norm.png)
 #
 # <!-- word: BatchNorm | also: batch normalization -->
-# All that was shown with `batch_norm=False`. A **BatchNorm** layer normalises each channel by its mean and its
-# deviation over *the batch*.
+# All models so far had `batch_norm=False`. A **BatchNorm** layer normalises each channel by its mean and its deviation
+# over *the batch*.
 #
 # **The same test with BatchNorm: 24 images, four ranks, five steps, gradients averaged. Whose weights come out?**
 
@@ -456,22 +457,22 @@ print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True)
 # ![Above: backward, then one long all-reduce. Below: backward, and beside it the all-reduces of four buckets, the
 # last of which ends a little after it](../assets/04_overlap.png)
 #
-# Of this picture, which parts get shorter when more ranks share the work, and which do not?
+# Which parts of this picture get shorter when more ranks share the work, and which do not?
 #
 # <!-- word: strong scaling -->
-# **Strong scaling**: the same batch is shared by more ranks. Each computes less, and the gradients are as large as
-# ever. [Amdahl](https://doi.org/10.1145/1465482.1465560) (1967) asked how far that goes.
+# **Strong scaling**: the same batch is shared by more ranks. Each computes less, and the gradients stay as large as
+# they were ([Amdahl, 1967](https://doi.org/10.1145/1465482.1465560)).
 #
 # <!-- word: weak scaling -->
-# **Weak scaling**: each rank gets a batch of the same size, so with more ranks a step does more work.
-# [Gustafson](https://doi.org/10.1145/42411.42415) (1988) answered him with it.
+# **Weak scaling**: each rank gets a batch of the same size, so with more ranks a step does more work ([Gustafson,
+# 1988](https://doi.org/10.1145/42411.42415)).
 #
-# To measure both on any machine, `PacedLayers` is part 1's *paced* model: the messages are real, and each layer's
-# computing is a timed wait. It computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets, over one
-# of two links. The *slow* link has 1 ms latency and 200 MB/s (shaped, as in part 1). The *free* one is this machine's
-# own, not slowed down.
+# So that you can measure both on any machine, `PacedLayers` is part 1's *paced* model. The messages are real, and each
+# layer's computing is a timed wait. It computes for 96 ms on one rank. Its 2 MiB of gradients travel in two buckets,
+# over one of two links. The *slow* link has 1 ms latency and 200 MB/s (shaped, as in part 1). The *free* one is this
+# machine's own, not slowed down.
 #
-# **Strong scaling, four ranks, the slow link: how many times as fast as one?**
+# **With strong scaling on the slow link, how many times as fast are four ranks as one?**
 
 # %%
 ### BEGIN SOLUTION
@@ -568,18 +569,18 @@ lines(
 # ![Two stacks of bars: strong scaling shares one batch out, so computing shrinks and communication stays; weak scaling
 # gives every rank a whole batch](../assets/04_scaling.png)
 #
-# Follow the *model's* strong curve beyond four ranks: it turns down. Computing shrinks, while every rank more adds two
-# latencies to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass that hides most
-# of it.
+# Follow the *model's* strong curve beyond four ranks: it turns down. Computing shrinks, while every further rank adds
+# two latencies to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass, which
+# hides most of the communication.
 #
-# How near your measured points lie depends on your cores. Paced ranks compute nothing, but whoever carries their
-# messages does. Even the free link is not free: a message takes what this machine takes for it.
+# How near your measured points lie depends on your cores. Paced ranks compute nothing, but to carry their messages
+# takes time on a core. Even the free link is not free: a message takes what this machine takes for it.
 #
 # <!-- word: straggler | also: slow rank -->
-# And real arithmetic? That needs a core for each rank: a speed-up of ranks that take turns on one core would be a lie.
-# So the next cell takes four ranks, or two where there are fewer cores than four. They share 1,024 images, with no link
-# slowed down; of several rounds the fastest counts. A **straggler** is one slow rank, for which all others wait in the
-# all-reduce. Where other programs use the cores, any rank may be one.
+# And real arithmetic? That needs a core for each rank: a speed-up of ranks that take turns on one core would mean
+# nothing. So the next cell takes four ranks, or two where there are fewer cores than four. They share 1,024 images,
+# with no link slowed down; of several rounds the fastest counts. A **straggler** is one slow rank, for which all others
+# wait in the all-reduce. Where other programs use the cores, any rank may be one.
 
 
 # %%
@@ -608,15 +609,15 @@ print(f"if nothing were lost, by one rank that computes a part alone: {alone_rea
 # %% [markdown]
 # What lies between the two numbers is lost to messages, and to waiting for cores. Is the second number larger than n?
 # Then a smaller batch computes faster here for each image. Most often the reason is that more of it stays in the
-# caches; n ranks get that as a present, and it is no law. On a busy machine the reason may be that other work held up
+# caches; This is a gain of this machine, and not a rule. On a busy machine the reason may be that other work held up
 # the large batch. And if the first number is the larger one, other work was in the way of one rank: run the cell again.
 #
 # ### Where two ranks lose to one
 #
 # <!-- word: break-even | also: crossover point -->
-# A **break-even** is the point at which two ways take just as long, such as one rank and two. Turn the link down.
-# **At which bandwidth are two ranks no faster than one?** One rank takes 96 ms for the paced step; two ranks compute
-# 48 ms each and exchange 2 MiB, in two buckets, 1 ms latency.
+# A **break-even** is the point at which two ways take just as long, such as one rank and two. Turn the link down. **At
+# which bandwidth are two ranks no faster than one?** One rank takes 96 ms for the paced step. Two ranks compute 48 ms
+# each and exchange 2 MiB, in two buckets, over a link with 1 ms latency.
 
 # %%
 ### BEGIN SOLUTION
@@ -651,9 +652,9 @@ for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as q
 
 # %% [markdown]
 # Article D is *Training a Model on Multiple GPUs with Data Parallelism*. It says in our words that data parallelism is
-# not about speed, and may slow training. That is half of the truth. Speed is what it is for; it slows training where
-# communication outweighs the computing that it shares out. Very small models train faster on one device. Now you know
-# how to tell beforehand.
+# not about speed, and may slow training. That is half of the truth. Data parallelism is there for speed; it slows
+# training where communication outweighs the computing that it shares out. Very small models train faster on one device.
+# Now you know how to tell beforehand.
 
 # %% [markdown]
 # ## What it does not save
@@ -695,9 +696,9 @@ for name, ranks in (("1 rank: ", one), ("2 ranks:", two), ("4 ranks:", four)):
 #
 # ## What you can do now
 #
-# You accumulate without sending for nothing, and deal data out so that nobody reads twice what others miss. You know
-# what a batch and a learning rate mean when there are n of everything. You can say which part of a step n ranks share,
-# which part stays, and on which link they are worth their trouble.
+# You can accumulate gradients without needless messages, and deal data out so that no rank reads twice what others
+# miss. You know what a batch and a learning rate mean on n ranks. You can say which part of a step n ranks share, which
+# part stays, and on which link they are worth their trouble.
 #
 # [Part 3](04c_drift_and_production.ipynb) is about what can go wrong, and how the real thing is started.
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 04c · DistributedDataParallel: drift, checkpoints and the real thing
 #
-# Replicas part in silence, jobs go wrong, and programs crash in the middle of a save. You find out why, and then start
-# the real thing by `torchrun`.
+# Replicas drift apart in silence, jobs go wrong, and programs crash in the middle of a save. You find out why, and then
+# start the real thing by `torchrun`.
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -71,9 +71,9 @@ print(NUM, "digits to train on")
 # ![Four replicas over time; one leaves the others at some step, and only a comparison of hashes shows
 # it](../assets/04_drift.png)
 #
-# Equal weights are the ground on which all of this stands, and nothing enforces it. One rank may not average a
-# gradient, somebody may change a parameter by hand on rank 0, a faulty memory may flip a bit. Training goes on, and the
-# losses look alike.
+# All of this needs equal weights, and nothing enforces them. One rank may leave a gradient out of the average. Somebody
+# may change a parameter by hand on rank 0, or a faulty memory may flip a bit. Training goes on, and the losses look
+# alike.
 #
 # <!-- word: hash | also: fingerprint | sentences: 2 -->
 # To compare all weights each time would send more than a step does. A **hash** is a few bytes that are computed from
@@ -105,8 +105,9 @@ check("04.drift", drifted)
 # hint("04.drift")
 
 # %% [markdown]
-# The course's `DivergenceDetector` also says who differs from the majority, and since when. You can use it in your own
-# training. A planted case: rank 2 rounds a weight after step 3, as a well-meant clean-up on one rank might.
+# The course's `DivergenceDetector` also says which ranks differ from the majority, and since when. You can use it in
+# your own training. Here is a planted case: rank 2 rounds a weight after step 3, as a well-meant clean-up on one rank
+# might.
 
 
 # %%
@@ -179,8 +180,8 @@ ask("04.flag").commit("once it is False, the hooks are gone")  # it was False fi
 ### END SOLUTION
 
 # %% [markdown]
-# *An experiment.* The same job without the line at the top of the step that makes the flag False. Say what each suspect
-# predicts, before you run it: how many all-reduces in 8 steps?
+# *An experiment.* Run the same job without the line at the top of the step that makes the flag False. Say first how
+# many all-reduces in 8 steps each suspect predicts.
 
 # %%
 without_it = metered(two, flagged_job, partial(accumulated_step, quiet_at_first=False))
@@ -192,8 +193,8 @@ reveal("04.flag", all_reduces, more, 8)
 # ### Mend it
 #
 # One step takes all pieces, however many they are. It sends the bytes of one all-reduce, and holds the activations of
-# one piece at a time. `pieces` is a list of (x, y). What an earlier pass left in `.grad` does not belong to the step,
-# and after it `ddp` averages as before.
+# one piece at a time. `pieces` is a list of (x, y). Gradients that an earlier pass left in `.grad` do not belong to the
+# step. After the step, `ddp` averages as before.
 
 
 # %%
@@ -255,7 +256,7 @@ def two_tasks(me, **options):
 
 
 # %% [markdown]
-# **Steps 0, 1 and 2. Where does the job stop?**
+# **The job is to take steps 0, 1 and 2. Where does it stop?**
 
 # %%
 ### BEGIN SOLUTION
@@ -281,13 +282,13 @@ found = metered(two, two_tasks, find_unused_parameters=True)
 print("all-reduces of rank 0 in 3 steps:", len(found.communication.of(0, operation="all_reduce").calls))
 
 # %% [markdown]
-# With `find_unused_parameters=True` DDP walks through the graph after each forward pass, and counts what it doesn't
-# find as ready: zeros. It also asks all ranks which parameters *nobody* has used, in an all-reduce of its own. So do
-# not switch it on for a model that does not need it. If the same layers are unused in every step, `static_graph=True`
-# finds that out once.
+# With `find_unused_parameters=True` DDP walks through the graph after each forward pass. It takes a parameter that it
+# does not find there as ready, with zeros for its gradient. It also asks all ranks which parameters *nobody* has used,
+# in an all-reduce of its own. So do not switch it on for a model that does not need it. If the same layers are unused
+# in every step, `static_graph=True` finds that out once.
 #
-# And if *one* rank alone misses a gradient? Then it stops as you have seen, while the others wait for its bucket: under
-# NCCL, until a watchdog ends them.
+# And if *one* rank alone misses a gradient? Then that rank stops as you have seen, while the others wait for its
+# bucket: under NCCL, until a watchdog ends them.
 
 # %% [markdown]
 # ## A checkpoint that survives
@@ -342,9 +343,9 @@ reveal("04.crash", by_torch)
 # <!-- word: atomic -->
 # A write is **atomic** if it happens wholly or not at all.
 #
-# Now on ranks: one writes, all load. Then a promise that is easy to break: to resume with *another number of ranks*
-# and see the same global batches. `GlobalBatches` cuts the epoch's order into what all ranks together read in a step,
-# and a rank takes its share of that.
+# Now one rank writes a file, and all ranks load it. Then comes a promise that is easy to break: to resume with *another
+# number of ranks* and see the same global batches. `GlobalBatches` cuts the epoch's order into what all ranks together
+# read in a step, and a rank takes its share of that.
 
 
 # %%
@@ -373,8 +374,8 @@ print("an epoch of global batches is the same on 4 and on 2 ranks:", same)
 # ## In production
 #
 # In production you write `nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])`: the same idea, with
-# buckets, hooks and bookkeeping in C++. Side by side on the same model and the same batches, with the one that you
-# build in part 4, once it is there:
+# buckets, hooks and bookkeeping in C++. The next cells run ours and PyTorch's on the same model and the same batches.
+# The one that you build in part 4 runs beside them, once it is there:
 
 # %% tags=["nbval-ignore-output"]
 WRAPS = {
@@ -428,8 +429,8 @@ for which in (*found, *found):
 
 # %% [markdown]
 # Two things about PyTorch's version are worth knowing when you read a profile. **How many buckets does it send in the
-# first step, and how many later?** And **do the gradients lie beside the buckets, or in them?** For the second a
-# communication hook (part 2) notes the buckets' memory.
+# first step, and how many later?** And **do the gradients lie beside the buckets, or in them?** For the second question
+# a communication hook (part 2) notes the buckets' memory.
 
 
 # %%
@@ -476,7 +477,7 @@ for as_views in (False, True):
 # |---|---|
 # | `average_gradients`, `start_early` | `nn.parallel.DistributedDataParallel`, `bucket_cap_mb`, `no_sync()` |
 # | `indices_of` | `torch.utils.data.DistributedSampler`, `set_epoch` |
-# | `drifted` | nothing: when it wraps a model, DDP compares number and shapes, and sends rank 0's values |
+# | `drifted` | nothing: DDP compares number and shapes of the weights when it wraps a model, and sends rank 0's |
 # | `save_by_one` | rank 0 and a rename; `torch.distributed.checkpoint` for large ones |
 # | `shared_cluster(4).run(...)` | `torchrun` |
 #
@@ -486,8 +487,8 @@ for as_views in (False, True):
 # point (the address for the rendezvous) into each process's environment. If a process dies it ends the others, and with
 # `--max-restarts` starts all again; the default is 0.
 #
-# `torch.multiprocessing.spawn` only starts processes. Article A says, in our words, that
-# `init_process_group(backend, rank=rank, world_size=n)` is all the set-up that they need. On trial:
+# `torch.multiprocessing.spawn` only starts processes. Article A says, in our words, that `init_process_group(backend,
+# rank=rank, world_size=n)` is all the set-up that they need. Here is a trial of this sentence:
 
 # %% tags=["nbval-ignore-output"]
 from course_lib.claims import trial
@@ -512,8 +513,9 @@ import inspect
 print(inspect.getsource(train.train_step))
 
 # %% [markdown]
-# In the loop it would see sums that are not complete yet, and that differ from rank to rank. After it, all ranks see
-# the gradient of the whole batch, and the same norm. Forward *and* backward stand under `no_sync`; clinic 1 showed why.
+# In the loop, clipping would see sums that are not complete yet, and that differ from rank to rank. After it, all ranks
+# see the gradient of the whole batch, and the same norm. Forward *and* backward stand under `no_sync`; clinic 1 showed
+# why.
 #
 # An epoch. A signal to stop (SIGTERM, from the cluster's scheduler) reaches the ranks in different steps. *How do they
 # agree on the step after which they leave?*
@@ -551,12 +553,13 @@ reveal("04.script", whole, rest)
 print(inspect.getsource(train.resume))
 
 # %% [markdown]
-# Rank 0 (look into `RunFolder.load`): on several machines the others may not see its disk. A program that resumes asks
-# first whether the file belongs to this run. And what was saved is the bare model (`model.module`), so that the names
-# in the file carry no prefix and load into any model.
+# Rank 0 decides (look into `RunFolder.load`): on several machines the others may not see its disk. A program that
+# resumes asks first whether the file belongs to this run. And what was saved is the bare model (`model.module`), so
+# that the names in the file carry no prefix and load into any model.
 #
-# The sampler tells each image's epoch along with its number. How an image is cut and mirrored is drawn from the seed
-# and these two. So the image looks the same on any rank, in any of the loader's workers, and after any resume.
+# The sampler gives each image's epoch along with its number. From the seed and these two, the loader draws how the
+# image is cut and mirrored. So the image looks the same on any rank, in any of the loader's workers, and after any
+# resume.
 #
 # The rest you can read in the folder. You will meet the *local rank* of lesson 00 there: the number of a process
 # on its machine, which chooses its GPU. It stands in `LOCAL_RANK`; `RANK`, which `init_process_group` reads itself, is
@@ -588,23 +591,27 @@ finally:
 print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{output}{errors}", end="")
 
 # %% [markdown]
-# One log for two ranks: only rank 0 speaks. On *two machines* you would run the same line on both, with `--nnodes=2`
-# and `--rdzv-endpoint=first-machine:29500`.
+# There is one log for two ranks: only rank 0 writes. On *two machines* you would run the same line on both, with
+# `--nnodes=2` and `--rdzv-endpoint=first-machine:29500`.
 #
 # With `--max-restarts 3` for `torchrun` and `--out runs/1` for the program, the job survives a rank that dies in the
 # middle of an epoch. The agents start all ranks anew, and the ranks load the file. The steps since it was written are
 # lost.
 #
-# (`TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` is for torch 2.13, and gives each start a meeting point of its own. Without
-# it, new ranks may look for each other at the address of the dead ones. On a busy machine a job that had done its work
-# has hung for this reason.)
+# <details>
+# <summary>An aside: a setting for torch 2.13</summary>
+#
+# `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` gives each start a meeting point of its own. Without it, new ranks may look for
+# each other at the address of the dead ones. On a busy machine a job that had done its work has hung for this reason.
+#
+# </details>
 #
 # ## What the articles say
 #
-# Most sentences of the five articles about this lesson you have decided by your own runs. A few sentences are left, in
-# our words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A
-# trial in `course_lib/claims` decides by its numbers; `print(trial("C10").run())` shows them, and what would turn it.
-# It says *cannot tell here* where this machine is too busy for its clock to be believed.
+# Your own runs have decided most sentences of the five articles about this lesson. A few sentences are left, in our
+# words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A trial
+# in `course_lib/claims` decides by its numbers; `print(trial("C10").run())` shows them, and what would change the
+# verdict. It says *cannot tell here* where this machine is too busy for its clock to be believed.
 #
 # - A6: `DistributedDataParallel(model, device_ids=[rank])` can wrap a model that was never moved to its device.
 # - A11: bad communication can cancel what more compute gains.
@@ -630,8 +637,8 @@ quiz("04")
 # error. You can write a checkpoint that a crash does not spoil, and start the real thing.
 #
 # **The limit.** Every rank holds everything: parameters, gradients and optimizer state, n times the same. A model that
-# does not fit on one device does not fit on a thousand of them, in this way. Lesson 02 showed the seam: an all-reduce
-# is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. [Lesson
+# does not fit on one device does not fit on a thousand of them, in this way. Lesson 02 showed where to cut: an
+# all-reduce is a reduce-scatter and an all-gather, and between the halves each rank needs only its own part. [Lesson
 # 05](05a_sharded_data_parallel.ipynb) cuts there, as ZeRO does.
 #
 # **Further reading.** PyTorch's [notes on DDP's design](https://docs.pytorch.org/docs/stable/notes/ddp.html): what
@@ -641,9 +648,9 @@ quiz("04")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 04d · DistributedDataParallel: build your own
 #
-# One empty class, and five steps that ask more of it each time. At the end it trains any model, beside the course's DDP
-# and PyTorch's on the same run.
+# You begin with one empty class, and each of five steps asks more of it. At the end it trains any model, beside the
+# course's DDP and PyTorch's on the same run.
 #
 # **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -18,7 +18,7 @@
 #
 # - write a DDP from its interface alone, and say what each line of it is for;
 # - prove that it is right, and count what it sends, keeps and hides;
-# - have any model trained by it, also one whose layers are unused, frozen or shared.
+# - train any model with it, also one whose layers are unused, frozen or shared.
 #
 # From [part 1](04a_distributed_data_parallel.ipynb) you need buckets and hooks, from [part
 # 2](04b_batches_and_scaling.ipynb) `no_sync`.
@@ -175,10 +175,10 @@ class MyDDP(nn.Module):
 # ## Step 1: the values
 #
 # What must your wrapper do once, and what with every gradient, so that each rank ends with the weights of one process?
-# Nobody calls you after `backward()`. A hook on each parameter is called during it.
+# Nothing calls your class after `backward()`. PyTorch calls a hook on each parameter during it.
 #
-# The run below trains three steps on two ranks, by your class, by the course's and by PyTorch's. A wrapper that fails
-# has dashes.
+# The run below trains three steps on two ranks, by your class, by the course's and by PyTorch's. In the table, a
+# wrapper that fails has dashes.
 
 
 # %%
@@ -284,13 +284,13 @@ check("04.ddp_memory", MyDDP)
 # %% [markdown]
 # ## Step 4: time hidden
 #
-# The first bucket is complete long before backward is over. It can be under way meanwhile. Then who waits for the last
-# one, when `backward()` returns and nobody calls you?
+# The first bucket is complete long before backward is over. It can be under way meanwhile. Then where do you wait for
+# the last one, when `backward()` returns and nothing calls your class?
 #
 # ### A worked example, whole
 #
-# Autograd can call a function of yours at the end of the backward pass that is running. A hook asks it to. Here is a
-# model of three layers, with a list of events.
+# Autograd can call a function of yours at the end of the backward pass that is running. A hook asks autograd for this
+# call. Here is a model of three layers, with a list of events.
 
 
 # %%
@@ -327,9 +327,9 @@ print(*said, sep="\n")
 # %% [markdown]
 # ### The same, with gaps
 #
-# Now two groups of parameters. Say "group 0" when the last gradient of a group has come, and "the end" once when
-# backward is over. The second backward is to say the same. The shape is that of the example. What has to be counted,
-# and what set back?
+# Now there are two groups of parameters. Say "group 0" when the last gradient of group 0 has come, likewise for group
+# 1, and "the end" once when backward is over. The second backward is to say the same. The shape is that of the example.
+# Think what you have to count, and what to set back.
 
 
 # %%
@@ -367,8 +367,8 @@ print(said == ["group 0", "group 1", "the end"] * 2)
 # %% [markdown]
 # ### Your class
 #
-# Go back to the one cell. A bucket leaves with its last gradient, by `async_op=True`; nobody waits before backward has
-# come to its end. This is judged by the order of calls, not by a clock.
+# Go back to the one cell. A bucket leaves with its last gradient, by `async_op=True`; no rank waits before backward has
+# come to its end. The check judges by the order of calls, not by a clock.
 
 # %%
 check("04.ddp_overlap", MyDDP)
@@ -377,9 +377,9 @@ check("04.ddp_overlap", MyDDP)
 # hint("04.ddp_overlap")
 
 # %% [markdown]
-# What is it worth? The picture shows a paced model of eight layers on a slow link, one bucket a layer. It has a step by
-# each of the three, and what is under way below it. A busy machine stretches a row, so look at what lies below what,
-# and not at the lengths.
+# How much time does that hide? The picture shows a paced model of eight layers on a slow link, with one bucket for each
+# layer. It has a step by each of the three classes, and below each step the messages that are under way. A busy machine
+# stretches a row, so look at what lies below what, and not at the lengths.
 
 
 # %%
@@ -433,10 +433,10 @@ check("04.ddp_awkward", MyDDP)
 # hint("04.ddp_awkward")
 
 # %% [markdown]
-# ## Then it is run
+# ## Train with it
 #
-# All sums of your class go by the `all_reduce` that it was given. So it can train on that of [part 4 of lesson
-# 02](02d_build_all_reduce.ipynb): yours, where you have built it.
+# All sums of your class go by the `all_reduce` that it was given. So it can train with the all-reduce of [part 4 of
+# lesson 02](02d_build_all_reduce.ipynb): with yours, if you have built it.
 
 # %% tags=["nbval-ignore-output"]
 all_reduce_of_02 = mine.all_reduce
@@ -467,8 +467,8 @@ def on_messages(module, me, bucket_bytes):
 beside({"yours, dist.all_reduce": MyDDP, "yours, on lesson 02's": on_messages})
 
 # %% [markdown]
-# Equal weights, and as many bytes. The one of lesson 02 sends its messages by `send` and `recv`; what it cannot do is
-# go on while backward computes.
+# The weights are equal, and so are the bytes. The all-reduce of lesson 02 sends its messages by `send` and `recv`; it
+# cannot go on while backward computes.
 #
 # ## A harder task, for the quick
 #
@@ -513,9 +513,9 @@ build_progress("04.ddp")
 # %% [markdown]
 # ## What you can do now
 #
-# You have written DDP: begin alike, average each gradient, in few messages, in place, while backward goes on, whatever
-# the model. PyTorch's has the same parts, in C++, and
-# [its paper](https://arxiv.org/abs/2006.15704) tells them in your order.
+# You have written DDP, for any model. All ranks begin alike. They average each gradient in place, in few messages,
+# while backward goes on. PyTorch's DDP has the same parts, in C++, and [its paper](https://arxiv.org/abs/2006.15704)
+# explains them in the order in which you built them.
 #
 # Every rank still holds all weights, all gradients and all states of the optimizer. [Lesson
 # 05](05a_sharded_data_parallel.ipynb) asks why.

@@ -90,7 +90,7 @@ print("their forwards take", [f"{forward.duration_us / 1e3:.0f} ms" for forward 
 print(f"all-reduces of a step carry {sum(call.size_bytes for call in sums) / len(steps) / 2**20:.1f} MiB")
 
 # %% [markdown]
-# ## The gradients' way
+# ## How the gradients travel
 #
 # The file's name says that the model is a ResNet, and that it is wrapped by PyTorch's DDP. The usual size of DDP's
 # buckets is 25 MiB. **How many all-reduces does one step make?**
@@ -205,10 +205,10 @@ reveal("04.trace_sent", [call.size_bytes for call in broadcasts], by_kind)
 # %% [markdown]
 # So the ranks go into each forward pass with equal buffers. During training BatchNorm does not use the running values;
 # they are for evaluation and for the checkpoint. `DistributedDataParallel(model, broadcast_buffers=False)` sends none
-# of it: then each rank keeps its own, and you save those of one.
+# of them: then each rank keeps its own buffers, and you save those of one rank.
 #
-# So few bytes are nothing for a link between two GPUs. **How long is it from the start of the forward pass to the
-# kernel of the first convolution?** How long a whole forward pass takes, you have seen above.
+# A link between two GPUs carries so few bytes in next to no time. **How long is it from the start of the forward pass
+# to the kernel of the first convolution?** You have seen above how long a whole forward pass takes.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -252,8 +252,9 @@ ask("04.trace_hidden").commit(90)  # "all but the last bucket"
 # %% [markdown]
 # ### Build: what two lists have in common
 #
-# Two lists of spans, `(start, duration)`: communication and computing. For how long do both go on at the same time?
-# Kernels are short, and there are thousands. Spans may come in any order, and overlap others of their own list.
+# You are given two lists of spans, `(start, duration)`: communication and computing. For how long do both go on at the
+# same time? Kernels are short, and there are thousands. Spans may come in any order, and overlap others of their own
+# list.
 
 
 # %%
@@ -285,7 +286,7 @@ overlap_verdict = check("04.trace_overlap", overlap_us)
 # hint("04.trace_overlap")
 
 # %% [markdown]
-# Now on the trace, beside what the course's `trace_report` counts:
+# Now use it on the trace, beside what the course's `trace_report` counts:
 
 # %% tags=["computed-time"]
 report = trace_report("ddp_resnet_2xa100")
@@ -322,14 +323,14 @@ for step in steps:
 
 # %% [markdown]
 # The time does not grow with the bytes: the first has a quarter of the bytes of the second, and takes about as long.
-# And one size takes other times in other steps. NCCL's kernel begins on this rank when this rank has its bucket. It
-# ends when *both* ranks have exchanged theirs. The rank that comes first waits inside the kernel, and the table counts
-# its waiting as communication. So these times are no measure of the link, and a trace of one rank cannot tell waiting
-# from sending. With the traces of both ranks `trace_report` can.
+# And an all-reduce of the same size takes another time in each step. NCCL's kernel begins on this rank when this rank
+# has its bucket. It ends when *both* ranks have exchanged theirs. The rank that comes first waits inside the kernel,
+# and the table counts its waiting as communication. So these times are no measure of the link, and a trace of one rank
+# cannot tell waiting from sending. With the traces of both ranks `trace_report` can.
 #
 # ## Why a step takes so long
 #
-# Little is hidden where little is computed. **For how many milliseconds of a step does the GPU compute?**
+# Communication hides only while something is computed. **For how many milliseconds of a step does the GPU compute?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -341,8 +342,8 @@ ask("04.trace_busy").commit(180)  # "an A100 is not idle"
 reveal("04.trace_busy", time.computing_us, len(steps), time.step_us)
 
 # %% [markdown]
-# **So what does the GPU wait for?** Four suspects. Think what each of them would leave in the table: which rows, and
-# where.
+# **So what does the GPU wait for?** There are four suspects. Think what each of them would leave in the table: which
+# rows, and where.
 
 # %%
 ### BEGIN SOLUTION
@@ -351,8 +352,8 @@ ask("04.trace_host").commit("the other rank")  # "communication is the usual sus
 ### END SOLUTION
 
 # %% [markdown]
-# Two pieces of evidence. For each kernel, how long does the GPU take, and how long the host? And how long does the host
-# itself wait for the GPU?
+# There are two pieces of evidence. The first is how long the GPU takes for each kernel, and how long the host takes.
+# The second is how long the host itself waits for the GPU.
 
 # %% tags=["computed-time"]
 for phase in ("forward", "backward", "optimizer"):
@@ -367,19 +368,20 @@ print(f"after the last step once more, for all that is left: {last.duration_us} 
 reveal("04.trace_host", time.idle_us, waits_us, last.duration_us)
 
 # %% [markdown]
-# Here is what `trace_report` says of the whole trace. *Exposed* is for it all communication with no kernel beside it.
+# Here is what `trace_report` says of the whole trace. It counts as *exposed* all communication with no kernel beside
+# it.
 
 # %% tags=["computed-time"]
 print(report)
 
 # %% [markdown]
-# Python, PyTorch's bookkeeping and the launch take the host several times as long as the kernel takes the GPU. It is no
-# different while an all-reduce runs: kernels go on beginning one by one, with gaps, as the picture above shows.
+# Python, PyTorch's bookkeeping and the launch take the host several times as long as the kernel takes the GPU. While an
+# all-reduce runs this stays the same: kernels begin one by one, with gaps, as the picture above shows.
 #
 # The profiler works on the host too, at every call. This table does not say how much of the gaps the profiler makes. To
 # find out, time a few steps without it.
 #
-# This table says what would help, and what would change in the table above:
+# Here is what would help, and what each change would do to the rows of the trace:
 #
 # | change | in the table |
 # |---|---|
@@ -392,8 +394,8 @@ print(report)
 #
 # Two of these changes you can check in the trace. You have seen the copies before the first convolution. **How many
 # copies come at the end of backward, after the last all-reduce has begun? How long do they take, and over how many
-# milliseconds do they stretch?** Write it for the first step. `inside(steps[0], sums)` are its all-reduces, and
-# `inside(steps[0], kernels)` what is on stream 7, copies too.
+# milliseconds do they stretch?** Write code that answers this for the first step. `inside(steps[0], sums)` are its
+# all-reduces, and `inside(steps[0], kernels)` what is on stream 7, copies too.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -405,14 +407,14 @@ print(f"{len(late)} copies take {sum(row.duration_us for row in late) / 1e3:.1f}
 ### END SOLUTION
 
 # %% [markdown]
-# Compare with the number of parameters: a copy for each, from its bucket back to its `.grad`. Compare also the time of
-# the copies with their stretch: what lies between them is the host, once more. [Part
+# Compare with the number of parameters: there is a copy for each, from its bucket back to its `.grad`. Compare also the
+# time of the copies with their stretch: between them the GPU waits for the host, once more. [Part
 # 3](04c_drift_and_production.ipynb) has shown the setting that saves them.
 #
 # ## A trace of your own ranks
 #
-# Two ranks, a small CNN, PyTorch's DDP over gloo. Two steps warm up, three are recorded, and each rank writes a file.
-# These lines work in a job on GPUs as they stand.
+# Here two ranks train a small CNN by PyTorch's DDP over gloo. Two steps warm up, three are recorded, and each rank
+# writes a file. These lines work in a job on GPUs as they stand.
 
 
 # %%
@@ -446,7 +448,7 @@ print(own_report)
 # **What does this report say that the one of the A100 could not, and what can it not say?** Compare both before you
 # read on: the ranks, the devices, the last lines.
 #
-# Here are both ranks, so it says who waited for whom, and how long.
+# This report is of both ranks, so it says which rank waited for which, and how long.
 #
 # There is no GPU. Computing is what operators do on the host, so nothing waits for a launch. Gloo's threads share the
 # host's cores: communication that hides may slow down the computing that hides it. Bytes and numbers of calls are those
@@ -463,4 +465,4 @@ print(own_report)
 # has to be given more for each launch. [Lesson 11](11b_how_long.ipynb) has a model for what a step should take.
 #
 # **Further reading.** [Holistic Trace Analysis](https://hta.readthedocs.io) reads traces of many ranks. [PyTorch's
-# profiler recipe](https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html) tells its options.
+# profiler recipe](https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html) lists its options.

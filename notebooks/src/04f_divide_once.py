@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 04f · DistributedDataParallel: divide once
 #
-# Texts have different lengths, and not every token counts in the loss. A training step makes one loss of them, over
-# micro-batches and ranks. You measure what each token weighs in it, and write the step in which all weigh the same.
+# Texts have different lengths, and not every token counts in the loss. A training step makes one loss of all tokens,
+# over micro-batches and ranks. You measure what each token weighs in this loss, and write the step in which all weigh
+# the same.
 #
 # **70 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -17,7 +18,7 @@
 #
 # - say what a token weighs, for any way to cut a batch into micro-batches and ranks;
 # - write a step whose gradients are those of one process, with one small message more;
-# - say when the mean of means is right, and why its loss curve does not warn you;
+# - say when the mean of means is right, and what its loss curve shows you;
 # - say over which ranks tokens are to be counted;
 # - find this division in torchtitan, Megatron and Transformers.
 #
@@ -44,8 +45,8 @@ four = shared_cluster(4)
 # %% [markdown]
 # ## Which tokens count
 #
-# A language model reads tokens, and is asked for the next token at every position. What it should say there is the
-# position's *target*.
+# A language model reads tokens, and is asked for the next token at every position. The position's *target* is the token
+# that it should say there.
 #
 # <!-- word: valid token | also: label token, loss mask -->
 # A **valid token** is a target that counts in the loss. Two kinds do not count. In *fine-tuning* a text model learns to
@@ -53,7 +54,7 @@ four = shared_cluster(4)
 #
 # <!-- word: padding -->
 # And the sequences of a micro-batch must be equally long to be one tensor. **Padding** is what fills up the shorter
-# ones, and it is nobody's text.
+# ones, and it belongs to no text.
 #
 # <!-- word: `ignore_index` -->
 # PyTorch's `cross_entropy` leaves out every target that is equal to its `ignore_index`, which is -100 unless you say
@@ -192,7 +193,7 @@ reveal("04.token_weight", by_length[0].item(), by_length[-1].item(), 64 / 4)
 # %% [markdown]
 # ## Beside one process
 #
-# Now with a model, the smallest language model there is: a table with a row of scores for each token that was read. One
+# Now take a model, the smallest language model there is: a table with a row of scores for each token that was read. One
 # process takes all 16 conversations as one batch, with the loss per token. Then the four ranks take the usual step.
 #
 # <!-- word: loss per token | also: per-token loss, token-level loss -->
@@ -237,18 +238,18 @@ print("by length:  ", beside_one_process(usual, BY_LENGTH))
 print("one of each:", beside_one_process(usual, ONE_OF_EACH))
 
 # %% [markdown]
-# The same model and the same conversations; they were only dealt to other micro-batches. Dealt one of each, all
-# micro-batches have as many valid tokens, and then the mean of means *is* the mean. It is right with **as many
-# micro-batches on each rank, and equal counts in all of them**. Training on plain text that is cut into full rows has
-# equal counts. Fine-tuning has not.
+# Both lines have the same model and the same conversations, dealt to micro-batches in two ways. Dealt one of each, all
+# micro-batches have equally many valid tokens, and then the mean of means *is* the mean. It is right with **equally
+# many micro-batches on each rank, and equal counts in all of them**. Training on plain text that is cut into full rows
+# has equal counts. Fine-tuning has not.
 #
 # Is the loss per token the right one? That is your choice. You may want each *answer* to weigh the same, and then you
-# divide by the number of answers. Either is fixed by the data. In the mean of means, a token's weight is fixed by
-# whoever shares the micro-batch with it. It changes when the same data are cut into micro-batches in another way.
+# divide by the number of answers. The data alone fix either choice. In the mean of means, a token's weight depends on
+# the other tokens of its micro-batch. It changes when the same data are cut into micro-batches in another way.
 #
 # ## Two cures
 #
-# Two repairs that one finds in training scripts. Both add losses up, and divide once.
+# You find two repairs in training scripts. Both add losses up, and divide once.
 #
 # - *Own count*: each rank divides its sum by the valid tokens of all *its* micro-batches.
 # - *Count of all*: each rank divides its sum by the valid tokens of *all* ranks.
@@ -333,7 +334,7 @@ reveal("04.token_nan", [weight for _, weight in by_mask], [weight for _, weight 
 # - Go forward and backward with one micro-batch at a time, as always.
 # - A micro-batch or a rank may have no valid token. If no rank has one, gradients and loss are 0.
 # - Return this rank's *part* of the loss, without a graph: the parts of all ranks add up to the loss per token. The
-#   log adds them up, when it wants to.
+#   code that writes the log may add them up.
 
 
 # %%
@@ -468,7 +469,8 @@ for name, (of_tokens, of_means) in losses.items():
 #
 # torchtitan counts first and scales the loss; Megatron counts last and scales the gradients. Both give the same, and
 # both pay one small message. `set_gradient_divide_factor` is a method of every module that PyTorch's `fully_shard` has
-# wrapped (lesson 05). DDP has no such switch, only a communication hook that you would have to write. So you multiply.
+# wrapped (lesson 05). DDP has no such switch, only a communication hook that you would have to write. So with DDP you
+# multiply the loss by the number of ranks.
 #
 # ## Two questions
 
@@ -479,15 +481,14 @@ quiz("04f")
 # ## What you can do now
 #
 # You can say what each token weighs in a step, and make all of them weigh the same, however the batch is cut. You can
-# tell whether a script makes the loss per token. Take texts of unequal lengths, in float64. Run one step with the whole
-# batch as *one* micro-batch on one rank, and one with it cut up on four ranks, and compare gradients. (With the same
-# micro-batches in both, a mean of means looks right, too.)
+# test whether a script computes the loss per token. Take texts of unequal lengths, in float64. Run one step with the
+# whole batch as *one* micro-batch on one rank, and one with it cut up on four ranks, and compare gradients. (With the
+# same micro-batches in both, a mean of means looks right, too.)
 #
 # **The limit.** Tokens now weigh the same, and ranks still do not *work* the same. The rank with the long answers
 # computes longest, and the others wait for it. [Lesson 10](10b_equal_work.ipynb) shares work out evenly.
 #
 # **Further reading.** Hugging Face, [Fixing Gradient Accumulation](https://huggingface.co/blog/gradient_accumulation)
-# (2024): how this error was found in a library that everybody uses. Yu et al.,
-# [DAPO](https://arxiv.org/abs/2503.14476) (2025), section 3.3: long and short answers in reinforcement learning. Liu et
-# al., [Understanding R1-Zero-Like Training](https://arxiv.org/abs/2503.20783) (2025), section 3: the same division, and
-# how it makes answers longer.
+# (2024): how this error was found in a widely used library. Yu et al., [DAPO](https://arxiv.org/abs/2503.14476) (2025),
+# section 3.3: long and short answers in reinforcement learning. Liu et al., [Understanding R1-Zero-Like
+# Training](https://arxiv.org/abs/2503.20783) (2025), section 3: the same division, and how it makes answers longer.

@@ -26,7 +26,7 @@
 # gradients and optimizer states, is as large on each of four ranks as on one.
 #
 # Article D is one of the five that the course puts on trial. It says in our words that data parallelism combines
-# several GPUs into one with more memory. Lesson 04's ledger did not find it so. Make a bet for yourself: does the
+# several GPUs into one with more memory. Lesson 04's ledger did not confirm it. Make a bet for yourself: does the
 # sentence become true in this lesson? Part 5 puts it on trial.
 
 # %%
@@ -55,8 +55,8 @@ four = shared_cluster(4)
 # ![Four ranks, each with weights, gradients and optimizer states; a question mark asks which numbers are there too
 # often](../assets/05_four_times.png)
 #
-# A small transformer, and lesson 04's step in the form of a class: `step` comes after backward on this rank's part of
-# the batch. Yours will have the same form.
+# Here are a small transformer, and lesson 04's step in the form of a class. Its `step` comes after backward on this
+# rank's part of the batch. Yours will have the same form.
 
 
 # %%
@@ -100,10 +100,10 @@ print(f"{num_parameters:,} parameters; weights, gradients and AdamW's states on 
 print(cost.sharded_state(num_parameters, stage=0, num_ranks=1, precision="float32").as_dict())
 
 # %% [markdown]
-# After a step, each of the four ranks holds that many bytes. Compare what they hold, tensor by tensor: numbers
-# that another rank holds as well are there once too often.
+# After a step, each of the four ranks holds that many bytes. Compare what they hold, tensor by tensor: a number that
+# another rank holds as well is there more often than it must be.
 #
-# **How many per cent of the bytes of all four ranks could be dropped, and every number would still be there once?**
+# **How many per cent of the bytes of all four ranks could be dropped, so that every number is still there once?**
 
 # %%
 ### BEGIN SOLUTION
@@ -150,8 +150,8 @@ reveal("05.memory", total_bytes, once_bytes)
 # A step is forward, backward, and the optimizer's step. The next cells watch every operation of a step on one device,
 # and note which tensors it reads or writes. (PyTorch calls a `TorchDispatchMode` for each operation.)
 #
-# **Weights, gradients and AdamW's states: how many per cent of these bytes does anything touch, from the first layer's
-# forward to the last gradient?**
+# **Take the bytes of weights, gradients and AdamW's states. How many per cent of them does any operation touch, from
+# the first layer's forward to the last gradient?**
 
 # %%
 ### BEGIN SOLUTION
@@ -209,8 +209,8 @@ for name, places in touched_by.items():
 reveal("05.need", sums["forward and backward"], num_parameters)
 
 # %% [markdown]
-# So between two optimizer steps nobody asks for the states. And the optimizer's step? It touches everything; but
-# AdamW treats each number of a weight alone:
+# So between two optimizer steps no operation needs the states. The optimizer's step touches everything; but AdamW
+# treats each number of a weight alone:
 
 
 # %%
@@ -230,16 +230,16 @@ print("AdamW on two halves of a weight, and on the whole weight: the same:", tor
 
 # %% [markdown]
 # <!-- word: optimizer state sharding | also: ZeRO-1, ZeRO stage 1 | sentences: 2 -->
-# Nothing more is needed. In **optimizer state sharding** each of n ranks keeps the optimizer states of its own n-th
-# part of the weights. It takes the optimizer's step for that part alone. It never has to send those states. What does
-# have to travel, and is it more than before?
+# Sharding needs no more than this. In **optimizer state sharding** each of n ranks keeps the optimizer states of its
+# own n-th part of the weights. It takes the optimizer's step for that part alone. It never has to send those states.
+# What does have to travel, and is it more than before?
 #
 # ![A step of two ranks: both have the whole weights and whole gradients of their own samples; each gets something for
 # its half, takes AdamW's step on it, and both have the whole weights again; the two messages are question
 # marks](../assets/05_half_each.png)
 #
-# **Lesson 04's step sent an all-reduce of the gradients. Now every rank has to learn, besides, what the other ranks
-# have made of their weights. What does a rank send in a step?**
+# **Lesson 04's step sent an all-reduce of the gradients. Now every rank also has to get the weights that the other
+# ranks have updated. How much does a rank send in a step, compared with before?**
 
 # %%
 ### BEGIN SOLUTION
@@ -314,8 +314,8 @@ optimizer_verdict = check("05.optimizer", ShardedAdamW)
 # %% [markdown]
 # The course's own is called `ShardedOptimizer`. It shares out the states of any optimizer that works number by number.
 # It cuts each tensor by rows and sends several tensors in one message, and its argument `stage` is the stage of ZeRO.
-# Here it stands beside yours (if that has passed), in the same form. Three steps in float64, and the weights of one
-# device to compare:
+# Here it stands beside yours (if that has passed), in the same form. The cell takes three steps in float64, and
+# compares with the weights of one device:
 
 
 # %%
@@ -388,7 +388,8 @@ reveal("05.bytes", *sent_bytes.values(), beside=own_cost)
 #
 # On one device the state took 16 bytes for each parameter: 4 of weights, 4 of gradients, 8 of AdamW's states.
 #
-# **Four ranks, states shared out: how many KiB of state does each of them hold after a step?**
+# **Four ranks share out the optimizer's states. How many KiB of weights, gradients and states does each of them hold
+# after a step?**
 
 # %%
 nothing_shared = cost.sharded_state(num_parameters, stage=0, num_ranks=4, precision="float32").total
@@ -433,7 +434,7 @@ reveal("05.states", max(balance.total_bytes for balance in balances), num_parame
 
 # %% [markdown]
 # A class as you have built it may hold a little more: a copy of its part of the weights, which AdamW updates. Where the
-# model computes in 16 bits that copy is wanted anyhow. Kept in float32 it is the master weights of lesson 04, and now
+# model computes in 16 bits that copy is needed anyhow. In float32 this copy is the master weights of lesson 04, and now
 # they are shared out as well: `ShardedOptimizer(..., master_dtype=torch.float32)`.
 #
 # ## Gradients leave early
@@ -441,19 +442,19 @@ reveal("05.states", max(balance.total_bytes for balance in balances), num_parame
 # ![Backward goes from the last layer to the first; of the gradients behind it rank 0 has kept its own part, in front of
 # it are none yet, and between them is a question mark](../assets/05_early.png)
 #
-# A rank keeps the whole gradients until `step`, and then uses its own part of the mean. The rest it could have sent
+# A rank keeps the whole gradients until `step`, and then uses its own part of the mean. It could have sent the rest
 # away as soon as backward had made it, as DDP's buckets leave.
 #
 # <!-- word: gradient sharding | also: ZeRO-2, ZeRO stage 2 -->
 # With **gradient sharding** each gradient bucket's reduce-scatter starts while backward goes on, and each rank keeps
 # only its own part of the mean. `stage=2` does that by hooks. When backward returns, the `parameter.grad` of a bucket
-# take the memory of one number together, and whoever reads them finds nan.
+# take the memory of one number together, and code that reads them finds nan.
 #
 # So between backward and step four ranks hold a quarter of the gradients each. What counts is the *peak*: does it fit
 # at the fullest moment? Take twelve equal layers and a batch so small that activations hardly count, a bucket for each
 # layer. The ledger takes the peak of a backward pass, and we subtract weights and states, which are always there.
 #
-# **Stage 2, four ranks: at most how many per cent of a whole set of gradients is there at once?**
+# **At stage 2 on four ranks, how many per cent of a whole set of gradients does a rank hold at most?**
 
 # %%
 ### BEGIN SOLUTION
@@ -502,7 +503,7 @@ memory_bars(
 )
 
 # %% [markdown]
-# ("Other" is what is on its way.) And is it still lesson 04's step, for the bytes of stage 1?
+# ("Other" is what is on its way.) Does stage 2 still take lesson 04's step, and does it send the bytes of stage 1?
 
 
 # %%
@@ -515,8 +516,8 @@ print(f"stage 2: no weight of four ranks is off by more than 1e-10: {alike}")
 print(f"it sends as many bytes: {second_step(zero_2)[1] == sent_bytes['states shared out']}")
 
 # %% [markdown]
-# There is one thing to pay. A second backward before the step, as in accumulation, sends again, because the whole
-# gradients of the first are gone.
+# Stage 2 has one price. A second backward before the step, as in accumulation, sends again, because the whole gradients
+# of the first are gone.
 #
 # ## The table of the paper
 #

@@ -2,7 +2,7 @@
 # # 05b · Sharded data parallelism: whole while it computes
 #
 # Weights are the last thing that every rank holds whole. You share them out too, and find out what a rank holds when it
-# has to compute with what it does not have.
+# computes with weights that it does not keep.
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -16,13 +16,13 @@
 #
 # At the end you can
 #
-# - say what a rank holds over the course of a step in which everything is shared out, and why it is not 1/n;
+# - say what a rank holds at each moment of a step in which everything is shared out;
 # - write a layer that borrows its weight, forward and backward;
 # - say how often something travels for each unit, and choose what a unit is.
 #
 # From part 1 you need that optimizer states and gradients can be shared out. A reduce-scatter gives each rank its part
 # of the mean gradient, and the rank takes the step on that part. Then an all-gather brings the new weights to
-# everybody. From [lesson 01](01a_one_device.ipynb), the ledger, and what autograd saves.
+# everybody. From [lesson 01](01a_one_device.ipynb) you need the ledger, and what autograd saves.
 
 # %%
 from course_lib import ask, check, cost, hint, mine, reveal, shared_cluster
@@ -51,8 +51,8 @@ one, four = (shared_cluster(number) for number in (1, 4))
 # to compute, and a question mark stands beside it](../assets/05_quarters.png)
 #
 # After part 1 a rank holds 1/n of the optimizer's states, and 1/n of the gradients. Every weight is still there n
-# times. What does a rank need weights for? Between two steps for nothing but to update its own part of them. So let it
-# keep its own part: of every matrix, a quarter of the rows.
+# times. Between two steps a rank needs weights for nothing but to update its own part of them. So let it keep only this
+# part: a quarter of the rows of every matrix.
 #
 # <!-- word: fully sharded data parallelism | also: FSDP, ZeRO-3 -->
 # In **fully sharded data parallelism** each rank keeps 1/n of everything that belongs to the model: weights, gradients
@@ -142,7 +142,7 @@ reveal("05.peak", held_bytes["fullest"], LAYERS, WIDTH, beside=fullest_by)
 #
 # <!-- word: unit | also: FSDP unit, FSDP parameter group -->
 # A **unit** is a part of the model whose weights are whole together: a layer here, a block of a transformer in most
-# jobs. Shortly before it computes, each rank gathers what it lacks.
+# jobs. Shortly before the unit computes, each rank gathers the weights that it lacks.
 #
 # <!-- word: unshard | also: all-gather before use, materialise -->
 # <!-- word: reshard | also: free the unsharded parameters | sentences: 2 -->
@@ -160,8 +160,8 @@ ask("05.again").commit("that of the weight")  # "what else would need it"
 ### END SOLUTION
 
 # %% [markdown]
-# Try it without any rank. After forward, the memory of the weight is filled with what is no number, behind autograd's
-# back. Which gradients notice?
+# Try it without any rank. After forward, the memory of the weight is filled with nan, behind autograd's back. Which
+# gradients become nan?
 
 # %%
 x = torch.ones(2, WIDTH, requires_grad=True)
@@ -178,8 +178,8 @@ reveal("05.again", spoilt)
 # %% [markdown]
 # ### Build: a layer that borrows its weight
 #
-# A rank has its own part of the batch, and its own rows of W. Forward and backward it may gather; in between it may
-# keep nothing that is as large as W. And the gradient of its rows is the *mean* over ranks, as in part 1.
+# A rank has its own part of the batch, and its own rows of W. In forward and in backward it may gather; in between it
+# may keep nothing that is as large as W. And the gradient of its rows is the *mean* over ranks, as in part 1.
 #
 # `shard.new_empty(shape)` makes room. A collective that you have used in part 1 fills it, and another one sums whole
 # gradients and leaves each rank its rows.
@@ -290,7 +290,7 @@ print("as on one device, up to rounding in float64:", agree(together, alone, wit
 
 # %% [markdown]
 # The model has three blocks, and each of them is a unit. In front of them stands the stem, which looks tokens up;
-# behind them the head, which scores them. One step, forward and backward, with the optimizer left out.
+# behind them the head, which scores them. Take one step, forward and backward, with the optimizer left out.
 #
 # **In how many collectives does each rank take part?**
 
@@ -326,12 +326,12 @@ reveal("05.gathers", len(calls), small.num_layers, num_tensors)
 
 # %% [markdown]
 # (The course makes its reduce-scatter of an all-to-all. Each rank gets its rows of the gradients from every other rank,
-# and adds them. The one of gloo is an all-reduce, and sends twice as much.)
+# and adds them. Gloo's reduce-scatter is an all-reduce, and sends twice as much.)
 #
 # Look at the first and the last call of the list: both are of the unit that holds the stem *and* the head. The stem
 # comes first and the head last, so this unit is whole nearly all the time. It is whole from the first moment of forward
-# to the last one of backward, but for the instant between the two. A large vocabulary therefore weighs more than its
-# share; give stem and head a unit each (`units=[model.stem, *model.blocks, model.head]`) where nothing ties them.
+# to the last one of backward, but for the instant between the two. A large vocabulary therefore costs more memory than
+# its share; give stem and head a unit each (`units=[model.stem, *model.blocks, model.head]`) where nothing ties them.
 #
 # Now every rank gets four sequences in place of two. **How many times as many bytes does it send in a step?**
 
@@ -355,14 +355,14 @@ for rows, size_bytes in bytes_by_rows.items():
 reveal("05.batch", bytes_by_rows)
 
 # %% [markdown]
-# How many bytes they are, beside those of DDP, is the first question of [part 4](05d_links_and_precision.ipynb).
+# [Part 4](05d_links_and_precision.ipynb) first asks how many bytes they are, beside those of DDP.
 #
 # ## Memory over a step
 #
 # Back to the eight plain layers, and to the question of how a quarter becomes more. The ledger has kept the history of
-# the step that you saw. Shards are *parameter*, their gradients' rows *gradient*. What is whole for a moment belongs to
-# nothing that the ledger knows: it is *other*, or *activation* while autograd remembers it. So are the buffers of
-# messages.
+# the step that you saw. Shards are *parameter*, their gradients' rows *gradient*. Tensors that are whole for a moment
+# belong to nothing that the ledger knows: they are *other*, or *activation* while autograd remembers them. So are the
+# buffers of messages.
 
 # %% tags=["nbval-ignore-output"]
 histories = {whose: min(found, key=lambda one: sum(one[0].values()))[1] for whose, found in watched.items()}
@@ -373,8 +373,9 @@ memory_curve(histories["yours"], title="The same by yours") if "yours" in histor
 
 # %% [markdown]
 # Does forward climb, layer by layer? No: each layer is a tooth that goes before the next one comes, and where forward
-# ends nothing is left of them. Backward has taller teeth, and its floor rises as rows of gradients come. The cost model
-# has the same step, moment by moment. The fullest one, term by term, and three moments beside the ledger's:
+# ends nothing is left of the teeth. Backward has taller teeth, and its floor rises as rows of gradients come. The cost
+# model has the same step, moment by moment. The cell prints its fullest moment, term by term, and three moments beside
+# the ledger's:
 
 # %% tags=["nbval-ignore-output"]
 numel = WIDTH * WIDTH
@@ -389,20 +390,20 @@ for when, moment in by_model.items():
     print(f"{when:<16}model {moment.total / 1024:5.0f} KiB   ledger {held_bytes[when] / 1024:5.0f} KiB")
 
 # %% [markdown]
-# (A unit is *laid out* when what its message brought is copied to where the weights are to stand. `kept` are the rows
-# of weights and of optimizer states; `messages` are buffers of collectives. Activations are left out; they are as in
-# any other step, each rank's for its own part of the batch.)
+# (A unit is *laid out* when the numbers from its message are copied to the place of the weights. `kept` are the rows of
+# weights and of optimizer states; `messages` are buffers of collectives. Activations are left out; they are as in any
+# other step, each rank's for its own part of the batch.)
 #
 # ## How large a unit?
 #
 # ![Eight layers, divided into eight units, into two, into one; below each a bar with a question
 # mark](../assets/05_units.png)
 #
-# What a unit is, is your choice: `units=` takes modules, or lists of modules that are whole together. With a unit for
-# each layer, every layer has its own messages, and every message its own latency. So somebody puts all eight layers
-# into *one* unit. Between steps nothing changes: everything in quarters.
+# You choose what a unit is: `units=` takes modules, or lists of modules that are whole together. With a unit for each
+# layer, every layer has its own messages, and every message its own latency. So somebody puts all eight layers into
+# *one* unit. Between steps nothing changes: everything is in quarters.
 #
-# **What does a rank hold at its peak then, beside what it holds at its peak under DDP?**
+# **How much does a rank hold at its peak then, compared with its peak under DDP?**
 
 # %%
 ### BEGIN SOLUTION
@@ -436,7 +437,7 @@ print(f"DDP:{ddp_bytes / 1024:>37.0f} KiB")
 reveal("05.units", by_unit[LAYERS], ddp_bytes, LAYERS, WIDTH)
 
 # %% [markdown]
-# So a unit is a bargain: memory against messages. A block of a transformer is what most take. It is large enough for
+# So the size of a unit trades memory against messages. Most jobs take a block of a transformer. It is large enough for
 # its messages to be more than latency, and a small part of a model that has dozens of them.
 #
 # What can you gain by more ranks? Keep a unit for each layer, and go from four ranks to 64: sixteen times as many. **To
@@ -458,7 +459,7 @@ def model_peak(num_ranks, of=1, layers=LAYERS, numel=numel):
 reveal("05.ranks", {ranks: model_peak(ranks) for ranks in (4, 64)})
 
 # %% [markdown]
-# A larger model, by the cost model alone: 32 blocks of 200 million parameters, in float32 with AdamW, without
+# Here is a larger model, by the cost model alone: 32 blocks of 200 million parameters, in float32 with AdamW, without
 # activations.
 
 # %%

@@ -50,9 +50,9 @@ four = shared_cluster(4)
 # The model has twelve layers, each a matrix of 129 rows. You choose stage, ranks and layers to a unit (a bucket, in
 # stages 0 to 2). *Prefetch* is how many units are fetched ahead of their time. *Weights after forward* go, or stay
 # whole until backward has used them; part 4 has more of both. The bars are the cost model's. The button runs steps of
-# this very setting on the ranks, and a line across the bars shows what the ledger saw. Other numbers of ranks are the
-# model's alone. Once `MyFullySharded` of part 7 has passed, the button runs it too, in stage 3, and a green line is
-# yours. Three missions:
+# this very setting on the ranks, and a line across the bars shows what the ledger saw. For other numbers of ranks you
+# have the model alone. Once `MyFullySharded` of part 7 has passed, the button runs it too, in stage 3, and a green line
+# is yours. Three missions:
 #
 # 1. Take four ranks. Hold at most half of DDP's peak, with no more messages in a step than DDP with a bucket for each
 #    layer.
@@ -77,14 +77,19 @@ print(explorer.missions)
 ### END SOLUTION
 
 # %% [markdown]
-# When you have tried, compare. In the first, small units hold least, but each takes three messages; three layers to a
-# unit are just few enough messages. Prefetch has to go: it keeps a second unit's buffer.
+# <details>
+# <summary>When you have tried: the first two missions</summary>
+#
+# In the first, small units hold least, but each takes three messages; three layers to a unit are just few enough
+# messages. Prefetch has to go: it keeps a second unit's buffer.
 #
 # In the second, the states are shared out, and the messages are not. With one bucket for everything, the gradients are
 # there whole, once more packed, and once more as what comes from the others. A job that shares states must also cut the
 # messages small.
 #
-# The third can be asked of every number of ranks:
+# </details>
+#
+# For the third, ask the model for every number of ranks:
 
 # %%
 from course_lib.widgets import ShardedChoice
@@ -97,7 +102,7 @@ for n in (best, 64):
     print(f"{n} ranks: {held}; {by_ranks[n].num_rows(0)} rows each, {empty} ranks without")
 
 # %% [markdown]
-# Rows are dealt out whole. Beyond the best number of ranks nobody keeps less, and the last ranks keep nothing at all.
+# Rows are dealt out whole. Beyond the best number of ranks no rank keeps less, and the last ranks keep nothing at all.
 # The padding that stands for their rows lies in every buffer and travels in every message. `fully_shard` cuts along the
 # same dim: choose sizes that your ranks divide.
 
@@ -154,8 +159,8 @@ ask("05.freed").commit("whole gradients that nobody has cut yet")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* What a rank holds by the ledger, without an optimizer, in four situations. Say what each suspect predicts
-# for each line, before you run it.
+# *Evidence.* The cell prints what a rank holds by the ledger, without an optimizer, in four situations. Say what each
+# suspect predicts for each line, before you run it.
 
 
 # %%
@@ -276,7 +281,7 @@ else:
     print("Both lines are of the colleague's layer. Mend it, and run these cells again.")
 
 # %% [markdown]
-# `FullySharded` and PyTorch's FSDP go another way, which works for any module and saves `checkpoint` its bookkeeping.
+# `FullySharded` and PyTorch's FSDP go another way, which works for any module and needs no bookkeeping of `checkpoint`.
 # Autograd may keep the *tensor*; they take the memory from under it (`untyped_storage().resize_(0)`), and fill it again
 # before the unit's backward. Read `course_lib/parallel/sharded/unit.py`: now you know why it empties storages.
 #
@@ -285,9 +290,9 @@ else:
 # ## Another optimizer: Muon
 #
 # Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
-# momentum, and turns it into nearly the nearest matrix that is orthogonal. Its singular values come out between about
-# 0.5 and 1.5. That, times the learning rate and a factor for the matrix's shape, is what it takes from the weights.
-# (PyTorch's `torch.optim.Muon` also has weight decay, 0.1 unless you say otherwise.)
+# momentum, and turns it into nearly the nearest matrix that is orthogonal. The singular values of the result are
+# between about 0.5 and 1.5. Muon takes the result, times the learning rate and a factor for the matrix's shape, from
+# the weights. (PyTorch's `torch.optim.Muon` also has weight decay, 0.1 unless you say otherwise.)
 #
 # Somebody shards it as you did AdamW. Each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
 # the right mean gradient of them.
@@ -358,10 +363,11 @@ reveal("05.muon", cosines)
 # The factor of `torch.optim.Muon` is the square root of rows / columns where a matrix has more rows than columns, and
 # else 1. A shard has fewer rows, so even its factor may be another.
 #
-# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. Here a matrix must
-# come together somewhere. But not everywhere: it is enough that each *matrix* has one rank that steps it.
-# `assign_owners` goes through them from the largest on, and gives each to the rank that has least so far: its owner.
-# The owner alone gets the mean gradient, keeps the momentum and takes the step; then it tells the others.
+# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. For Muon a matrix
+# must come together somewhere. It need not do so everywhere: it is enough that each *matrix* has one rank that steps
+# it. `assign_owners` goes through them from the largest on, and gives each to the rank that has least so far: its
+# owner. The owner alone gets the mean gradient, keeps the momentum and takes the step. Then it sends the new matrix to
+# the others.
 
 
 # %%
@@ -412,9 +418,10 @@ cosine = torch.cosine_similarity(way_of_one, ways[0], dim=0).item()
 print(f"they went the way of one device, by a cosine above 0.99: {cosine > 0.99}")
 
 # %% [markdown]
-# (Only the matrices of the blocks: Jordan gives embeddings and the last layer to AdamW. And only a cosine: Muon
-# computes in bfloat16, so that another order of a sum shows.) PyTorch's own stage 1, `ZeroRedundancyOptimizer`, deals
-# out whole tensors to owners like this for every optimizer. The course's refuses what it cannot cut:
+# (The cell takes only the matrices of the blocks: Jordan gives embeddings and the last layer to AdamW. It compares only
+# by a cosine: Muon computes in bfloat16, so that another order of a sum shows.) PyTorch's own stage 1,
+# `ZeroRedundancyOptimizer`, deals out whole tensors to owners like this for every optimizer. The course's refuses what
+# it cannot cut:
 
 # %%
 try:
@@ -439,8 +446,8 @@ except ValueError as error:
 # ## What you can do now
 #
 # You can place a sharded step between memory and messages. You have met the way in which sharding fails in silence:
-# whatever holds on to a whole weight makes it DDP again. And you ask of an optimizer, before you cut it, on what each
-# of its numbers depends.
+# whatever holds on to a whole weight makes it DDP again. And before you cut an optimizer, you ask on what each of its
+# numbers depends.
 #
 # A limit remains, and it is not memory alone. Everything that a rank has to wait for comes over a link, in the middle
 # of its computing. [Part 4](05d_links_and_precision.ipynb) asks what that costs, and how much of it can be hidden.

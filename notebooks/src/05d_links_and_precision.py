@@ -2,7 +2,8 @@
 # # 05d · Sharded data parallelism: links and precision
 #
 # A sharded model sends its weights around in every step. You find out how many bytes that is, and on which links it
-# costs time and on which it costs none. You also find out which settings turn memory into messages and back.
+# costs time and on which it costs none. You also find out which settings save messages at the price of memory, and
+# memory at the price of messages.
 #
 # **2 × 50 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -152,9 +153,9 @@ for name in sharded.by_operation():
 reveal("05.half", sharded.sent_bytes(0), ddp_bytes, beside=by_whom)
 
 # %% [markdown]
-# Where does all-to-all come from? gloo has no reduce-scatter of its own. What PyTorch runs there in its place is an
-# all-reduce of which each rank throws most away. The course's own sends each rank its part and lets it add. NCCL needs
-# no such help.
+# Where does all-to-all come from? gloo has no reduce-scatter of its own. PyTorch runs an all-reduce in its place, and
+# each rank throws most of the result away. The course's own sends each rank its part and lets it add. NCCL needs no
+# such help.
 
 
 # %%
@@ -178,7 +179,7 @@ for scatter in (pytorchs, the_courses):
     print(f"a reduce-scatter of 1 MiB, {scatter.__name__:<11} {bytes_text(sent_bytes)} sent")
 
 # %% [markdown]
-# And rows that do not divide are padded: 250 rows on four ranks travel as four times 63.
+# Rows that the ranks do not divide evenly are padded: 250 rows on four ranks travel as four times 63.
 
 # %%
 for width in (256, 250):
@@ -261,8 +262,8 @@ print(f"DDP:    {ddp_s * 1e3:.0f} ms; by the model {ddp_model_s(dial) * 1e3:.0f}
 reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial), beside=by_whom)
 
 # %% [markdown]
-# So on which links does it lose? Call the time of computing forward F, and that of DDP's all-reduce C. By the algebra
-# of lesson 02, an all-gather or a reduce-scatter of everything takes C/2.
+# So on which links is ZeRO-3 slower than DDP? Call the time of computing forward F, and that of DDP's all-reduce C. By
+# the algebra of lesson 02, an all-gather or a reduce-scatter of everything takes C/2.
 #
 # | | beside forward | beside backward |
 # |---|---|---|
@@ -272,8 +273,8 @@ reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial), 
 #
 # Both rows fit behind the computing as long as C is at most 2 F. It is the *same* condition for both, and here it holds
 # down to the speed that the next cell prints. On a slower link DDP waits for C - 2 F, and ZeRO-3 for one and a half
-# times that, however early its messages begin. What is left on fast links are the ends: the first all-gather of each
-# pass, and the last reduce-scatter.
+# times that, however early its messages begin. On fast links it waits only at the ends: for the first all-gather of
+# each pass, and for the last reduce-scatter.
 #
 # The condition holds where weights and gradients travel in one format, as they do here. With weights in bfloat16 and
 # gradients in float32 (further down) ZeRO-3 sends C/4 beside forward, and C/4 + C/2 beside backward. It then hides for
@@ -302,8 +303,8 @@ lines(
 )
 
 # %% [markdown]
-# Where the measured points lie above their curves by as much on every link, you see a third cost. It is what a step
-# costs on your machine beside computing and link.
+# Where the measured points lie above their curves by the same time on every link, you see a third cost. It is what a
+# step costs on your machine beside computing and link.
 #
 # ### Real sizes
 #
@@ -344,8 +345,8 @@ for name in ("nvlink 4", "infiniband ndr"):
     print(f"{name:<15} {needed:6,.0f} {1.5 * needed:8,.0f}")
 
 # %% [markdown]
-# More ranks for the same batch mean fewer tokens on each. There ZeRO-3 ends, and the other ways of cutting a model
-# begin.
+# More ranks for the same batch mean fewer tokens on each. There ZeRO-3 no longer hides what it sends, and the other
+# ways of cutting a model begin.
 #
 # ## Prefetch
 #
@@ -353,9 +354,9 @@ for name in ("nvlink 4", "infiniband ndr"):
 # ZeRO-3 hides its all-gathers because it starts them before they are due. To **prefetch** is to start the all-gather of
 # the next unit while this one computes. How does a rank know what comes next? It remembers the order of the last step.
 #
-# At 25 MB/s again. Without prefetch a rank waits for every all-gather. In backward it waits even longer: the all-gather
-# queues on the link behind the reduce-scatter of the unit before. Watch what a prefetch of one unit takes away, and
-# what a second one adds:
+# Take the link of 25 MB/s again. Without prefetch a rank waits for every all-gather. In backward it waits even longer:
+# the all-gather queues on the link behind the reduce-scatter of the unit before. Watch what a prefetch of one unit
+# takes away, and what a second one adds:
 
 # %% tags=["nbval-ignore-output"]
 ahead_s = {prefetch: on_link(dial, FullySharded, prefetch=prefetch) for prefetch in (0, 1, 2)}
@@ -364,12 +365,12 @@ for prefetch, found_s in ahead_s.items():
     print(f"prefetch {prefetch}: {found_s * 1e3:.0f} ms, by the model {model_s * 1e3:.0f} ms")
 
 # %% [markdown]
-# With one unit ahead, every all-gather but the first of each pass travels while something is computed. None stands
-# behind a reduce-scatter that it could have gone before.
+# With one unit ahead, every all-gather but the first of each pass travels while something is computed. None waits
+# behind a reduce-scatter if it could have been sent before it.
 #
-# One step of each kind, as rank 0 saw it. Computing is the upper bar of a row, messages the lower one: all-gathers
-# beside forward, and all-gathers and reduce-scatters beside backward. Your own, if it has passed, is the last row. (You
-# need not read the next cell: it takes the shortest of some steps.)
+# Here is one step of each kind, as rank 0 saw it. Computing is the upper bar of a row, messages the lower one:
+# all-gathers beside forward, and all-gathers and reduce-scatters beside backward. Your own, if it has passed, is the
+# last row. (You need not read the next cell: it takes the shortest of some steps.)
 
 
 # %%
@@ -423,8 +424,8 @@ gantt(
 # %% [markdown]
 # ### What it costs
 #
-# What is on its way needs room. The ledger's peak of a step, on four ranks, and with twelve layers, so that one unit is
-# a small part of the model:
+# Weights that are on their way need memory. Here is the ledger's peak of a step, on four ranks. The model has twelve
+# layers, so that one unit is a small part of it:
 
 
 # %%
@@ -537,7 +538,7 @@ for name, reshards, peak in (("resharded", True, found_bytes[1]), ("kept", False
 # replicates between machines. Each rank shares all weights with the ranks of its own machine. After the reduce-scatter
 # it averages its shard's gradients with the ranks elsewhere that keep the same rows.
 #
-# Four ranks, two machines of two. First sharded over all four:
+# Take four ranks, on two machines of two. First the model is sharded over all four:
 
 # %%
 NODES = (0, 1), (2, 3)
@@ -575,9 +576,9 @@ print(f"hybrid: {bytes_text(leaving_bytes(halves))} leave a machine in a step")
 reveal("05.hybrid", leaving_bytes(halves), leaving_bytes(over_all), NUM_LAYERS * layer_bytes)
 
 # %% [markdown]
-# Between machines there are fewer bytes, and they are of another kind. A rank waits for all-gathers. What crosses now
-# are gradients alone, for which nobody waits before the end of backward. In time, with fast links inside (200 MB/s) and
-# one slow port a machine (12 MB/s):
+# Between machines there are fewer bytes, and they are of another kind. A rank waits for all-gathers. Now gradients
+# alone cross, and no rank waits for them before the end of backward. Here are the times, with fast links inside (200
+# MB/s) and one slow port for each machine (12 MB/s):
 
 # %% tags=["nbval-ignore-output"]
 machines = Links.nodes(2, inside=Link(0.0, 200e6), across=Link(0.0, 12e6))
@@ -601,15 +602,15 @@ for smaller in (True, 2, False):
 
 # %% [markdown]
 # Between machines the middle line sends what the last one does. What does hybrid sharding pay for its fewer bytes?
-# Memory between the steps: a rank keeps a half of everything and not a quarter. How far to shard is a dial between
-# memory and bytes, and the usual setting is the domain of the fast links. In PyTorch you hand `fully_shard` a mesh of
-# two axes, of which the second is the sharded one.
+# Memory between the steps: a rank keeps a half of everything and not a quarter. How far to shard is a choice between
+# memory and bytes. Most jobs shard over the ranks that fast links join. In PyTorch you hand `fully_shard` a mesh of two
+# axes, of which the second is the sharded one.
 #
 # ## Accumulation
 #
-# A batch in four pieces, one step of the optimizer. Under DDP, `no_sync` for all but the last piece left a quarter of
-# the calls. `FullySharded` has `no_sync` too: gradients stay on the rank until the last piece. **Without it a step of
-# four pieces takes the number of calls below. How many are left with it?**
+# Take a batch in four pieces, and one step of the optimizer. Under DDP, `no_sync` for all but the last piece left a
+# quarter of the calls. `FullySharded` has `no_sync` too: gradients stay on the rank until the last piece. **Without it
+# a step of four pieces takes the number of calls below. How many are left with it?**
 
 
 # %%
@@ -642,7 +643,7 @@ print(f"with no_sync:    {num_quiet} calls, {bytes_text(quiet.sent_bytes(0))}")
 reveal("05.accumulate", num_quiet, num_loud, NUM_LAYERS)
 
 # %% [markdown]
-# Gradients that stay on a rank are whole. What a rank holds of them after three pieces of four:
+# Gradients that stay on a rank are whole. Here is what a rank holds of them after three pieces of four:
 
 
 # %%
@@ -696,8 +697,8 @@ for compute, reduce in ((whole, whole), (half, whole), (half, half)):
 print(f"DDP, all in float32: {bytes_text(ddp_bytes)}")
 
 # %% [markdown]
-# Weights in bfloat16 and gradients in float32: that sends what DDP sends. The third line is half of the first, and has
-# a price. A ring adds in the format in which it sends, rank after rank.
+# With weights in bfloat16 and gradients in float32, a rank sends what DDP sends. The third line is half of the first,
+# and has a price. A ring adds in the format in which it sends, rank after rank.
 #
 # **512 ranks, and on each of them the gradient is 1. What is the sum, in bfloat16, along a ring?**
 
@@ -739,10 +740,10 @@ for num_ranks in (8, 64, 512):
     print(f"{num_ranks:>5}   {in_16_bits:>17}%   {in_32:>24}%")
 
 # %% [markdown]
-# That each rank *rounds* its gradient to bfloat16 costs little, and less the more ranks there are: rounding averages
-# out. To *sum* in it costs more with each rank. Therefore the usual setting is weights in bfloat16 and `reduce_dtype`
-# float32: torchtitan's default. (The course's own reduce-scatter, from above, adds what has come at once, and rounds
-# once.)
+# If each rank *rounds* its gradient to bfloat16, the error is small, and smaller with more ranks: rounding averages
+# out. If the ranks also *sum* in bfloat16, the error grows with each rank. Therefore the usual setting is weights in
+# bfloat16 and `reduce_dtype` float32: torchtitan's default. (The course's own reduce-scatter, from above, adds what has
+# come at once, and rounds once.)
 #
 # ## What you can do now
 #

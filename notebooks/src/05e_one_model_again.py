@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 05e · Sharded data parallelism: one model again
 #
-# Sharded, a model is nowhere whole. But its gradient has one norm, and its checkpoint should be one for any number of
+# A sharded model is nowhere whole. But its gradient has one norm, and its checkpoint should be one for any number of
 # ranks. You find three faults that raise no error, and write the clip that all ranks agree on. You save on four ranks
 # and load on three, and hand over to PyTorch's own `fully_shard`.
 #
@@ -120,7 +120,7 @@ ask("05.clip").commit("gradients are clipped before they are averaged")  # as in
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* One step with a limit of 0.1: what the call returns.
+# *Evidence.* The cell takes one step with a limit of 0.1, and prints what the call returns.
 
 
 # %%
@@ -150,8 +150,8 @@ reveal("05.clip")
 # ![An arrow with a part on rank 0 and a part on rank 1, and a circle as large as the limit. Where does the arrow end
 # after the team's clip?](../assets/05_clip.png)
 #
-# All four calls returned more than the limit, so all four have scaled something. **How long is the whole gradient now,
-# the rows of all ranks together, in limits?**
+# All four calls returned more than the limit, so all four have scaled something. **How many times as long as the limit
+# is the whole gradient now, the rows of all ranks together?**
 
 # %%
 ### BEGIN SOLUTION
@@ -226,13 +226,13 @@ for ranks in (one, four):
 
 # %% [markdown]
 # The course's is `clip_gradients(model, max_norm)`; `nn.utils.clip_grad_norm_` on rows of `FullySharded` raises an
-# error that says so. With PyTorch's `fully_shard` you call it after all. The shards there are DTensors, tensors that
-# know that they are parts, and the sum of squares goes over all ranks by itself.
+# error that says so. With PyTorch's `fully_shard` you may call `nn.utils.clip_grad_norm_`. The shards there are
+# DTensors, tensors that know that they are parts, and the sum of squares goes over all ranks by itself.
 #
 # ## Whole for a moment
 #
-# To look at weights, to change one by hand, to export a model: now and then you want it whole.
-# Two ways, `with unsharded(model)` and `full_state_dict()`:
+# To look at weights, to change one by hand, or to export a model, you want it whole now and then. There are two ways,
+# `with unsharded(model)` and `full_state_dict()`:
 
 
 # %%
@@ -254,10 +254,10 @@ print(f"rank 1 keeps {bytes_text(kept_bytes)}, and holds {bytes_text(whole_bytes
 print("full_state_dict() is that of the plain model:", same)
 
 # %% [markdown]
-# Every rank enters, or the others wait for it; and every rank then holds everything. For a model that only fits in
-# shards, that is the end. `full_state_dict("cpu")` holds one unit whole at a time where the model computes, and the
-# rest in the host's memory. A weight that you change inside `unsharded(model)` is an error, since the shards would not
-# know; `unsharded(model, writable=True)` takes it over.
+# Every rank enters, or the others wait for it; and every rank then holds everything. A model that only fits in shards
+# does not fit then. `full_state_dict("cpu")` holds one unit whole at a time where the model computes, and the rest in
+# the host's memory. A weight that you change inside `unsharded(model)` is an error, since the shards would not know;
+# `unsharded(model, writable=True)` takes the change over.
 #
 # ## Never whole
 #
@@ -269,8 +269,8 @@ print("full_state_dict() is that of the plain model:", same)
 # `fill_from_meta` then gives each unit its first values. It makes the unit whole, lets you fill it, cuts it, and lets
 # it go before the next comes. Every rank draws the same numbers and keeps its rows, so nothing is sent.
 #
-# **Our model has five units: four blocks, and one for the rest. Four ranks. What share of the model does a rank hold at
-# most, meanwhile?**
+# **Our model has five units: four blocks, and one for the rest. What share of the model does each of four ranks hold at
+# most, while `fill_from_meta` runs?**
 
 # %%
 ### BEGIN SOLUTION
@@ -311,8 +311,8 @@ reveal("05.meta", *four.run(start, True)[1])
 # ## Clinic 2: right on four ranks, wrong on two
 #
 # *Symptom.* A team saves what each rank keeps: a file a rank, its shards by name. A job on four ranks goes on from
-# these files as if nothing had been. On two ranks there is no error, and every rank gets exactly as many numbers as it
-# needs. But the loss is as high as by chance. This is how they load:
+# these files as if nothing had happened. On two ranks there is no error, and every rank gets exactly as many numbers as
+# it needs. But the loss is as high as by chance. This is how they load:
 
 
 # %%
@@ -383,7 +383,8 @@ reveal("05.files")
 # %% [markdown]
 # ### Mend it
 #
-# The same files, and the same kind of answer. You may put things together before you cut them again. Sizes divide.
+# Your function gets the same files, and gives the same kind of answer. You may put things together before you cut them
+# again. All sizes divide by the numbers of ranks.
 
 
 # %%
@@ -414,8 +415,8 @@ evidence_of_order(right_load)
 print_losses(right_load)
 
 # %% [markdown]
-# When four ranks and two print one and the same loss, you have it. Still every rank reads everything, sizes must
-# divide, and the optimizer's states are to come. Nobody should write this twice.
+# When four ranks and two print one and the same loss, your function is right. Still every rank reads everything, sizes
+# must divide, and the optimizer's states are missing. PyTorch has a library for all of this.
 #
 # ## Saved on four, loaded on three
 #
@@ -427,8 +428,7 @@ print_losses(right_load)
 # beside them says which rows of which tensor lie where. PyTorch's is `torch.distributed.checkpoint`, DCP for short. A
 # rank that loads asks for the rows that it wants.
 #
-# `save_sharded` and `load_sharded` are DCP, and say of every shard which rows it is. Four ranks take three steps and
-# save.
+# `save_sharded` and `load_sharded` call DCP, and say which rows each shard is. Four ranks take three steps and save.
 
 # %%
 folder = folder_for_ranks(four)  # goes when the notebook ends
@@ -481,7 +481,8 @@ for rank, names in enumerate(read):
     print(f"rank {rank} of three reads {names}")
 
 # %% [markdown]
-# And does everybody go on as the four ranks did? After them the plain model loads, in the notebook's own process:
+# Do other numbers of ranks go on as the four ranks did? After them the plain model loads the file, in the notebook's
+# own process:
 
 # %%
 for ranks in (four, three, two, one):
@@ -500,9 +501,9 @@ loss = rounded(next_token_loss(plain(X), Y), 2)
 print(f"the plain model's loss: {loss}; the ranks went on from {rounded(went_on[0], 2)}")
 
 # %% [markdown]
-# Only up to 1e-4: another number of ranks adds the same floats in another order.
+# The losses are equal only to within 1e-4: another number of ranks adds the same floats in another order.
 #
-# And a rank that dies while it saves? Rank 2 is killed when it is about to write its file:
+# What if a rank dies while it saves? Rank 2 is killed when it is about to write its file:
 
 
 # %%
@@ -547,7 +548,8 @@ ask("05.tied").commit("the head is gathered before the stem has stepped")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* The losses, how many numbers the ranks train together, and how far the two matrices are apart at the end.
+# *Evidence.* The cell prints the losses, how many numbers the ranks train together, and how far the two matrices are
+# apart at the end.
 
 
 # %%
@@ -586,7 +588,7 @@ evidence_of_tied("piece by piece", two, piece_by_piece)
 reveal("05.tied")
 
 # %% [markdown]
-# What does PyTorch say? The same pieces as units of `fully_shard`, which changes the modules where they are:
+# What does PyTorch say? Here are the same pieces as units of `fully_shard`, which changes the modules where they are:
 
 
 # %%
@@ -616,7 +618,14 @@ for library in (by_fully_shard, by_the_course):
         print(f"{library.__name__}: {str(error).splitlines()[0]}\n")
 
 # %% [markdown]
-# Both refuse: the course's when you wrap, PyTorch's since torch 2.13, at the first forward pass. Both name the cure.
+# Both refuse: the course's when you wrap, PyTorch's at the first forward pass. Both name the cure.
+#
+# <details>
+# <summary>An aside: since when</summary>
+#
+# PyTorch refuses since torch 2.13.
+#
+# </details>
 #
 # ### Mend it
 
@@ -653,7 +662,7 @@ for library in (by_fully_shard, by_the_course):
 #
 # ## In production
 #
-# You have just met `fully_shard`. The model of this part by both libraries, and with the settings of part 4:
+# You have just met `fully_shard`. Here is the model of this part by both libraries, and with the settings of part 4:
 
 
 # %%
@@ -703,8 +712,8 @@ print("the course and fully_shard, losses equal to within 1e-5:", alike)
 # The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would
 # write `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
 #
-# Both libraries say of a shard which rows it is, so they read each other's checkpoints. What four ranks of the course
-# have saved, loaded by two of `fully_shard`:
+# Both libraries say of a shard which rows it is, so they read each other's checkpoints. Here two ranks of `fully_shard`
+# load what four ranks of the course have saved:
 
 
 # %%
@@ -764,8 +773,9 @@ import inspect
 print(inspect.getsource(shards.shard))
 
 # %% [markdown]
-# Then the root takes *all* parameters as its own unit, and nothing is left for the blocks. PyTorch 2.13 ends with a
-# TypeError that does not say so. From the inside out, each takes what is not taken yet.
+# Then the root takes *all* parameters as its own unit, and nothing is left for the blocks. The PyTorch of this course
+# ends with a TypeError that does not say so. From the inside out, each call takes the parameters that no call has taken
+# yet.
 #
 # ## Three sentences, tried
 #
@@ -824,9 +834,9 @@ quiz("05")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05f · Sharded data parallelism: build the optimizer
 #
-# One empty class, and four steps that ask more of it each time. At the end it shares out the states of any element-wise
-# optimizer, beside the course's and PyTorch's on the same run.
+# You begin with one empty class, and each of four steps asks more of it. At the end it shares out the states of any
+# element-wise optimizer, beside the course's and PyTorch's on the same run.
 #
 # **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -18,7 +18,7 @@
 #
 # - write ZeRO's first stage from its interface alone, for any optimizer class;
 # - prove that it takes the steps of one process, and count what it sends and keeps;
-# - train models by it whose parameters are frozen, unused, strided or of two dtypes.
+# - train models with it whose parameters are frozen, unused, strided or of two dtypes.
 #
 # From [part 1](05a_sharded_data_parallel.ipynb) you need one thing: AdamW treats each number by itself.
 
@@ -128,7 +128,7 @@ print(*row.chunk(3), sep="\n")
 # %% [markdown]
 # ### The way back, with gaps
 #
-# Each part has been doubled by its rank. Bring the numbers back to where they came from; the zeros belong to nobody.
+# Each part has been doubled by its rank. Bring the numbers back to where they came from; the zeros belong to no tensor.
 
 
 # %%
@@ -150,7 +150,7 @@ print(matrix.sum().item() == 42 and bias.tolist() == [14, 16])
 # ### Your class
 #
 # The run below trains three steps on two ranks by your class, by the course's and by PyTorch's. PyTorch's leaves the
-# mean of the gradients to DDP; here an all-reduce does it. A class that fails has dashes.
+# mean of the gradients to DDP; here an all-reduce does it. In the table, a class that fails has dashes.
 
 
 # %%
@@ -224,8 +224,8 @@ values = check("05.zero_values", MyShardedOptimizer)
 # %% [markdown]
 # ## Step 2: bytes and messages
 #
-# An all-reduce has two halves. Of the mean gradient, how much does a rank need before its step?
-# So which of the two halves goes before the step, and what travels in the other one?
+# An all-reduce has two halves. How much of the mean gradient does a rank need before its step? So which of the two
+# halves goes before the step, and what travels in the other one?
 #
 # Now a step of a model in one dtype is to make two calls, however many parameters there are. It sends no more than an
 # all-reduce does. Look at the rows of bytes and messages: which of the three has most? (On a CPU gloo's reduce-scatter
@@ -243,10 +243,10 @@ check("05.zero_bytes", MyShardedOptimizer)
 # %% [markdown]
 # ## Step 3: memory
 #
-# The states are shared out so that a rank keeps less. Does yours? A view of a long row keeps the whole row alive. So
-# does a row that stands in `self` until the next step.
+# The states are shared out so that a rank keeps less. Does your class keep less? A view of a long row keeps the whole
+# row alive. So does a row that stands in `self` until the next step.
 #
-# Between two steps a rank may keep, beside the model, as many numbers as five of its parts have. AdamW needs four: the
+# Between two steps a rank may keep, beside the model, five times as many numbers as its part has. AdamW needs four: the
 # part's weights, their gradient and two states.
 
 # %%
@@ -256,8 +256,8 @@ check("05.zero_memory", MyShardedOptimizer)
 # hint("05.zero_memory")
 
 # %% [markdown]
-# What is it worth? Bytes that stay beside the model after a step, on one, two and four ranks. What will the line of
-# plain AdamW look like?
+# How much memory does that save? The figure shows the bytes that stay beside the model after a step, on one, two and
+# four ranks. Say what the line of plain AdamW will look like, before you run the cell.
 
 
 # %%
@@ -291,7 +291,8 @@ for name, make in {"plain AdamW": one_process, **makers()}.items():
 lines(kept, x_label="ranks", y_label="kept beside the model (KiB)", title="After a step, on rank 0")
 
 # %% [markdown]
-# PyTorch's deals out whole tensors, so rank 0 may have more than its share. Yours cuts through the middle of one.
+# PyTorch's deals out whole tensors, so rank 0 may have more than its share. Yours may cut through the middle of a
+# tensor.
 #
 # ## Step 4: awkward models
 #
@@ -312,9 +313,9 @@ check("05.zero_awkward", MyShardedOptimizer)
 # %% [markdown]
 # ## A harder task, for the quick
 #
-# A model in bfloat16 loses small steps: 1 + 0.001 is 1 there. So ZeRO keeps *master weights* in float32, of each rank's
-# part. Write these without touching your class. `WithMasters` is the optimizer class that it is given: it gets parts in
-# bfloat16, steps on copies in float32, and rounds them into the parts.
+# A model in bfloat16 loses small steps: 1 + 0.001 is 1 there. So with ZeRO each rank keeps *master weights* of its
+# part, in float32. Write these without touching your class. `WithMasters` is the optimizer class that your class is
+# given. It gets parts in bfloat16, steps on copies in float32, and rounds them into the parts.
 
 
 # %%
@@ -372,4 +373,4 @@ build_progress("05.zero")
 # DeepSpeed's do the same, with buckets that leave while backward goes on.
 #
 # Every rank still holds all weights and all gradients. [Part 2](05b_whole_for_a_moment.ipynb) let these go, layer by
-# layer. Article by article the reasons stand in [ZeRO's paper](https://arxiv.org/abs/1910.02054), section 5.
+# layer. The reasons stand in [ZeRO's paper](https://arxiv.org/abs/1910.02054), section 5.

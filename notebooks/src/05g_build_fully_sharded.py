@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05g · Sharded data parallelism: build the wrapper
 #
-# One empty class, and six steps that ask more of it each time. At the end it shares out a whole model, and gathers each
-# unit ahead of its time. It saves a file that any number of ranks can load.
+# You begin with one empty class, and each of six steps asks more of it. At the end it shares out a whole model, and
+# gathers each unit ahead of its time. It saves a file that any number of ranks can load.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -237,13 +237,13 @@ class MyFullySharded(nn.Module):
 # %% [markdown]
 # ## Step 1: the values
 #
-# A layer computes with `layer.weight`. Your rank keeps a part of a row. Something has to stand between the two, and the
-# gradient has to find its way back over it.
+# A layer computes with `layer.weight`. Your rank keeps a part of a row. A tensor has to connect the two, and the
+# gradient has to find its way back through it.
 #
 # ### A worked example
 #
-# A module finds its weight by name, and asks nobody whether it is an `nn.Parameter`. So you can take the parameter out,
-# and put any tensor of its shape in its place. Here it is computed from something smaller, and autograd goes back
+# A module finds its weight by name, and does not ask whether it is an `nn.Parameter`. So you can take the parameter
+# out, and put any tensor of its shape in its place. Here it is computed from something smaller, and autograd goes back
 # through all of it.
 
 # %%
@@ -255,8 +255,8 @@ layer(torch.ones(1, 3)).sum().backward()
 print("parameters of the layer:", len(list(layer.parameters())), "· gradient:", small.grad.tolist())
 
 # %% [markdown]
-# Your tensor comes out of an all-gather, and backward is a collective too. That is the `torch.autograd.Function` of
-# part 2, of a whole row. Two hooks tell when a unit begins and ends; here they only print.
+# Your tensor comes out of an all-gather, and backward is a collective too. So you need the `torch.autograd.Function` of
+# part 2, for a whole row. Two hooks are called when a unit begins and when it ends; here they only print.
 
 # %%
 unit = nn.Linear(3, 2)
@@ -273,8 +273,8 @@ for handle in handles:
 # %% [markdown]
 # ### Your class
 #
-# The run below trains three steps on two ranks: by your class, by the course's and by PyTorch's `fully_shard`. A class
-# that fails has dashes.
+# The run below trains three steps on two ranks: by your class, by the course's and by PyTorch's `fully_shard`. In the
+# table, a class that fails has dashes.
 
 
 # %%
@@ -357,9 +357,9 @@ values = check("05.fsdp_values", MyFullySharded)
 # %% [markdown]
 # ## Step 2: bytes and messages
 #
-# Weights are gathered twice in a step, and gradients are reduced once. So what may a rank send, in sizes of the model?
-# And in how many calls for a unit, whatever parameters it has? (gloo's reduce-scatter is an all-reduce inside; the
-# check counts it as NCCL's ring would send it.)
+# Weights are gathered twice in a step, and gradients are reduced once. So how many times the model's size may a rank
+# send, and in how many calls for a unit, whatever parameters it has? (gloo's reduce-scatter is an all-reduce inside;
+# the check counts it as NCCL's ring would send it.)
 
 # %%
 beside()
@@ -391,7 +391,8 @@ weight.untyped_storage().resize_(0)
 print("bytes under the weight:", weight.untyped_storage().nbytes())
 
 # %% [markdown]
-# **It gets its memory again, `weight.detach().copy_(kept)` fills it, and then comes backward. What does backward do?**
+# **The weight gets its memory again, `weight.detach().copy_(kept)` fills it, and then comes backward. What does
+# backward do?**
 
 # %%
 ### BEGIN SOLUTION
@@ -413,10 +414,12 @@ except RuntimeError as error:
 reveal("05.refill", came)
 
 # %% [markdown]
-# How do you fill it so that autograd does not count? Part 2 did that once, when it spoilt a weight on purpose.
+# How do you fill the weight so that autograd counts no change? Part 2 did that once, when it spoilt a weight on
+# purpose.
 #
-# Now your class. Between two steps a rank holds its parts alone. After forward, too, also where no backward comes.
-# While a layer computes it may hold two whole units more, the gradients of one, and what packing needs.
+# Now change your class. Between two steps a rank holds its parts alone. So it does after forward, also where no
+# backward comes. While a layer computes, the rank may hold more: two whole units, the gradients of one, and what
+# packing needs.
 
 # %%
 check("05.fsdp_memory", MyFullySharded)
@@ -425,7 +428,8 @@ check("05.fsdp_memory", MyFullySharded)
 # hint("05.fsdp_memory")
 
 # %% [markdown]
-# Look at it: what rank 0 holds in forward and backward of the second step. It is your class once step 1 has passed.
+# The picture shows what rank 0 holds in forward and backward of the second step. The class is yours once step 1 has
+# passed.
 
 
 # %%
@@ -451,7 +455,8 @@ whose, make = ("yours", yours) if values.passed else ("the course's", courses)
 memory_curve(two.run(watched, make)[0], title=f"Rank 0 of two, six units, by {whose}")
 
 # %% [markdown]
-# And all that rank 0 holds in the same step, by each of the three. Where does a line rise and not come down?
+# Here is all that rank 0 holds in the same step, by each of the three classes. Look for a line that rises and does not
+# come down.
 
 # %% tags=["nbval-ignore-output"]
 held = {}
@@ -471,8 +476,8 @@ lines(
 # ## Step 4: time hidden
 #
 # While a unit computes, the link is idle. Which unit is needed next, in forward, and in backward? `prefetch` says how
-# many are under way. This is judged by the order of calls: which have begun when a unit computes, and which somebody
-# has waited for.
+# many are under way. The check judges by the order of calls: which have begun when a unit computes, and for which your
+# class has waited.
 
 # %%
 check("05.fsdp_prefetch", MyFullySharded)
@@ -481,8 +486,9 @@ check("05.fsdp_prefetch", MyFullySharded)
 # hint("05.fsdp_prefetch")
 
 # %% [markdown]
-# What is it worth? A paced model of six layers on a slow link. The picture shows when the layers of each compute, and
-# below it what is under way. A busy machine stretches a row, so look at what lies below what.
+# How much time does that hide? Take a paced model of six layers on a slow link. The picture shows when each class
+# computes its layers, and below them the messages that are under way. A busy machine stretches a row, so look at what
+# lies below what.
 
 
 # %%
@@ -559,10 +565,10 @@ check("05.fsdp_awkward", MyFullySharded)
 # hint("05.fsdp_awkward")
 
 # %% [markdown]
-# ## Then it is run
+# ## Train with it
 #
-# A transformer that you have not touched, with your class: three ranks train and save; two ranks load, and go on. In
-# the last column one process does all of it. (`mine.MyFullySharded` of the library of your own is the version that has
+# Your class now trains a transformer that you have not touched. Three ranks train and save; two ranks load, and go on.
+# For comparison one process does all of it. (`mine.MyFullySharded` of the library of your own is the version that has
 # passed; the course's stands in until then.)
 
 # %% tags=["nbval-ignore-output"]
@@ -609,9 +615,9 @@ print("after two more:   ", agree(ended, alone.state_dict(), within=1e-9))
 # ## A harder task, for the quick
 #
 # `full_state_dict` brings all weights to every rank. A model that fits no single rank needs another way: each rank
-# writes its own parts, and whoever loads reads what it needs. Write the second half, without touching your class and
-# without a collective. `files` has, for each rank that saved, its `parameters()` in order. The zeros behind a row are
-# as many as that number of ranks needed, and the new parts have another length.
+# writes its own parts, and a rank that loads reads what it needs. Write the second half, without touching your class
+# and without a collective. `files` has, for each rank that saved, its `parameters()` in order. The number of zeros
+# behind a row depends on how many ranks have saved, and the new parts have another length.
 
 
 # %%
@@ -657,8 +663,8 @@ build_progress("05.fsdp")
 #
 # You have written ZeRO's third stage. PyTorch's `fully_shard` has your parts under other names. It cuts each parameter
 # by rows in place of the row of a unit, [as its page
-# tells](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). Its all-gathers and reduce-scatters
-# run on streams of their own.
+# says](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). Its all-gathers and reduce-scatters run
+# on streams of their own.
 #
 # Each rank still computes every layer. What if a single layer is too large, or too slow? [Lesson
 # 06](06a_model_parallel.ipynb) gives layers to ranks, and [lesson 08](08a_tensor_parallel.ipynb) cuts the layers

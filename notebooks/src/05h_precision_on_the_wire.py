@@ -108,13 +108,12 @@ reveal("05.wire_default", formats["param_dtype"], sums["param_dtype"])
 # So write both dtypes. It is one line, `MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)`,
 # and it is what torchtitan sets. The price is that gradients take twice the bytes.
 #
-# In a job of somebody else you see it in the trace ([part 5 of lesson 04](04e_read_a_trace.ipynb)). On GPUs the
-# profiler writes beside each of NCCL's kernels a `dtype` and a number of elements. Look at those of the
-# reduce-scatter.
+# In a job of somebody else you see the format in the trace ([part 5 of lesson 04](04e_read_a_trace.ipynb)). On GPUs the
+# profiler writes beside each of NCCL's kernels a `dtype` and a number of elements. Look at those of the reduce-scatter.
 #
 # ### Many pieces, one step
 #
-# A batch in 300 pieces. The gradient of each piece is 1. One run reduces after every piece. The other says
+# Take a batch in 300 pieces. The gradient of each piece is 1. One run reduces after every piece. The other says
 # `set_requires_gradient_sync(False)` for all pieces but the last, and so sends one message for all of them. Both have
 # `param_dtype` alone. **Which of them ends with a gradient of 300?**
 
@@ -146,8 +145,8 @@ reveal("05.wire_pieces", *ends.values())
 # %% [markdown]
 # ## One byte a weight
 #
-# Now the other direction: fewer bytes. Weights are gathered once or twice in a step. (Above it was once. PyTorch
-# keeps a unit whole until backward where no other unit is around it.) In bfloat16 each has two bytes. Can it be one?
+# Now we look for fewer bytes. Weights are gathered once or twice in a step. (Above it was once. PyTorch keeps a unit
+# whole until backward where no other unit is around it.) In bfloat16 each has two bytes. Can it be one?
 #
 # <!-- word: quantization | also: quantize, dequantize -->
 # **Quantization** stores numbers as small whole numbers, times a scale that many of them share. With int8 the whole
@@ -210,15 +209,16 @@ for block in (65_536, 4096, 256, 32):
     print(f"{block:>6} {are_zero:>16}% {also:>21}% {1 + 4 / block:>20.4f}")
 
 # %% [markdown]
-# In small blocks most of those that are 0 would be so without the large weight too: they are near 0 anyhow.
+# In small blocks most of the weights that come back as 0 would do so without the large weight too: they are near 0
+# anyhow.
 #
 # ### Build: an all-gather in bytes
 #
 # Now write it: each rank has a shard, and gets the shards of all ranks, rounded. What travels are codes, one byte each,
 # and one scale a block in float32.
 #
-# Think of a shard that fills no whole number of blocks, and of a block in which all weights are 0. And which numbers
-# does a rank use for its *own* shard?
+# Think of a shard that fills no whole number of blocks, and of a block in which all weights are 0. Think also which
+# numbers a rank uses for its *own* shard.
 
 
 # %%
@@ -251,11 +251,11 @@ gather_verdict = check("05.quantized_gather", gather_in_bytes)
 # hint("05.quantized_gather")
 
 # %% [markdown]
-# Did you keep 0 / 0 away? It is nan, and what nan becomes in int8 is not defined. Times a scale of 0, whatever it
-# becomes is 0, so the check lets you pass without. In a format that has nan, as float8 below, it stays nan.
+# Did you avoid 0 / 0? It is nan, and no rule says which int8 number nan becomes. Times a scale of 0, any number is 0,
+# so the check lets you pass if you do not avoid it. In a format that has nan, such as float8 below, it stays nan.
 #
-# What does it send? Below, each rank has 100,000 weights. (Until your function has passed, the course's is used, here
-# and further down.)
+# How many bytes does your function send? Below, each rank has 100,000 weights. (Until your function has passed, the
+# course's is used, here and further down.)
 
 
 # %%
@@ -287,12 +287,12 @@ for name, (function, option) in runs.items():
 # ## Which byte?
 #
 # <!-- word: float8 | also: FP8, e4m3, `torch.float8_e4m3fn` -->
-# There is another format of one byte. **float8** (e4m3) has a sign, four bits of exponent and three of mantissa. As
+# There is another format of one byte. **float8** (e4m3) has a sign, four bits of exponent and three of mantissa. Like
 # every floating-point format it has fine steps for small numbers and coarse ones for large numbers. Its largest number
 # is 448, so the scale of a block is the block's largest absolute value divided by 448. The format int8 has equal steps
 # everywhere.
 #
-# The `normal` weights of above have no outlier, and blocks of 256. **Which of the two formats brings them back
+# The `normal` weights from above have no outlier. We take blocks of 256. **Which of the two formats brings them back
 # nearer, and how much nearer?**
 
 # %%
@@ -327,9 +327,9 @@ for name, dtype in EIGHT.items():
     print(f"{name:<7} off by {rounded(off_percent(outliers, 256, dtype, others), 1, apart=1e-3)}%")
 
 # %% [markdown]
-# So int8 wants small blocks, and float8 forgives large ones. People use float8 for more than messages: training recipes
-# multiply in it, and weights that were gathered in it need not be made wide again. (A GPU's tensor cores multiply int8
-# as it is too, but activations and gradients have outliers.)
+# So int8 needs small blocks, and float8 also works with large ones. People use float8 for more than messages: training
+# recipes multiply in it, and weights that were gathered in it need not be made wide again. (A GPU's tensor cores
+# multiply int8 as it is too, but activations and gradients have outliers.)
 #
 # ## Does the error grow?
 #
@@ -361,9 +361,9 @@ def model_of(me, in_int8):
 
 
 # %% [markdown]
-# Four ranks, 60 steps of AdamW, with a learning rate of 3e-4 as many large models have it. The model learns to
-# compute what a random matrix computes. After some steps we ask two things: what is the loss, and how far are
-# gathered weights off from the shards? (The argument `stores` is for later.)
+# Four ranks take 60 steps of AdamW, with a learning rate of 3e-4, as many large models have it. The model learns to
+# compute what a random matrix computes. After some steps we ask two things: what is the loss, and how far are gathered
+# weights off from the shards? (The argument `stores` is for later.)
 
 # %%
 WATCHED = 1, 10, 30, 60
@@ -449,8 +449,9 @@ reveal("05.wire_stored", losses[1], losses[60], stored_losses[60])
 # So most steps end nearer to the old code than to the next one. Rounding takes them back, and the next step begins
 # where this one began. In float32 the shard keeps each small step, until some of them together reach the next code.
 #
-# *Master weights* are for this. A message may be rounded, if nobody stores it. (Is there no memory for master weights?
-# Then people round at random, up or down, with the chance that makes the mean right: stochastic rounding.)
+# *Master weights* are for this. A message may be rounded, if no rank stores it in place of its weights. (Is there no
+# memory for master weights? Then people round at random, up or down, with the chance that makes the mean right:
+# stochastic rounding.)
 #
 # And the gradients? They are the exact gradients of a model whose weights are a little off. How far off are they?
 # (Here with a simpler loss, before the first step.)
@@ -479,8 +480,8 @@ print(f"gradients off by {rounded(off, 1, apart=1e-2)}%")
 # | torchtitan, float8 | `enable_fsdp_float8_all_gather` | weights in float8, one scale a tensor |
 # | torchtitan, float8 | recipe `rowwise` | weights in high precision |
 #
-# The last line is no slip. Each rank multiplies in float8, and makes float8 of the weights *after* they were gathered.
-# So "we train in float8" does not say what is sent: that depends on the recipe. Count the bytes.
+# The last line is no mistake. Each rank multiplies in float8, and makes float8 of the weights *after* they were
+# gathered. So "we train in float8" does not say what is sent: that depends on the recipe. Count the bytes.
 #
 # <!-- word: MXFP8 | also: microscaling, MX formats -->
 # **MXFP8** is float8 with a scale for each block of 32 numbers. The scale is a power of two, and has one byte. So a
@@ -502,9 +503,9 @@ quiz("05h")
 # default sums in the format of the weights. You have written a gather that sends about a quarter of float32's bytes.
 # You know why it does no lasting harm: the shards stay exact.
 #
-# The limit that remains: your gather rounds before it sends and multiplies after it came. Between processes on
-# one machine that costs more than it saves: when the course's gather was timed so, it took twice as long as float32.
-# On GPUs it is a kernel of its own, and pays on slow links between nodes.
+# One limit remains: your gather rounds before it sends, and multiplies after it has received. Between processes on one
+# machine that costs more than it saves: when the course's gather was timed so, it took twice as long as float32. On
+# GPUs it is a kernel of its own, and pays on slow links between nodes.
 #
 # **Further reading.** Wang et al., [ZeRO++](https://arxiv.org/abs/2306.10209) (2023), section 3: quantized weights,
 # and gradients by an all-to-all. Rouhani et al., [Microscaling Data Formats](https://arxiv.org/abs/2310.10537) (2023),

@@ -73,13 +73,13 @@ for number, part in enumerate(make_parts(2)):
 # ## Within one process
 #
 # <!-- word: device map | sentences: 2 -->
-# Two devices, one process. The only new thing is `.to(device)` between the parts. To autograd, a move is an operation
-# like any other, and its backward moves the gradient the other way. So `loss.backward()` needs no change. A table that
-# says which layer lies on which device is called a **device map**. Libraries that load large models ask for one, such
-# as [Accelerate](https://huggingface.co/docs/accelerate/usage_guides/big_modeling).
+# Take two devices and one process. The only new thing is `.to(device)` between the parts. To autograd, a move is an
+# operation like any other, and its backward moves the gradient the other way. So `loss.backward()` needs no change. A
+# table that says which layer lies on which device is called a **device map**. Libraries that load large models ask for
+# one, such as [Accelerate](https://huggingface.co/docs/accelerate/usage_guides/big_modeling).
 #
-# This cell uses your first two GPUs, or your only GPU and the CPU. Without a GPU both parts lie on the CPU: the code
-# is the same, the moves are none.
+# This cell uses your first two GPUs, or your only GPU and the CPU. Without a GPU both parts lie on the CPU: the code is
+# the same, and nothing moves.
 
 # %%
 num_gpus = torch.cuda.device_count()
@@ -145,7 +145,7 @@ reveal("06.recv", run[1]["dist.recv(room, src=0)"])
 # So a receiver must *know* what will come. Here it is easy: whatever the cut, a block of this transformer gives
 # (batch, tokens, width).
 #
-# Now the whole step, as it first comes to mind: rank 0 sends its activation, rank 1 goes on and calls
+# Now take the whole step, as it first comes to mind: rank 0 sends its activation, rank 1 goes on and calls
 # `loss.backward()`. (`exchange`, `send` and `recv` are those of lesson 02; they work on GPUs too.)
 #
 # **How many of rank 0's parameters have a gradient then?**
@@ -184,8 +184,8 @@ print("parameters with a gradient, by rank:", list(run))
 reveal("06.gradients", run[0], num_parameters)
 
 # %% [markdown]
-# Sending activations between two halves of a model is enough to train it: so says article A, in our words. It is not.
-# Somebody has to send the gradient back, and that is you.
+# Article A says, in our words, that sending activations between two halves of a model is enough to train it. It is not
+# enough. Your code also has to send the gradient back.
 #
 # ## Build: there and back
 #
@@ -195,8 +195,8 @@ reveal("06.gradients", run[0], num_parameters)
 # Write one batch for any rank. On the first rank `x` is the batch, on the last `target` is there; elsewhere they are
 # None. `room` is a new tensor of the shape and dtype of every activation, for what arrives.
 #
-# Two tools. `requires_grad_()` makes an ordinary tensor a *leaf*: a place where autograd leaves a gradient. And
-# `tensor.backward(gradient)` begins a backward pass in the middle of a model, with the gradient that you give it.
+# You have two tools. `requires_grad_()` makes an ordinary tensor a *leaf*: a place where autograd leaves a gradient.
+# And `tensor.backward(gradient)` begins a backward pass in the middle of a model, with the gradient that you give it.
 
 
 # %%
@@ -236,7 +236,7 @@ backward_verdict = check("06.backward", there_and_back)
 # hint("06.backward")
 
 # %% [markdown]
-# Your step on the transformer, cut over four ranks. Compare the losses with those of the uncut model, below.
+# Here your step trains the transformer, cut over four ranks. Compare the losses with those of the uncut model, below.
 
 
 # %%
@@ -264,7 +264,7 @@ if backward_verdict.passed:
 # `batch_isend_irecv`](https://docs.pytorch.org/docs/stable/distributed.html). The course's ranks give
 # `init_process_group` a `device_id`, which forms the communicator at once. Do so too, or begin with a barrier.
 #
-# ### Twice the same, by autograd
+# ### The same, by autograd
 #
 # <!-- word: custom autograd function | also: `torch.autograd.Function` -->
 # What you wrote by hand can be taught to autograd. A **custom autograd function** is a forward and the backward that
@@ -303,13 +303,13 @@ for num_parts in [2, 4]:
     print(f"{num_parts} parts: {len(weights[1])} tensors, equal to the last bit: {same}")
 
 # %% [markdown]
-# A cut changes no number that a layer computes, only where it is computed. So nothing but rounding may differ, where
-# ranks run on devices of different kinds; between equal ones not even that.
+# A cut changes no number that a layer computes, only where it is computed. So nothing but rounding may differ, and only
+# where ranks run on devices of different kinds.
 #
 # ## Who works when?
 #
-# Twice the devices. **What share of the time does each of two devices work on one batch?** And of four? Computing
-# counts, waiting does not.
+# You have twice the devices now. **What share of the time does each of two devices work on one batch? And each of
+# four?** Computing counts, waiting does not.
 
 # %%
 ### BEGIN SOLUTION
@@ -324,9 +324,8 @@ ask("06.four").commit(80)  # "there is some waiting"
 ### END SOLUTION
 
 # %% [markdown]
-# The ranks below do real arithmetic; no wait stands in for it. That is honest even on two cores, as a count below the
-# picture will show. No two ranks compute at the same moment, so none takes a core from another. The quickest of seven
-# steps counts; whatever else your machine does can only lengthen a step.
+# The ranks below do real arithmetic; no wait stands in for it. That is fair even on two cores, as a count below the
+# picture will show. The quickest of seven steps counts; whatever else your machine does can only lengthen a step.
 
 
 # %%
@@ -366,7 +365,7 @@ reveal("06.two", share_at_work(quickest(steps[2])))
 reveal("06.four", share_at_work(quickest(steps[4])))
 
 # %% [markdown]
-# A staircase. Count it: of all moments of that step, how many ranks computed at once at most?
+# The picture is a staircase. Count how many ranks computed at once, at most, in that step.
 
 
 # %%
@@ -382,15 +381,17 @@ def most_at_once(spans):
 print({f"{n} ranks": most_at_once(spans) for n, spans in working.items()})
 
 # %% [markdown]
+# No two ranks compute at the same moment, so none takes a core from another.
+#
 # Article E, *Data, model, and tensor parallelism*, takes model parallelism and pipeline parallelism for two names of
 # one thing. Article B, *4 Strategies for Multi-GPU Training*, takes a pipeline for data and model parallelism together.
-# A pipeline has several things in it at once; what you ran has one. Lesson 07 makes one of your staircase, and puts
-# both sentences on trial.
+# A pipeline has several things in it at once; what you ran has one. Lesson 07 makes a pipeline of your staircase, and
+# puts both sentences on trial.
 #
 # ### Is it the moving?
 #
 # Placing layers on different devices, says article B, makes a severe bottleneck of moving the activations. You have a
-# timeline; it can be checked.
+# timeline, so you can check this.
 #
 # **What takes more of a device's time on two ranks of this machine: moving activations and gradients, or waiting for
 # the other device to compute?**
@@ -402,9 +403,9 @@ ask("06.moving").commit("moving")
 ### END SOLUTION
 
 # %% [markdown]
-# Whatever is not computing, on any rank, is moving. Whatever one rank computes, the other waits for. The same step over
-# the machine's own links, and over links that the course makes slower (bytes are real, their speed is set). The
-# quickest of seven steps counts, for each of the two:
+# Time in which no rank computes is *moving*. Time in which one rank computes is *waiting* for the other. The cell takes
+# the same step over the machine's own links, and over links that the course makes slower. (Bytes are real, their speed
+# is set.) The quickest of seven steps counts, for each of the two:
 
 
 # %%
@@ -429,7 +430,8 @@ for name, times_s in found.items():
 reveal("06.moving", found["this machine"])
 
 # %% [markdown]
-# It depends on the link, and the sentence does not say so. A faster link would win back the moving and nothing else.
+# Which of the two takes more depends on the link, and the sentence does not say so. A faster link would save the moving
+# and nothing else.
 #
 # How much crosses a cut? One activation to the right and its gradient to the left, each (batch, tokens, width) of 4
 # bytes. The model's depth does not enter.
@@ -447,8 +449,8 @@ print("batch x tokens x width x 4 bytes:      ", 4 * SHAPE[0] * SHAPE[1] * SHAPE
 #
 # ## What it buys
 #
-# Memory. The uncut step holds parameters, gradients, optimizer state and activations. **Cut in two: what share of
-# that does the fuller of the two ranks hold?**
+# A cut buys memory. The uncut step holds parameters, gradients, optimizer state and activations. **With the model cut
+# in two, what share of that does the fuller of the two ranks hold?**
 
 # %%
 ### BEGIN SOLUTION
@@ -477,9 +479,9 @@ memory_bars({f"{n} parts, rank {p.rank}" if n > 1 else "uncut": p for n, ps in p
 reveal("06.memory", peaks, config)
 
 # %% [markdown]
-# Splitting the layers lowers the memory on each device, says article E, and here it does. That is more than data
-# parallelism can say. In a real pipeline there is a second thing to know. Several pieces of a batch are in flight at
-# once, and the first rank holds the most of them. Lesson 07 comes to that.
+# Splitting the layers lowers the memory on each device, says article E, and here it does. Data parallelism does not do
+# that for parameters, gradients and optimizer state. In a real pipeline there is a second thing to know. Several pieces
+# of a batch are in flight at once, and the first rank holds the most of them. Lesson 07 comes to that.
 #
 # ## What you can do now
 #

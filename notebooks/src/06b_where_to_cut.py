@@ -61,8 +61,8 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))
 # it in the linear layers; below its share of the memory, largest at both ends; under each gap between two pieces the
 # bytes that would cross it, fewer to the right](../assets/06_where.png)
 #
-# For a transformer, blocks are alike. A network for images is not. At the start its pictures are large and its channels
-# few, and at the end it is the other way round. Most of all a VGG ([Simonyan and Zisserman,
+# In a transformer, blocks are alike. A network for images is not. At the start its pictures are large and its channels
+# few, and at the end it is the other way round. This is most so in a VGG ([Simonyan and Zisserman,
 # 2014](https://arxiv.org/abs/1409.1556)): convolutions first, then three linear layers. This one is small. It has
 # thirteen pieces, and so twelve places to cut it in two.
 #
@@ -113,8 +113,8 @@ print("KiB over each gap, one way:", [size_bytes // 1024 for size_bytes in cross
 print("cut in two:", [len(part) for part in cuts["bytes"]], "pieces")
 
 # %% [markdown]
-# Four cuts, each the best by its own measure. **One of them is the worst by all three others. Which?** Go along the row
-# of the picture, from left to right, and ask of each measure where a cut would be worst.
+# There are four cuts, each the best by its own measure. **One of them is the worst by all three other measures.
+# Which?** Go along the row of the picture, from left to right, and ask for each measure where a cut would be worst.
 
 # %%
 ### BEGIN SOLUTION
@@ -144,10 +144,11 @@ for by, row in table.items():
 reveal("06.ways", table)
 
 # %% [markdown]
-# No cut wins. So ask what each measure *does* to you. Memory is a limit. A cut far below it gains nothing by that, and
-# a cut above it does not run. Time and bytes are costs, and both are seconds once you know your link.
+# No cut is the best by all measures. So ask what each measure *means* for your job. Memory is a limit. A cut far below
+# it gains nothing by that, and a cut above it does not run. Time and bytes are costs, and both are seconds once you
+# know your link.
 #
-# First the limit. The four cuts run on two ranks, with AdamW, and each rank's ledger speaks.
+# First the limit. The four cuts run on two ranks, with AdamW, and each rank's ledger shows its peak.
 
 
 # %%
@@ -171,9 +172,9 @@ memory_bars(bars, title="The same model, cut in four places")
 
 # %% [markdown]
 # Compare the fuller ranks: here the cut by memory is not the best even at memory. The number by which it weighs a piece
-# *adds up* all that a step holds for the piece, and a peak is one moment. On rank 1 of that cut it is the optimizer's
-# step: the activations are gone, and AdamW needs room to compute in (*other*). On rank 0 it comes where the activations
-# are at their most. So such a number is a forecast, and the ledger measures.
+# *adds up* all that a step holds for the piece, and a peak is one moment. On rank 1 of that cut the peak is in the
+# optimizer's step: the activations are gone, and AdamW needs room to compute in (*other*). On rank 0 the peak is where
+# the activations are at their most. So such a number is a forecast, and the ledger measures.
 #
 # Now the seconds. One rank computes at a time here. **On which cut is a step the quickest: on this machine's link, and
 # on one of 10 MB/s?** Decide before you run.
@@ -203,9 +204,9 @@ for by, its in times_s.items():
 # %% [markdown]
 # <!-- word: naive model parallelism | sentences: 2 -->
 # In **naive model parallelism** one device computes at a time, and all of the computing has to be done. So the
-# computing takes as long wherever you cut. What a cut changes is the crossing, so *bytes* decide, as far as memory
-# allows. On a quick link the difference drowns in noise, and on a busy machine so does a small one on a slow link.
-# There the cut with the most bytes shows it: they are most of its step.
+# computing takes equally long wherever you cut. A cut changes only the crossing, so *bytes* decide, as far as memory
+# allows. On a quick link the difference is lost in noise. On a busy machine a small difference is lost on a slow link
+# as well. The cut with the most bytes shows it there: its bytes are most of its step.
 #
 # <!-- word: load balance | also: load balancing, load imbalance -->
 # In a pipeline (lesson 07) all devices compute at once and wait for the slowest. Then *time* decides: the **load
@@ -220,7 +221,7 @@ for by, its in times_s.items():
 #
 # <!-- word: linear partition | also: chains-on-chains partitioning | sentences: 2 -->
 # You get what each piece costs, and how many parts are wanted. Return how many pieces each part gets, so that the
-# costliest part costs as little as can be. Exactly, not nearly: models have few pieces. The problem is known as
+# costliest part costs as little as can be. Find the exact answer: models have few pieces. The problem is known as
 # **linear partition**. A row of costs is cut into a given number of runs, so that the costliest run costs as little as
 # can be.
 
@@ -261,8 +262,8 @@ if cut_verdict.passed:
 #
 # ## Is it necessary?
 #
-# Model parallelism is necessary when the model does not fit on one device. Article A (*How can a single model be
-# trained using multiple GPUs?*) says so, in our words. Say your device has half of the memory that the uncut step of a
+# Article A (*How can a single model be trained using multiple GPUs?*) says, in our words, that model parallelism is
+# necessary when the model does not fit on one device. Say your device has half of the memory that the uncut step of a
 # transformer takes. Cutting helps. Two things from lesson 01 need no second device at all. Activation checkpointing
 # recomputes activations in the backward pass, and gradient accumulation takes the batch in small pieces one after the
 # other.
@@ -316,17 +317,17 @@ ways = {
 memory_bars(ways, limit_bytes=uncut.total_bytes // 2, title="Ways to fit in half of the memory")
 
 # %% [markdown]
-# Two of the ways that fit use one device. What neither of the two shrinks is parameters, gradients and optimizer state.
-# Once *those* are too large, you shard them (lesson 05), move them out of the device (offload), or cut the model.
-# Cutting is one way among several, and what it asks for in return you saw in part 1: devices that wait.
+# Two of the ways that fit use one device. Neither of the two shrinks parameters, gradients and optimizer state. Once
+# *those* are too large, you shard them (lesson 05), move them out of the device (offload), or cut the model. Cutting is
+# one way among several, and you saw its price in part 1: devices that wait.
 #
 # ## Clinic: the model that learns a little worse
 #
 # *Symptom.* A team cuts a transformer in two: stem and two blocks on rank 0, two blocks and head on rank 1. Nobody saw
-# an error, and the losses fall. The loss of step 0 is that of the uncut model; from step 1 on it is another. This is
-# what they can say. Both ranks call `torch.manual_seed(0)`. Activations and gradients travel as float32. The optimizer
-# is plain SGD, one on each rank. And the model has `tied=True`: one matrix looks tokens up in the stem and scores them
-# in the head.
+# an error, and the losses fall. The loss of step 0 is that of the uncut model; from step 1 on it is another. The team
+# can say this. Both ranks call `torch.manual_seed(0)`. Activations and gradients travel as float32. The optimizer is
+# plain SGD, one on each rank. And the model has `tied=True`: one matrix looks tokens up in the stem and scores them in
+# the head.
 #
 # **Why is it another model?** Name a suspect first. The evidence comes after.
 
@@ -337,7 +338,7 @@ ask("06.worse").commit("the ranks began with different weights")
 ### END SOLUTION
 
 # %% [markdown]
-# The team's training, and for each step what the two ranks hold:
+# Here is the team's training, and for each step what the two ranks hold:
 
 
 # %%
@@ -386,8 +387,9 @@ reveal("06.worse")
 # ![A row of pieces over two ranks. The stem on rank 0 and the head on rank 1 hold the same matrix, drawn
 # twice](../assets/06_tied.png)
 #
-# Write what both ranks call after the backward pass and before the step. `weight` is this rank's copy, `other` the rank
-# that has the other one. Ranks in between have none, and are not asked. Once each way is enough.
+# Write what both ranks call after the backward pass and before the step. `weight` is this rank's copy, and `other` is
+# the rank that has the other copy. Ranks in between have no copy, and do not call your function. One message in each
+# direction is enough.
 
 
 # %%
@@ -416,10 +418,10 @@ if tied_verdict.passed:
 #
 # ## In production
 #
-# What production code uses is in
-# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html): it takes care of
+# Production code uses
+# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html). It takes care of
 # parts, messages and the order of work, for the pipelines of lesson 07. A part is a *stage* there, and the order of
-# work a *schedule*. With *one* micro-batch it does what you built. The same parts, the same batch:
+# work a *schedule*. With *one* micro-batch it does what you built. Here are the same parts and the same batch:
 
 
 # %%
@@ -481,9 +483,9 @@ for name, time_s in two.run(times_of_both)[0].items():
 #
 # ## Five sentences, tried
 #
-# What the articles say about this lesson. You have met each sentence in your own runs; here the course's trials give
-# their verdicts, each by its numbers. `print(trial("B2").run())` shows those of one, after `from course_lib.claims
-# import trial`. Do you agree with all five?
+# The articles have five sentences about this lesson. You have met each of them in your own runs; here the course's
+# trials give their verdicts, each by its numbers. `print(trial("B2").run())` shows those of one, after `from
+# course_lib.claims import trial`. Do you agree with all five?
 
 # %% tags=["nbval-ignore-output"]
 print(verdicts("A3", "A9", "A10", "B2", "E13"))
@@ -513,9 +515,9 @@ quiz("06")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -48,8 +48,8 @@ two, four = shared_cluster(2), shared_cluster(4)
 # Lesson 06 ended with this picture: four stages, one batch, and at any moment one device at work. Here it is from four
 # ranks of this machine.
 #
-# A word on honesty first. Two cores cannot play four devices: where four ranks compute at once, each gets half a core.
-# So on this page, on any machine, *computing is paced*: a rank waits as long as a device would compute. Ranks,
+# First, what is real here? Two cores cannot stand in for four devices: where four ranks compute at once, each gets half
+# a core. So on this page, on any machine, *computing is paced*: a rank waits as long as a device would compute. Ranks,
 # messages, their order and the clock are real. Where the arithmetic is real, too, the text says so.
 #
 # On each of the four stages the batch takes 40 ms forward and twice that backward.
@@ -126,7 +126,8 @@ print(trial("E7").run())
 # With p stages of equal time and m micro-batches, count in moments of one micro-batch, forward and backward together:
 #
 # 1. Every rank has m moments of work.
-# 2. The last rank gets its first micro-batch after p - 1 forwards. After its last backward, p - 1 more follow.
+# 2. The last rank gets its first micro-batch after p - 1 forwards. After its last backward, p - 1 backwards of other
+#    ranks follow.
 # 3. Together these are p - 1 moments. So the step takes m + p - 1.
 # 4. Idle share: **(p - 1) / (m + p - 1)**.
 
@@ -141,8 +142,8 @@ for p in [2, 4, 8, 64]:
     print(f"{p:>2} stages     ", *[f"{idle_by_formula(p, m):>5.0%}" for m in [1, 4, 8, 16, 64]])
 
 # %% [markdown]
-# A formula that nobody held against a run is a rumour. From here on a micro-batch takes 10 ms forward and 20 ms
-# backward, whatever their number.
+# Now we compare the formula with runs. From here on a micro-batch takes 10 ms forward and 20 ms backward, whatever
+# their number.
 
 # %% tags=["nbval-ignore-output"]
 times = StageTimes.of(0.010)
@@ -159,8 +160,8 @@ lines(
 )
 
 # %% [markdown]
-# Where a measured point lies above the curve, it has messages in it, which take time as well. It also has ranks of a
-# busy machine that woke up late. The quickest of three steps is drawn.
+# Where a measured point lies above the curve, messages have taken time as well, and ranks of a busy machine may have
+# woken up late. The quickest of three steps is drawn.
 #
 # Another sentence is on trial: *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
 # the first stage is free. Utilisation improves drastically."* Your bet?
@@ -177,10 +178,11 @@ print(tried)
 reveal("07.b5", tried)
 
 # %% [markdown]
-# ### And more of them?
+# ### More micro-batches
 #
-# More micro-batches, less idle time. By the formula there is no end to it. Now with **real arithmetic**: a transformer
-# in two stages on two ranks, a batch of 32 texts, cut in 1 to 32 micro-batches. Two ranks fit on two cores.
+# By the formula, each further micro-batch makes the idle share smaller, without end. Now take **real arithmetic**: a
+# transformer in two stages on two ranks, and a batch of 32 texts, cut in 1 to 32 micro-batches. Two ranks fit on two
+# cores.
 #
 # **Which number of micro-batches is the quickest on this machine?**
 
@@ -226,9 +228,10 @@ for m, time_s in step_s.items():
 reveal("07.best", step_s)
 
 # %% [markdown]
-# So m is large enough for the bubble and small enough for the pieces. GPipe's authors found that with four times as
-# many micro-batches as stages the bubble hardly counts. (What does the table above say for 4 stages and 16? They
-# recompute activations in the backward pass, and can do that while they wait.) The formula knows nothing of the pieces.
+# So m should be large enough for a small bubble, and small enough for pieces that compute quickly. GPipe's authors
+# found that with four times as many micro-batches as stages the bubble hardly counts. (Look up 4 stages and 16
+# micro-batches in the table above. The authors recompute activations in the backward pass, and can do that while they
+# wait.) The formula does not know how quickly pieces compute.
 #
 # ## Build: GPipe as a table
 #
@@ -334,10 +337,17 @@ reveal("07.in_flight", gpipe_peaks[0][0])
 # forward and a backward in turn. At a **flush** the pipeline runs empty: no micro-batch is on its way any more when the
 # optimizer steps.
 #
+# The 1F1B of this page has a flush after every batch, so that all micro-batches see the same weights.
+#
+# <details>
+# <summary>An aside: where the names come from</summary>
+#
 # The first 1F1B, [PipeDream](https://arxiv.org/abs/1806.03377) (2019), had no flush. It let old and new weights live
-# side by side. The one of this page has a flush after every batch, so that all micro-batches see the same weights. Its
-# names are *PipeDream-Flush* ([Narayanan et al., 2020](https://arxiv.org/abs/2006.09503)) and
-# [DAPPLE](https://arxiv.org/abs/2007.01045) (Fan et al., 2020); most texts say 1F1B and mean it.
+# side by side. The names of the one with a flush are *PipeDream-Flush* ([Narayanan et al.,
+# 2020](https://arxiv.org/abs/2006.09503)) and [DAPPLE](https://arxiv.org/abs/2007.01045) (Fan et al., 2020). Most texts
+# say 1F1B and mean this one.
+#
+# </details>
 #
 # **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?** In the picture after your guess, *run*
 # is measured. *Plan* is what `simulate` works out from the table alone, with messages that take no time.
@@ -359,7 +369,7 @@ pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_
 reveal("07.1f1b", times)
 
 # %% [markdown]
-# Then why does everybody use it? Because it keeps less:
+# Then why does everybody use 1F1B? Because it keeps less:
 
 # %%
 f1b1_peaks = four.run(peaks_of_a_step, schedules.one_f_one_b(4, 16))
@@ -371,8 +381,9 @@ for name, peaks in [("GPipe", gpipe_peaks), ("1F1B", f1b1_peaks)]:
 memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
 
 # %% [markdown]
-# Not the bubble, the memory. Under 1F1B a rank holds no more micro-batches than there are stages from its own to the
-# last, *however many follow*. That is what lets you make m large. And see who holds most: the first stage.
+# 1F1B saves memory, and leaves the bubble as it is. Under 1F1B a rank holds no more micro-batches than there are stages
+# from its own to the last, *however many follow*. So you can make m large. And see which stage holds most: the first
+# one.
 #
 # ### Build: one stage of 1F1B
 #
@@ -414,7 +425,7 @@ if order_verdict.passed:
 # ## What you can do now
 #
 # You can say how long a pipeline waits before it is built, and write the two schedules that everybody begins with.
-# GPipe pays for a small bubble with memory. 1F1B keeps as much as it kept, however many micro-batches follow.
+# GPipe pays for a small bubble with memory. 1F1B keeps no more, however many micro-batches follow.
 #
 # [Part 2](07b_smaller_bubbles.ipynb) asks when the formula is wrong, makes the bubble smaller, and lets you design a
 # schedule of your own. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that has executed your tables.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 07b · Pipelines and their bubbles: smaller bubbles, and a schedule of your own
 #
-# Smaller steps on the stairs, and a backward in two halves: both shrink the bubble, and both send a bill. Then you
+# Smaller steps on the stairs, and a backward in two halves: both shrink the bubble, and both have a price. Then you
 # design a schedule for a memory limit, and real ranks execute it.
 #
 # **55 minutes · difficulty 4 of 5 · needs: cpu**
@@ -101,8 +101,8 @@ reveal("07.formula", changes)
 # ![Three small pipelines: longer backwards, one stage longer than the others, and gaps where messages
 # travel](../assets/07_wrong.png)
 #
-# - **Unequal stages.** Everybody waits for the slowest (load imbalance), micro-batch after micro-batch, and more
-#   micro-batches do not help. What helps is another cut: `06.cut`, by time.
+# - **Unequal stages.** All ranks wait for the slowest (load imbalance), micro-batch after micro-batch, and more
+#   micro-batches do not help. Another cut helps: `06.cut`, by time.
 # - **Messages.** GPipe pays for the latency twice a step: going down, and coming up. 1F1B pays in every turn.
 #   "The same bubble" was true for free messages only.
 # - **Another definition.** Texts differ in what they divide by, and all call it the bubble, or the bubble fraction:
@@ -115,8 +115,8 @@ print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s /
 
 # %% [markdown]
 # The first divides by the whole step: it is what GPipe's authors count, and the idle share of this page. The second
-# divides by the time of the work alone, as Megatron-LM's authors do (Narayanan et al., 2021). Nobody is wrong; only
-# comparing the one with the other is.
+# divides by the time of the work alone, as Megatron-LM's authors do (Narayanan et al., 2021). Both are right, but one
+# cannot be compared with the other.
 #
 # ## Smaller steps on the stairs
 #
@@ -141,10 +141,10 @@ pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
 
 # %% [markdown]
 # (What is measured may lie further from the plan than before. There are twice as many actions of half the length, and
-# your machine adds its bit to each.)
+# your machine adds some time to each.)
 #
-# Nothing is free. **How many times as many bytes travel between *two* ranks, with two virtual stages a rank instead of
-# one stage?**
+# Interleaving has a price. **How many times as many bytes travel between *two* ranks, with two virtual stages a rank
+# instead of one stage?**
 
 # %%
 ### BEGIN SOLUTION
@@ -182,8 +182,9 @@ for schedule in [schedules.one_f_one_b(2, 8), schedules.interleaved(2, 8)]:
 reveal("07.bytes", sent_bytes["1F1B"], sent_bytes["interleaved 1F1B"])
 
 # %% [markdown]
-# (The few messages more, and their bytes, tell each receiver once which shape will come.) More messages, and each rank
-# waits for more of them. What does a slow link do to that? These curves are simulated, for four ranks.
+# (The few messages more, and their bytes, tell each receiver once which shape will come.) There are more messages, and
+# each rank waits for more of them. What does a slow link do to the idle share then? These curves are simulated, for
+# four ranks.
 
 # %% tags=["computed-time"]
 latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10, 15, 20]
@@ -200,8 +201,8 @@ lines(
 )
 
 # %% [markdown]
-# On a quick link more virtual stages are better, on a slow one worse: each pair of curves crosses, four virtual stages
-# well before two.
+# On a quick link more virtual stages are better, on a slow one worse: each pair of curves crosses. The curve of four
+# virtual stages crosses that of 1F1B at a much shorter time of a message than the curve of two.
 #
 # ## A backward in two halves
 #
@@ -242,7 +243,7 @@ halves_verdict = check("07.halves", backward_in_halves)
 # For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`). Walk it for
 # the inputs' gradients, and note down what the weights still need. A **zero bubble** schedule splits each backward and
 # puts the half for the weights where a rank would wait. **ZB-H1** ([Qi et al., 2023](https://arxiv.org/abs/2401.10241))
-# does this to 1F1B. The plan and the run:
+# does this to 1F1B. Here are the plan and the run:
 
 # %% tags=["nbval-ignore-output"]
 zero_bubble = schedules.zero_bubble_h1(4, 8)
@@ -252,7 +253,7 @@ print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, mea
 pipeline_gantt(plan, run, title="ZB-H1: I goes back, W can wait")
 
 # %% [markdown]
-# A smaller bubble, and the model is cut in the same places as for 1F1B, so the same messages travel. **Who pays, and
+# The bubble is smaller. The model is cut in the same places as for 1F1B, so the same messages travel. **Who pays, and
 # with what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
 
 # %%
@@ -279,8 +280,8 @@ reveal("07.payer", plain_peaks, zero_peaks)
 # %% [markdown]
 # ### Against somebody else's numbers
 #
-# Everything simulated on this page comes from one small simulator. Does it agree with anybody? The authors of ZB-H1
-# profiled models on their GPUs and published the times and the bubbles (arXiv 2401.10241, tables 5 and 9). Their
+# Everything simulated on this page comes from one small simulator. Does it agree with numbers of others? The authors of
+# ZB-H1 profiled models on their GPUs and published the times and the bubbles (arXiv 2401.10241, tables 5 and 9). Their
 # measure, the *bubble rate*, counts from a stage's own first forward to its own last action, on the stage that takes
 # longest. For p stages, m micro-batches and v virtual stages a rank:
 
@@ -302,8 +303,8 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
     print(f"{p:>2} stages, {m} micro-batches   here {here}   published {there}")
 
 # %% [markdown]
-# To the last digit for two schedules. For the third it is close; the course's simulator lets *every* micro-batch pay
-# for its way from the last rank back to the first.
+# The numbers agree to the last digit for two schedules. For the third they are close; the course's simulator lets
+# *every* micro-batch pay for its way from the last rank back to the first.
 #
 # ## The schedule studio
 #
@@ -315,7 +316,7 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
 # table* brings yours back. All of it works by keyboard.
 #
 # 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
-#    What happens to the idle share, what to the micro-batches in flight?
+#    Watch what happens to the idle share, and what to the micro-batches in flight.
 # 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which with
 #    5 ms? The list has some that this page did not speak of. *Looped BFS* ([Lamy-Poirier,
 #    2022](https://arxiv.org/abs/2211.05953)) is GPipe with virtual stages. *ZB-V* (Qi et al., section 6) is a zero
@@ -334,8 +335,8 @@ studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batche
 studio
 
 # %% [markdown]
-# The second task, in numbers. Micro-batches in flight are counted for a whole rank. Where a rank holds two virtual
-# stages, one that is in flight on one of them counts half. (The studio counts single stages.)
+# Here is the second task in numbers. Micro-batches in flight are counted for a whole rank. Where a rank holds two
+# virtual stages, one that is in flight on one of them counts half. (The studio counts single stages.)
 
 # %% tags=["computed-time"]
 print("idle with a latency of   1 ms    5 ms   in flight on the fullest rank")
@@ -347,9 +348,9 @@ for kind in ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_h1", "zb_v"]:
     print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_in_flight) / v:g}")
 
 # %% [markdown]
-# The winner changes with the link, and the winner on the slow one holds everything, as GPipe does. (See also what
-# interleaving holds: its bill is not for messages alone.) There is no best schedule. There is one for a link, a memory
-# and a number of micro-batches.
+# Which schedule is idle least changes with the link. The best one on the slow link holds everything, as GPipe does.
+# (See also what interleaving holds: it costs more than messages.) No schedule is the best one everywhere. There is a
+# best one for a link, a memory and a number of micro-batches.
 #
 # ### Build: a schedule of your own
 #
@@ -388,12 +389,12 @@ pipeline_gantt(plan, run, title=f"{whose}: planned and run")
 #
 # ## What you can do now
 #
-# You know when the usual formula lies, and the three prices of a smaller bubble. They are memory (more micro-batches
-# under GPipe), messages (interleaving), and put-off work (zero bubble). You can write a schedule that no library ships,
-# and have it executed. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that did so.
+# You know when the usual formula is wrong, and the three prices of a smaller bubble. They are memory (more
+# micro-batches under GPipe), messages (interleaving), and put-off work (zero bubble). You can write a schedule that no
+# library ships, and have it executed. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that did so.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
-# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 2.2: interleaving, and its bill. Qi et al., [Zero
+# Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 2.2: interleaving, and its price. Qi et al., [Zero
 # Bubble Pipeline Parallelism](https://arxiv.org/abs/2401.10241) (2023), section 2: the two halves, and schedules from
 # them. Lamy-Poirier, [Breadth-First Pipeline Parallelism](https://arxiv.org/abs/2211.05953) (2022): pipelines, replicas
 # and small batches together. DeepSeek-AI, [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.2.1:

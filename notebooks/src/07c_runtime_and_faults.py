@@ -68,9 +68,9 @@ def make_stages(num_stages):
 # - `backward(i, arrived)` takes the gradient that the stage behind has sent, and returns the gradient to send back;
 # - `room()` is a new tensor, in which a message can arrive.
 #
-# The first rank has nobody before it, the last nobody behind it: there `arrived` is None, and nothing is sent. Begin as
-# one would, with one message at a time: `exchange([recv(arrived, rank)])` and `exchange([send(made, rank)])`, as in
-# [lesson 02](02c_hangs.ipynb).
+# The first rank has no rank before it, and the last has none behind it: there `arrived` is None, and nothing is sent.
+# Begin as one would, with one message at a time: `exchange([recv(arrived, rank)])` and `exchange([send(made, rank)])`,
+# as in [lesson 02](02c_hangs.ipynb).
 
 
 # %%
@@ -122,13 +122,13 @@ def outcome(run_row, schedule):
 print("GPipe:", outcome(run_in_turn, schedules.gpipe(2, 4)))
 
 # %% [markdown]
-# ### Clinic 1: after you
+# ### Clinic 1: the loop that hangs
 #
 # ![Two ranks that hang, with a question mark between them](../assets/07_clinic_send.png)
 #
 # *Symptom.* The same loop, given the rows of 1F1B, hangs. "On gloo this works, it only hangs on NCCL", says a
-# colleague; "small messages are buffered", says another. Do not believe anybody. Look. (If yours does not hang, you saw
-# this coming.)
+# colleague; "small messages are buffered", says another. Believe neither, and look. (If your loop does not hang, you
+# saw this coming.)
 #
 # **Why does it hang under 1F1B?** Name a suspect. Then see where the ranks stood.
 
@@ -149,9 +149,9 @@ reveal("07.hangs")
 #
 # Messages that cross have to be started *together*: what the last action made, and what the next one waits for.
 # `exchange` starts all messages of its list before it waits for any. So hold back what an action has made until the
-# next one says what it needs. And what the last action of a row has made must not stay behind.
+# next one says what it needs. And what the last action of a row has made must be sent as well.
 #
-# The judge runs GPipe, 1F1B and a row whose backwards come in another order, on one to three ranks, with messages of
+# The check runs GPipe, 1F1B and a row whose backwards come in another order, on one to three ranks, with messages of
 # 120 bytes. You can hand in `run_in_turn` first.
 
 
@@ -181,9 +181,9 @@ run_verdict = check("07.run", run_row)
 print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 
 # %% [markdown]
-# There is another way out: `dist.isend` returns at once, and one waits for all sends at the end. It works on gloo, and
-# may hang on NCCL. (Hand it in: the check lets it pass, and warns.) There a message is a kernel in a queue of the GPU.
-# A `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's [guide to
+# There is another way out: `dist.isend` returns at once, and the loop waits for all sends at the end. It works on gloo,
+# and may hang on NCCL. (Hand it in: the check lets it pass, and warns.) There a message is a kernel in a queue of the
+# GPU. A `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's [guide to
 # NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html) says that calls which have to progress
 # at the same time are merged into one group. In PyTorch that is `dist.batch_isend_irecv`, in this course `exchange`.
 # (This is what the documents say; the page was not run on NCCL.)
@@ -194,9 +194,10 @@ print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 # | `dist.isend`, then `dist.recv` | works | not safe: not in one group |
 # | `exchange`, or `dist.batch_isend_irecv([...])` | works | the way to do it |
 #
-# The course's own loop (`course_lib/parallel/pipeline/batch_run.py`) is yours, and more: a rank may hold several
-# stages, and messages travel while it computes. Which of them cross it derives from the table (`messages.py`), and
-# `validate` refuses tables for which that cannot be done. In [part 4](07d_build_pipeline.ipynb) you build all of it.
+# The course's own loop (`course_lib/parallel/pipeline/batch_run.py`) does what yours does, and more: a rank may hold
+# several stages, and messages travel while it computes. From the table it derives which messages cross (`messages.py`),
+# and `validate` refuses tables for which that cannot be done. In [part 4](07d_build_pipeline.ipynb) you build all of
+# it.
 #
 # ## It trains
 #
@@ -241,8 +242,8 @@ for schedule in six:
 # The same losses and the same weights. A schedule changes when things are computed, not what: every micro-batch passes
 # the same weights, and the optimizer steps after the last one.
 #
-# The equality holds where each sample is computed for itself and no chance is in it. BatchNorm sees micro-batches, as
-# in lesson
+# The equality holds where each sample is computed by itself, and without random numbers. BatchNorm sees micro-batches,
+# as in lesson
 # 01. So does a loss that compares samples, as contrastive ones do, or one that balances experts over a batch. And
 # dropout draws its numbers per micro-batch, in another order than for the uncut batch.
 #
@@ -283,10 +284,10 @@ print("gradients agree with the uncut model's to within 1e-5 on all ranks:", all
 print("operations:", run.communication.by_operation())
 
 # %% [markdown]
-# Two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline, gradients of
-# weights by all-reduce *across* pipelines. (Count the sends. Each of two pipelines has four activations and four
-# gradients, and once in each the shape of the coming message. How `joint_step` averages is not shown: you will write it
-# in clinic 2.)
+# There are two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline,
+# gradients of weights by all-reduce *across* pipelines. (Count the sends. Each of two pipelines has four activations
+# and four gradients, and once in each the shape of the coming message. How `joint_step` averages is not shown: you will
+# write it in clinic 2.)
 #
 # Pipeline parallelism is often considered a combination of data and model parallelism, says article B. Is it one? Bet:
 
@@ -329,7 +330,7 @@ def that_teams_way(model, group, step):
 
 
 # %% [markdown]
-# **Why is the link full?** Name a suspect. The meter speaks after you.
+# **Why is the link full?** Name a suspect. Then read what the meter says.
 
 # %%
 ### BEGIN SOLUTION
@@ -380,7 +381,7 @@ sync_verdict = check("07.sync", averaged)
 # `no_sync()` for it, and `torch.distributed.pipelining` switches the averaging on for the last micro-batch only. This
 # course's `joint_step` calls `pipeline.average_gradients`, which puts all gradients of a rank in one message.
 #
-# ## Clinic 3: eight times more careful
+# ## Clinic 3: slower with more pieces
 #
 # ![A batch in one, two, four and eight pieces, and beside each the step that is taken: an arrow, half as long each
 # time](../assets/07_clinic_loss.png)
@@ -421,7 +422,7 @@ reveal("07.careful")
 # %% [markdown]
 # ### Mend it
 #
-# They came from gradient accumulation by hand, where that division is right.
+# The team came from gradient accumulation by hand, where that division is right.
 #
 # What should one micro-batch contribute, so that a plain *sum* over micro-batches gives the mean loss of the batch and
 # its gradients? Write it once and for all, for a classifier, with outputs of any size; the last micro-batch may be
@@ -447,8 +448,9 @@ loss_verdict = check("07.loss", contribution)
 #
 # ![One schedule as a CSV table with two arrows, to the course's runtime and to PyTorch's](../assets/07_production.png)
 #
-# PyTorch has all of this in `torch.distributed.pipelining`. The same stages, the same schedule, the same batch. (Where
-# ranks share a GPU and so talk through gloo, PyTorch's stages stay on the CPU: gloo sends no CUDA tensors.)
+# PyTorch has all of this in `torch.distributed.pipelining`. Here it runs the same stages, the same schedule and the
+# same batch. (Where ranks share a GPU and so talk through gloo, PyTorch's stages stay on the CPU: gloo sends no CUDA
+# tensors.)
 
 
 # %%
@@ -505,9 +507,9 @@ compare(four, schedules.one_f_one_b(4, 8), one_f_one_b_of_torch)
 compare(two, schedules.interleaved(2, 8), interleaved_of_torch)
 
 # %% [markdown]
-# And a table of one's own? PyTorch's runtime reads a table as well: a CSV file, a line for each rank. That reader's
-# name begins with an underscore, so it may change. Here is a table that no library ships: whole backwards on ranks 0
-# and 1, split ones on ranks 2 and 3. Put the one that you handed in for `07.design` in its place. PyTorch's
+# Can PyTorch run a table of your own? Its runtime reads a table as well: a CSV file, a line for each rank. That
+# reader's name begins with an underscore, so it may change. Here is a table that no library ships: whole backwards on
+# ranks 0 and 1, split ones on ranks 2 and 3. Put the one that you handed in for `07.design` in its place. PyTorch's
 # micro-batches must all be of one size, so the batch has 24 texts.
 
 # %%
@@ -562,8 +564,9 @@ quiz("07")
 # ## What you can do now
 #
 # You can say how long a pipeline waits before it is built, and what a smaller bubble costs. You have written the loop
-# of a runtime, and had a table that no library ships executed by two others. You know three faults by their evidence:
-# the deadlock of two ranks that are both sending, the bill, and the ratio.
+# of a runtime, and had a table that no library ships executed by two others. You know three faults by their evidence.
+# They are the deadlock of two ranks that are both sending, an average in every micro-batch, and a loss that is divided
+# once too often.
 #
 # **The limit.** A stage is at least one layer, and a layer has to fit on one device. For a very wide layer it does not.
 # And the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for
@@ -576,9 +579,9 @@ quiz("07")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
+# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
+# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07d · Pipelines and their bubbles: build the runtime
 #
-# One empty class, and six steps that ask more of it each time. At the end it executes any schedule of this course, also
-# one of your own, beside the course's runtime and PyTorch's.
+# You begin with one empty class, and each of six steps asks more of it. At the end it executes any schedule of this
+# course, also one of your own, beside the course's runtime and PyTorch's.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -17,7 +17,7 @@
 # At the end you can
 #
 # - write the runtime of a pipeline from its interface alone, for tables that you have not seen;
-# - say for each message when it may start, and who must not wait for it;
+# - say for each message when it may start, and which rank must not wait for it;
 # - run a schedule of your own, and compare its idle time with what was predicted.
 #
 # From [part 2](07b_smaller_bubbles.ipynb) you need stages that share a rank, and backwards in halves; from
@@ -198,7 +198,7 @@ class MyPipeline:
 #
 # ### A worked example
 #
-# What does a table hold? Three ranks, two micro-batches:
+# What does a table hold? Here is one for three ranks and two micro-batches:
 
 # %%
 table = schedules.gpipe(3, 2)
@@ -209,7 +209,7 @@ print("its first action:", kind, stage, micro_batch, "· rank of each stage:", t
 
 # %% [markdown]
 # Between two stages the graph of autograd is cut: a message has numbers, and no history. In one process the cut looks
-# so. What arrives is a new leaf, and what backward leaves in it goes to the other side.
+# like this. What arrives is a new leaf, and what backward leaves in it goes to the other side.
 
 # %%
 front, back = nn.Linear(3, 3), nn.Linear(3, 1)
@@ -225,8 +225,8 @@ print("the front has a gradient:", front.weight.grad is not None)
 # Messages go by `start`, of which `exchange` is made: `begun = start([send(x, 1), recv(room, 1)])` begins both and
 # returns at once. `begun()` waits for all of them, `begun.wait_for(0)` for the first.
 #
-# The run below has one batch on two ranks: by your class, by the course's runtime and by PyTorch's. A class that fails
-# has dashes.
+# The run below has one batch on two ranks: by your class, by the course's runtime and by PyTorch's. In the table, a
+# class that fails has dashes.
 
 # %%
 WIDTH, ROWS = 32, 4
@@ -333,9 +333,9 @@ values = check("07.pipe_values", MyPipeline)
 # %% [markdown]
 # ## Step 2: messages
 #
-# Each activation goes to the next stage once, each gradient to the one before once. What does that make for a rank in
-# the middle, with m micro-batches? What an action has made sets out before the next action begins. And no two
-# neighbours may wait for each other. The check has 1F1B, a rank that is late, and a table with idle cells.
+# Each activation goes to the next stage once, each gradient to the one before once. Count the messages of a rank in the
+# middle, with m micro-batches. What an action has made sets out before the next action begins. And no two neighbours
+# may wait for each other. The check has 1F1B, a rank that is late, and a table with idle cells.
 
 # %%
 beside(three, schedules.one_f_one_b(3, 6))
@@ -349,8 +349,8 @@ check("07.pipe_messages", MyPipeline)
 # %% [markdown]
 # ## Step 3: memory
 #
-# A forward keeps its activations until its backward, and no longer. How many micro-batches may be in flight, the table
-# says:
+# A forward keeps its activations until its backward, and no longer. The table says how many micro-batches may be in
+# flight:
 
 # %%
 for table in (schedules.gpipe(3, 6), schedules.one_f_one_b(3, 6)):
@@ -368,8 +368,8 @@ check("07.pipe_memory", MyPipeline)
 # hint("07.pipe_memory")
 
 # %% [markdown]
-# Look at it: stages that wait 10 ms for a forward and 20 ms for a backward (paced, as in part 1). It is your class once
-# step 2 has passed.
+# The picture shows stages that wait 10 ms for a forward and 20 ms for a backward (paced, as in part 1). The class is
+# yours once step 1 has passed.
 
 # %% tags=["nbval-ignore-output"]
 whose, runtime = ("yours", MyPipeline) if values.passed else ("the course's", pipeline.GivenStages)
@@ -415,8 +415,8 @@ print("in the room for activations:", arrived)
 reveal("07.arrival", arrived)
 
 # %% [markdown]
-# So both ends need one order. Every rank knows the whole table, and can work it out. `dependencies.order` walks through
-# all rows step by step: in a step each rank runs its next action, if all that it needs was there before. And
+# So both ends need one order. Every rank knows the whole table, and can work out this order. `dependencies.order` walks
+# through all rows step by step: in a step each rank runs its next action, if all that it needs was there before. And
 # `dependencies.sends` has the message of each action that sends one.
 
 # %%
@@ -459,7 +459,7 @@ check("07.pipe_split", MyPipeline)
 # - a stage that is frozen, a last micro-batch of fewer rows, stages of two dtypes;
 # - two pipelines at the same time, and one rank alone;
 # - a stage that raises an error. On its rank `step` is to raise it, with its own text. On the others it is to end, and
-#   after a forward that failed to return no loss that looks right. The step after it is as good as any.
+#   after a forward that failed to return no loss that looks right. The next step has to be right again.
 
 # %%
 check("07.pipe_awkward", MyPipeline)
@@ -468,7 +468,7 @@ check("07.pipe_awkward", MyPipeline)
 # hint("07.pipe_awkward")
 
 # %% [markdown]
-# ## Then it is run
+# ## Train with it
 #
 # Choose a schedule for four ranks: one of the course's, or a table of your own, such as the one of `07.design`.
 # (`mine.MyPipeline` is the version of yours that has passed; the course's stands in until then.)
@@ -484,7 +484,7 @@ chosen = schedules.zero_bubble_h1(4, 6)
 print("problems:", schedules.validate(chosen))
 
 # %% [markdown]
-# First paced, by yours and by the course's. Where is the idle time that the model does not know of?
+# First the ranks are paced, by your class and by the course's. Look for idle time that the model does not know of.
 
 # %% tags=["nbval-ignore-output"]
 predicted = simulate(chosen, times)
@@ -495,8 +495,8 @@ for name, runtime in {"yours": own_pipeline, "the course's": pipeline.GivenStage
 pipeline_gantt(predicted, measured, title=chosen.name)
 
 # %% [markdown]
-# Then a transformer that you have not touched, in real arithmetic: a batch of 24 texts, cut in stages as your table
-# has them. In the last line one process does all of it.
+# Then your class trains a transformer that you have not touched, in real arithmetic. It has a batch of 24 texts, and
+# the model is cut in stages as your table has them. The last line compares with one process that does all of it.
 
 # %%
 config = TransformerConfig(context_length=32, num_layers=6, width=32, num_heads=4)
@@ -556,7 +556,8 @@ build_progress("07.pipe")
 # You have written what `torch.distributed.pipelining` calls a schedule's runtime. PyTorch's has the same parts:
 # `_PipelineScheduleRuntime` walks through a table, adds the messages to it, and batches them.
 #
-# Two things it does better. Its W begins where gradients have arrived in I, and does not go through the stage again
-# (`course_lib/parallel/pipeline/split_backward.py` shows how). And its stages find out shapes by themselves.
+# PyTorch's runtime does two things better. Its W begins where gradients have arrived in I, and does not go through the
+# stage again (`course_lib/parallel/pipeline/split_backward.py` shows how). And its stages find out shapes by
+# themselves.
 #
 # A stage is still at least one layer. [Lesson 08](08a_tensor_parallel.ipynb) cuts inside of it.

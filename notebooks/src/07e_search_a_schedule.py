@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07e · Pipelines and their bubbles: search a schedule
 #
-# Half of the memory, and a step that should hardly take longer. You write a program that makes the table: for stages of
-# any times, under any limit.
+# A pipeline gets half of the memory, and its step should hardly take longer. You write a program that makes the table
+# of its schedule, for stages of any times and under any limit.
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -45,8 +45,8 @@ four = shared_cluster(4)
 # `schedules.zero_bubble_auto` is the course's version. It was made for a limit of p micro-batches and more, where p is
 # the number of ranks.
 #
-# **Six ranks, twelve micro-batches: how many times as long is its step with a limit of 3, in place of 6?** Here F, I
-# and W take 10 ms each, messages no time, and every step is simulated.
+# **Six ranks, twelve micro-batches: how many times as long is the step of its schedule with a limit of 3, in place of
+# 6?** Here F, I and W take 10 ms each, messages no time, and every step is simulated.
 
 # %%
 ### BEGIN SOLUTION
@@ -234,11 +234,11 @@ lines(
 )
 
 # %% [markdown]
-# Read the curve from right to left. Up to which limit does a smaller memory cost next to nothing? And where does your
-# program need less time than 1F1B, with how much less memory?
+# Read the curve from right to left. Look for the smallest limit that costs next to nothing. Look also where your
+# program needs less time than 1F1B, and how much less memory.
 #
 # The published program takes stages of equal times. Yours takes any. Here stage 2 of four takes half as long again as
-# the others. Does it help to say so?
+# the others. Does it help to give the program these times?
 
 # %% tags=["nbval-ignore-output"]
 slow = [each, each, StageTimes.of(0.015), each]
@@ -248,7 +248,7 @@ for limit in [2, 3, 4]:
     print(f"limit {limit}: {steps}")
 
 # %% [markdown]
-# ## Then it is run
+# ## Run it on ranks
 #
 # Four real ranks execute a table that your program has made, with three micro-batches in flight at most. Computing is
 # paced: a rank waits 10 ms for each F, I and W. Ranks, messages and the clock are real. (Have you built the runtime in
@@ -264,7 +264,7 @@ for name, run in {"planned": planned, "measured": measured}.items():
 pipeline_gantt(planned, measured, title="Found by a program, and run")
 
 # %% [markdown]
-# The model has messages that take no time, and a rank that is ready begins at once. Where the run is longer, look which
+# In the model messages take no time, and a rank that is ready begins at once. Where the run is longer, look which
 # action came late, and for what it had waited.
 #
 # ## For the quick

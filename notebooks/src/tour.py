@@ -6,8 +6,8 @@
 #
 # **10 minutes · difficulty 1 of 5 · needs: cpu**
 #
-# Run the cells from top to bottom. There is nothing to build here; the lessons do that. If a word is new, read on: each
-# way has a lesson of its own, and a link to it.
+# Run the cells from top to bottom. You build nothing here; in the lessons you do. If a word is new, read on: each way
+# has a lesson of its own, and a link to it.
 
 # %%
 from course_lib import plan, shared_cluster
@@ -72,8 +72,8 @@ def held_bytes(model, optimizer):
 # %% [markdown]
 # The picture below grows with the tour. On the left, a bar is what one device, or one rank, holds: its parameters,
 # their gradients, and the states of the optimizer. AdamW keeps two numbers for each parameter. On the right is the time
-# of a step, the quicker of two. It was measured in this run: another run shows other times, most of all where programs
-# share the cores.
+# of one step, the quicker of the last two. It was measured in this run: another run shows other times, most of all
+# where programs share the cores.
 
 # %%
 right_losses, held, step = on_one_device(make_model().to(device))
@@ -94,8 +94,9 @@ four = shared_cluster(4)
 print(f"{four.world_size} ranks, which send by {four.run(lambda me: me.backend)[0]}")
 
 # %% [markdown]
-# Here is the same training on ranks. How the work is shared is not said here: a **mesh** says it, as you will see.
-# `OnMesh` is the course's, and puts a transformer on a mesh. In lesson 09 you build it.
+# Here is the same training on ranks. This function does not say how the ranks share the work. A **mesh** says it: an
+# arrangement of the ranks, as you will see. `OnMesh`, from the course's library, puts a transformer on a mesh. In
+# lesson 09 you build it.
 
 
 # %%
@@ -179,8 +180,8 @@ train("stages", pp=4)
 memory_and_time_bars(bars, times)
 
 # %% [markdown]
-# The bar is that of the rank that holds most. The first and the last rank have the vocabulary beside their layer. In
-# time there is a *bubble*: a stage waits until its first piece arrives, and then for gradients.
+# The bar shows the rank that holds most. The first and the last rank have the vocabulary beside their layer. In time
+# there is a *bubble*: a stage waits until its first piece arrives, and then for gradients.
 #
 # ## Way 4: slices
 #
@@ -229,14 +230,14 @@ memory_and_time_bars(bars, times)
 # %% [markdown]
 # Only the mesh has changed. On eight ranks it could be `pp=2, dp_shard=2, tp=2` ([lesson 09](09a_meshes.ipynb)).
 #
-# Which bar of time is the shortest in your picture? Four ranks that share two cores compute no faster than two ranks
-# would, and in so small a model messages take a good part. When several devices pay,
-# [part 2 of lesson 04](04b_batches_and_scaling.ipynb) works out.
+# Look for the shortest bar of time in your picture. Four ranks that share two cores compute no faster than two ranks
+# would, and in so small a model messages take a good part. [Part 2 of lesson 04](04b_batches_and_scaling.ipynb) works
+# out when several devices pay.
 #
 # ## When one does not come
 #
-# Rank 2 forgets to join a sum, and the others wait for it. By default PyTorch lets them wait for ten minutes with NCCL,
-# and for thirty with gloo.
+# Rank 2 forgets to join a sum, and the others wait for it. By default PyTorch lets them wait for ten minutes with NCCL
+# (its library for GPUs), and for thirty with gloo (for CPUs).
 
 
 # %%
@@ -281,4 +282,4 @@ for option in listing.options[:3]:
 # - [Lesson 00](00_start_here.ipynb) begins at the beginning: ranks, messages, and the first thing that you build.
 # - Each way above has its lesson, where you predict, run, and build it yourself.
 # - With GPUs on this machine all of this ran on them. Where NCCL carried the bytes, the bars of time are undivided (U):
-#   no clock of the host sees when NCCL is done. What else changes, [a page](../docs/machines.md) says.
+#   no clock of the CPU sees when NCCL is done. [A page](../docs/machines.md) says what else changes.

@@ -134,7 +134,7 @@ def _absent(draw: random.Random) -> Posed:
     )
 
 
-@problem("00.watchdog", "How patient may the watchdog be?", unit="min")
+@problem("00.watchdog", "How long may the watchdog wait?", unit="min")
 def _watchdog(draw: random.Random) -> Posed:
     hangs, restart_min = draw.choice((6, 7, 8, 9, 10, 12)), draw.choice((2, 3, 4))
     percent, gpus = draw.choice((1, 1.5, 2)), draw.choice((512, 1024, 2048))

@@ -80,7 +80,7 @@ QUIZ = (
         choices=(0, 1, 2, 3),
         answer=lambda: _first_cause(_EXIT_CODES),
         misconceptions={
-            0: "It lost the connection to somebody who was gone before: an echo, with a traceback.",
+            0: "It lost the connection to a rank that was gone before. Its traceback is a consequence.",
             1: "Minus 15 is SIGTERM: torchrun ended it, since another rank had failed.",
             3: "Minus 15 is SIGTERM: torchrun ended it, since another rank had failed.",
         },

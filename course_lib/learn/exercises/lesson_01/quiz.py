@@ -54,8 +54,8 @@ QUIZ = (
     ),
     Question(
         name="ragged",
-        text="A batch comes in pieces of 64, 64 and 16 examples. By what is the last piece's mean loss multiplied, so "
-        "that the gradient is the whole batch's?",
+        text="A batch comes in pieces of 64, 64 and 16 examples. By which number do you multiply the last piece's mean "
+        "loss, so that the gradient is that of the whole batch?",
         choices=(Fraction(1, 3), Fraction(1, 9), Fraction(1), Fraction(1, 4)),
         answer=lambda: Fraction(16, 64 + 64 + 16),
         misconceptions={

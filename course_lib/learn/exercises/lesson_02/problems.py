@@ -45,7 +45,7 @@ def _bus(draw: random.Random) -> Posed:
     )
 
 
-@problem("02.server", "How far does the naive way go?", unit="GPUs")
+@problem("02.server", "Up to how many GPUs does the naive way do?", unit="GPUs")
 def _server(draw: random.Random) -> Posed:
     model = MODELS[draw.choice(("llama-3.2-1b", "llama-2-7b", "llama-3-8b"))]
     machine = MACHINES[draw.choice(("8x A100", "8x H100"))]
@@ -89,8 +89,8 @@ def _saved(draw: random.Random) -> Posed:
     saved_ms = 2 * part_ms
     return Posed(
         text=f"{gpus} GPUs of one node sum gradients of {model.name} ({billions:.2f} billion parameters). In plan A a "
-        "ring all-reduces them in float32. In plan B a ring reduce-scatters them in float32, each GPU updates its "
-        f"own part of the weights. A ring all-gathers the new weights in bfloat16. Links carry {rate:.0f} GB/s in "
+        "ring all-reduces them in float32. In plan B a ring reduce-scatters them in float32, and each GPU updates its "
+        f"own part of the weights. Then a ring all-gathers the new weights in bfloat16. Links carry {rate:.0f} GB/s in "
         "one direction, and latency and computing are left out. How much less time do the collectives take in plan B?",
         value=saved_ms,
         way=(
@@ -179,7 +179,7 @@ def _pieces(draw: random.Random) -> Posed:
     )
 
 
-@problem("02.tie", "Where do ring and tree tie?", unit="MB")
+@problem("02.tie", "Where do ring and tree take equally long?", unit="MB")
 def _tie(draw: random.Random) -> Posed:
     power, latency_us = draw.choice((5, 6, 7, 8, 9, 10)), draw.choice((6, 8, 10))
     machine = MACHINES[draw.choice(("8x A100", "8x H100"))]

@@ -94,8 +94,8 @@ QUIZ = (
             "reduce, then broadcast": "Then one rank has all the sums and does all the work.",
             "all_to_all, then all_reduce": "An all-to-all adds nothing, and the all-reduce adds weights.",
         },
-        because="Together they cost what one all-reduce costs, which is made of the same two halves. Lesson 05 lives "
-        "on this.",
+        because="Together they cost what one all-reduce costs, which is made of the same two halves. Lesson 05 is "
+        "built on this.",
     ),
     Question(
         name="rounds",
@@ -116,7 +116,7 @@ QUIZ = (
         answer=lambda: _fastest(8, 64),
         misconceptions={
             "ring": "A ring sends the fewest bytes, but in 126 messages, one after the other: 126 latencies.",
-            "naive": "63 messages wait at the door of one rank, and 63 more on the way out.",
+            "naive": "63 messages wait at the port of one rank on the way in, and 63 more on the way out.",
         },
         because="Small tensors cost latency: the fewest rounds win. For large ones bytes count, and the ring wins.",
     ),

@@ -83,7 +83,7 @@ QUIZ = (
         answer=lambda: round(100 * _weights_copied()),
         misconceptions={
             100: "The weights go to three other devices, and gradients come back.",
-            300: "That is the way out. The gradients come back from three devices.",
+            300: "That counts what goes out. The gradients come back from three devices.",
             400: "Replica 0 sits with the original: three copies. And gradients come back.",
         },
         because="Three times weights forward, three times gradients backward; at every step.",
@@ -97,7 +97,7 @@ QUIZ = (
         misconceptions={
             5: "Half of the rows are half of the operators' work. But the Python is as long as for a whole batch.",
             8: "That is one thread alone. While one runs Python, the other cannot.",
-            10: "So long takes one thread alone on all rows. Add up what the lock lets only one thread do at a time.",
+            10: "One thread alone takes so long on all rows. Add up what the lock lets only one thread do at a time.",
         },
         because="Twice 6 ms of Python, one after the other, and the operators that come after the last of it.",
         show=lambda time: f"{time} ms",

@@ -248,12 +248,12 @@ def _strong(draw: random.Random) -> Posed:
             f"{said(before[2], 'ms')} / {said(after[2], 'ms')} = {said(faster, 'times')}.",
         ),
         slips=(
-            Wrong(many / few, "So much faster is the computing. The gradients are as large as before."),
+            Wrong(many / few, "The computing is so much faster. The gradients are as large as before."),
             Wrong(
                 (3 * before[0] + before[1]) / (3 * after[0] + after[1]),
                 "You have added the all-reduce to the computing. What part of it runs beside backward?",
             ),
-            Wrong(1 / faster, "That is the new time in old times. The question is about speed."),
+            Wrong(1 / faster, "That is the new time divided by the old one. The question is about speed."),
         ),
         sources=(_BUS_SOURCE, _H100.source, sizes_source(model)),
     )

@@ -138,8 +138,8 @@ QUIZ = (
         part="f",
         text="Two ranks, two micro-batches each. Those of rank 0 have 10 and 90 valid tokens, those of rank 1 have 30 "
         "and 70. A script divides the sum of the first micro-batches' losses by 10 + 30, and that of the second ones' "
-        "by 90 + 70. Then it takes the mean of both. A token of the first micro-batches: how many times the weight of "
-        "one of the second?",
+        "by 90 + 70. Then it takes the mean of both. How many times as much does a token of the first micro-batches "
+        "weigh as one of the second?",
         choices=(Fraction(1), Fraction(2), Fraction(4), Fraction(9)),
         answer=lambda: _weight_by_rounds((10, 30), (90, 70)),
         misconceptions={

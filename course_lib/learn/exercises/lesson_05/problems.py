@@ -240,7 +240,7 @@ def _waits(draw: random.Random) -> Posed:
             Wrong(second_s, "Forward waits as well. It has an all-gather of its own."),
             Wrong(
                 2 * gather_s + sum_s,
-                "So long messages are under way, and so long the step is. A GPU computes for a part of it.",
+                "Messages are under way for so long, and so long is the step. A GPU computes for a part of it.",
             ),
             Wrong(
                 4 * gather_s + 2 * sum_s - 3 * forward_s,

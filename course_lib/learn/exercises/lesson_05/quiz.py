@@ -123,7 +123,7 @@ QUIZ = (
         answer=_mixed_share,
         misconceptions={
             "1/2": "The gradients still travel in four bytes.",
-            "3/4": "As if weights and gradients went once each. Weights are gathered twice.",
+            "3/4": "It would be so if weights and gradients went once each. Weights are gathered twice.",
             "the same": "What a rank keeps stays the same; the weights' messages are half as large.",
         },
         because="Two all-gathers of two bytes and a reduce-scatter of four, over three of four: 8/12.",
@@ -135,8 +135,8 @@ QUIZ = (
         answer=lambda: _rows_of_the_last(10, 4),
         misconceptions={
             0: "Three ranks with three rows make nine; one is left.",
-            2: "As if two ranks had three rows and two had two. Parts are equal but for the end, or no collective "
-            "could move them in one piece.",
+            2: "Then two ranks would have three rows and two would have two. Parts are equal but for the end, or no "
+            "collective could move them in one piece.",
             3: "That would be twelve rows; the message has twelve, and two of them are padding.",
         },
         because="Every rank gets a quarter rounded up, three rows, and the last what is left.",
@@ -152,7 +152,7 @@ QUIZ = (
         misconceptions={
             Fraction(1): "Then gradients would be float32 on the way in either case. Which format have they where "
             "`param_dtype` stands alone?",
-            Fraction(3, 2): "So it would be with one gather in a step. How many messages are there of each kind?",
+            Fraction(3, 2): "It would be so with one gather in a step. How many messages are there of each kind?",
             Fraction(2): "That makes all messages twice as long. The new setting says nothing of gathers.",
         },
         because="Before, two gathers and a reduce-scatter had 2 bytes a parameter each. The reduce-scatter now has 4: "

@@ -126,7 +126,7 @@ def _rate(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(
-                one, "So much would it be if all GPUs worked at once. In a replica a batch is in one stage at a time."
+                one, "It would be so much if all GPUs worked at once. In a replica a batch is in one stage at a time."
             ),
             Wrong(replicas * one, "That is the whole job. The question is about each of its GPUs."),
             Wrong(replicas * one / gpus / stages, "A GPU waits, but it also computes no more than its own stage."),
@@ -166,9 +166,9 @@ def _head(draw: random.Random) -> Posed:
             f"{head:,.0f} / {blocks * block + head:,.0f} = {said(100 * waits, '%')}.",
         ),
         slips=(
-            Wrong(100 * head / (blocks * block), "By so much the last stage is longer. Which time is the whole here?"),
+            Wrong(100 * head / (blocks * block), "The last stage is longer by so much. Which time is the whole here?"),
             Wrong(100 * head / (model.layers * block + head), "That is a share of the whole model, not of one stage."),
-            Wrong(100 * (1 - waits), "For so long such a stage works. The question is how long it waits."),
+            Wrong(100 * (1 - waits), "Such a stage works for so long. The question is how long it waits."),
         ),
         sources=(
             sizes_source(model),

@@ -78,7 +78,7 @@ def _look(text: str) -> _Seen:
     if (ranks, stages, m) != (_P, _P, _M):
         return _Seen(
             f"the table has {counted(ranks, 'rank')}, {counted(stages, 'stage')} and {counted(m, 'micro-batch')}; "
-            f"wanted are {_P} ranks with a stage each and {_M} micro-batches"
+            f"the mission has {_P} ranks with a stage each and {_M} micro-batches"
         )
     problems = validate(schedule)
     if problems:
@@ -120,7 +120,7 @@ DESIGN = Exercise(
         Mistake(
             "another-size",
             f"Keep to the mission's size: {_P} ranks with a stage each, and {_M} micro-batches, F0 to F{_M - 1}.",
-            recognise=_seen(lambda seen: "wanted are" in seen.problem),
+            recognise=_seen(lambda seen: "the mission has" in seen.problem),
         ),
         Mistake(
             "cannot-run",

@@ -27,13 +27,15 @@ def _sum(together_us: float, model_us: float, latency_us: float) -> Explanation:
     return Explanation(
         measured=together_us,
         model=model_us,
-        because=f"{steps} messages, one after the other, each of one latency. The additions themselves do not show.",
+        because=f"{steps} messages follow one another, and each takes one latency. The additions themselves do not "
+        "show.",
         misreadings={
             lambda us: us < 10: "That is the time of arithmetic; here the time goes into messages.",
             lambda us: us > 50_000: "That is the time to start processes. These ranks were up already.",
         },
         apart="The latency was measured between two ranks that did nothing else. Where several ranks share a core, "
-        "each also waits until it is let in. Run the cells above again: a number that moves is such waiting.",
+        "each also waits until the core is free. Run the cells above again: if the number changes, the ranks have "
+        "waited for cores.",
     )
 
 
@@ -44,8 +46,8 @@ def _cause() -> Explanation:
     return Explanation(
         measured=_SUSPECTS[2],
         label="the code says",
-        because="Rank 0 alone calls the collective, and waits in it. The others return without it; so the "
-        "table says, where the job ran as it is written.",
+        because="Rank 0 alone calls the collective, and waits in it. The others return without it. The table says so, "
+        "if the job ran as it is written.",
         misreadings={
             _SUSPECTS[0]: "Rank 0 is not slow: it waits. It is the one that did come to the meeting.",
             _SUSPECTS[1]: "A broken network breaks messages. The three others never sent one.",
@@ -71,10 +73,11 @@ def _first(log: Sequence[str]) -> Explanation:
     return Explanation(
         measured=next(choice for choice in _FIRST if choice.startswith(f"rank {rank[1]}, killed")),
         label="the log says",
-        because=f"The table has it at its end: rank {rank[1]}, exit code {code[1]} ({code[2]}). An exception would "
-        "have left a traceback of that rank; it left none. It is the peer who closed the connection of the other.",
+        because=f"The end of the table says it: rank {rank[1]}, exit code {code[1]} ({code[2]}). An exception would "
+        "have left a traceback of that rank, and there is none. The other rank lost its connection to this one.",
         misreadings={
-            _FIRST[0]: "That is an echo: rank 0 waited for a partner that was gone. The loudest is seldom the first.",
+            _FIRST[0]: "That came second: rank 0 waited for a partner that was gone. The rank that writes most is "
+            "seldom the first to fail.",
             _FIRST[1]: "torchrun ended rank 0 because another rank had died already. Look for that other one.",
             _FIRST[2]: "Then a traceback of rank 1 would stand in the log, as one of rank 0 does.",
         },

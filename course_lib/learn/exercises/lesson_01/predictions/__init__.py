@@ -48,7 +48,7 @@ def _pieces(off: float) -> Explanation:
         because="BatchNorm subtracts the mean of the batch it is given. In pieces of 16 that is another mean, so each "
         "example is computed from other numbers than in the batch of 64.",
         misreadings={
-            _SAME: "So says nearly every text on accumulation. It holds for a network whose examples do not see each "
+            _SAME: "Nearly every text on accumulation says so. It holds for a network whose examples do not see each "
             "other.",
             _LONGER: "That happens when the division by the number of pieces is forgotten; here it was done.",
         },
@@ -83,7 +83,7 @@ def _recompute(config: TransformerConfig, most_plain: int, most_lean: int) -> Ex
         misreadings={
             lambda percent: percent < 15: "That is about what the inputs take. Something else has to come back: one "
             "block at a time, in full.",
-            lambda percent: percent > 90: "So it would be if all four blocks were back in full at the same moment. "
+            lambda percent: percent > 90: "It would be so if all four blocks were back in full at the same moment. "
             "Backward needs one of them at a time.",
         },
         apart="The curve above says what is alive at its highest point. The model knows what a CPU keeps until "
@@ -107,9 +107,9 @@ def _clinic() -> Explanation:
         "graph. model.eval() changes dropout and BatchNorm; it does not stop the recording.",
         misreadings={
             _SUSPECTS[0]: "It is as large in the last row as in the first: it comes with the first step.",
-            _SUSPECTS[1]: "The best-known suspect, and here nearly innocent. backward() has freed what the graph kept, "
-            "so the sum holds a chain of small nodes and no activations. It is still bad style; loss.item() keeps "
-            "nothing.",
+            _SUSPECTS[1]: "This is the best-known suspect, and here it is nearly innocent. backward() has freed what "
+            "the graph kept, so the sum holds a chain of small nodes and no activations. It is still bad style; "
+            "loss.item() keeps nothing.",
             _SUSPECTS[3]: "Their bytes stay level: they were all made before the loop.",
         },
     )

@@ -31,7 +31,7 @@ def _backward(timeline: Timeline) -> Explanation:
         misreadings={
             1: "Backward goes through the same layers, and in each of them it has two gradients to compute. That of "
             "the layer's input and that of its weights.",
-            3: "That is the whole step, held against forward. Backward alone is asked for.",
+            3: "That is the whole step, compared with forward. The question is about backward alone.",
         },
         apart="Run the epoch again. If the number moves, other work on this machine is in it. If it stays, raise the "
         "batch from 256 to 1024 above: the products grow with it, the start of an operation does not.",
@@ -82,13 +82,13 @@ def _mfu(share: float) -> Explanation:
 ASKED_OF_TIME = (
     Asked(
         name="01.backward",
-        question="Backward takes how many times as long as forward?",
+        question="How many times as long as forward does backward take?",
         unit="times",
         tell=_backward,
     ),
     Asked(
         name="01.fed",
-        question="With one worker, an epoch takes how many per cent of before?",
+        question="How many per cent of the time before does an epoch take with one worker?",
         unit="%",
         high=300,
         tell=_fed,

@@ -107,7 +107,7 @@ def _reduce_scatter(theirs: Communication, ours: Communication) -> Explanation:
         label="the meter counts",
         because=gloo if times > 1.5 else nccl,
         misreadings={
-            1: "So one should think. It is so with NCCL, the library for GPUs. On CPU ranks it is not.",
+            1: "One should think so. It is so with NCCL, the library for GPUs. On CPU ranks it is not.",
             lambda factor: factor < 1: "Ours sends three quarters of the tensor, and less does not suffice: each part "
             "must meet all four ranks.",
         },
@@ -149,10 +149,10 @@ def _small(times_s: Mapping[str, Sequence[float]]) -> Explanation:
         misreadings={
             "ring": "The ring sends the fewest bytes, and 16 numbers have few to speak of. It has six messages in a "
             "row.",
-            "the same": "The same bytes, nearly; but six messages in a row against four.",
+            "the same": "They send nearly the same bytes; but the ring has six messages in a row, and the tree four.",
         },
         apart="A machine that does something else at the same time can turn the order round. Run the cells again: if "
-        "it turns back, that was it. If it stays, see what the next cell says.",
+        "the order turns back, other work was the reason. If it stays, see what the next cell says.",
     )
 
 
@@ -183,8 +183,8 @@ def _halving(recordings: Sequence[Recording]) -> Explanation:
         measured=halving.num_steps,
         model=round(_cost("halving-doubling", 0).time_s / _LINK.latency_s),
         because=f"Half of the tensor, then a quarter, and the same way back; each rank sends {bytes_too}. So it takes "
-        "the ring's bytes and the tree's steps. What it costs: partners who are far apart, so that on a real network "
-        "its messages share links. And a number of ranks that is no power of two needs extra steps.",
+        "the ring's bytes and the tree's steps. It has a price: partners are far apart, so that on a real network its "
+        "messages share links. And a number of ranks that is no power of two needs extra steps.",
         misreadings={
             6: "That is the ring. Here a partner stands for a whole half of the ranks, not for one of them.",
             2: "That is the way to one complete part. The way back is as long.",
@@ -220,7 +220,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="02.reduce_scatter",
-        question="How many times what ours sends does PyTorch's send?",
+        question="How many times as much does PyTorch's send as ours?",
         unit="times",
         tell=_reduce_scatter,
     ),
@@ -232,7 +232,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="02.algbw",
-        question="64 ranks, a ring over links of 50 GB/s: size over time?",
+        question="64 ranks, a ring over links of 50 GB/s: how many GB/s is size over time?",
         unit="GB/s",
         tell=_algbw,
     ),

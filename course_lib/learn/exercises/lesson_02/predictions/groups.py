@@ -33,10 +33,11 @@ def _new_group(ended: Any) -> Explanation:
         "count one more than ranks 0 and 1, and their next group is another one. The line that is wrong comes before "
         "the one where they hang.",
         misreadings={
-            _OWN_GROUPS[0]: "So one should think, and the pair does its sum. But look where everybody stands.",
-            _OWN_GROUPS[1]: "So says the rule, and with another version or back end it may be so. Here the pair comes "
+            _OWN_GROUPS[0]: "One should think so, and the pair does its sum. But look where all four stand.",
+            _OWN_GROUPS[1]: "The rule says so, and with another version or back end it may be so. Here the pair comes "
             "through, and the mistake shows later, which is worse.",
-            _OWN_GROUPS[3]: "Nobody tells ranks 0 and 1 that the others have made a group. There is nothing to check.",
+            _OWN_GROUPS[3]: "Ranks 0 and 1 do not learn that the others have made a group. So they have nothing to "
+            "check.",
         },
     )
 

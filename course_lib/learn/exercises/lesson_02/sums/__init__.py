@@ -52,7 +52,8 @@ STEPS = (
             "the rooms to `row`; `tensor.copy_(row.view(tensor.shape))`; return `tensor`.",
         ),
         passed="The sum is right on 4, 3 and 1 ranks, in the tensor's own memory. It was tried with fractions, whole "
-        "numbers, bfloat16 and complex numbers, with none, with one without dims, and with gaps between the numbers.",
+        "numbers, bfloat16 and complex numbers. It was also tried with no number at all, with one without dims, and "
+        "with gaps between the numbers.",
     ),
     _step(
         name="02.sum_bytes",
@@ -69,7 +70,7 @@ STEPS = (
             "`parts[(at - s) % n]`.",
         ),
         passed="The sum is right, and of a large tensor no rank sends more than 2 (n - 1) parts. That is 2 (n - 1)/n "
-        "of the tensor. With fewer bytes no all-reduce made of messages can do.",
+        "of the tensor. No all-reduce made of messages can send less.",
     ),
     _step(
         name="02.sum_memory",

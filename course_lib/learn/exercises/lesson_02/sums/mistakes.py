@@ -38,7 +38,7 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
         ),
         Mistake(
             "averages",
-            "You divide by the number of ranks. Asked for is the sum.",
+            "You divide by the number of ranks. The task asks for the sum.",
             recognise=seen.gave(lambda one: one.total.to(one.wide) / one.world_size),
         ),
         Mistake(
@@ -53,7 +53,7 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
         ),
         Mistake(
             "one-rank-alone",
-            "One rank has the sum, and the others have not: who has added up must send what came out.",
+            "One rank has the sum, and the others have not: the rank that has added up must send the sum to them.",
             recognise=seen.one_rank_has_it,
         ),
         Mistake(

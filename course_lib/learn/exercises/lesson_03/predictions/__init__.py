@@ -19,9 +19,9 @@ def _rows(seen: Sequence[int]) -> Explanation:
         measured=max(seen),
         because="One process has one loader. Its batch is the whole batch, and each device gets a share.",
         misreadings={
-            32: "So it is with DistributedDataParallel, lesson 04, where each process has a loader of its own. Here "
+            32: "It is so with DistributedDataParallel, lesson 04, where each process has a loader of its own. Here "
             "there is one loader, one batch, and it is cut.",
-            128: "Nobody makes rows: the batch of the loader is cut.",
+            128: "The class adds no rows: it cuts the batch of the loader.",
         },
     )
 
@@ -34,7 +34,7 @@ def _copies(copied_bytes: float, model_bytes: int) -> Explanation:
         model=round((naive.bytes_sent[0] + naive.bytes_received[0]) / model_bytes, 1),
         because="Weights to three devices forward, gradients from three devices backward, in every single step.",
         misreadings={
-            3: "That is the way out. From each of the three comes a gradient, as large as the weights.",
+            3: "That counts what goes out. From each of the three devices comes a gradient, as large as the weights.",
             0: "The replicas are new at every forward pass: nothing of the last step is left in them.",
             1: "Each of three devices needs all of the weights, and sends all of the gradients.",
             8: "Replica 0 sits with the model: nothing travels for it.",
@@ -63,8 +63,8 @@ def _device_0(held: Mapping[str, Mapping[str, int]]) -> Explanation:
         because="Gradients and the optimizer's state come with every model. The outputs of the *whole* batch, and what "
         "the loss keeps of them, come with the way in which this class works.",
         misreadings={
-            1: "They share what there is four times. Device 0 also has what there is once: gradients, the optimizer's "
-            "state, the gathered outputs and the loss.",
+            1: "Each device has its own weights and activations. Device 0 also has what there is only once: gradients, "
+            "the optimizer's state, the gathered outputs and the loss.",
             4: "The layers' activations are shared out evenly, and they are the largest part on every device.",
         },
     )
@@ -77,8 +77,8 @@ def _threads(race: Race) -> Explanation:
     )
     if interpreter_lock() == "off":
         because = (
-            "Your Python has no such lock. Where two threads do not come near twice the speed here, it is for cores "
-            "that are not free, or for memory that both touch."
+            "Your Python has no such lock. Where two threads do not come near twice the speed here, the reason is "
+            "cores that are not free, or memory that both touch."
         )
     elif race.threads_speed_up < 1.1:
         because += "Here that used up nearly all that they saved, or more."
@@ -122,7 +122,7 @@ def _self() -> Explanation:
         measured=_STANDS_STILL[1],
         label="the evidence says",
         because="Every forward saw a replica that was made a moment ago, from a module that says 0. It counts to 1, "
-        "and the replica goes the way of all replicas.",
+        "and then the replica is thrown away, as all replicas are.",
         misreadings={
             _STANDS_STILL[0]: "Then some counts would be lost, and others not. Every one of twenty calls saw a 1.",
             _STANDS_STILL[2]: "There is no optimizer in this evidence.",
@@ -160,8 +160,8 @@ def _processes(places: Sequence[tuple[int, int]]) -> Explanation:
         because="Each process makes a replica for every device that it names, so each device gets one from every "
         "process. The four processes know nothing of each other: their gradients never meet.",
         misreadings={
-            4: "That is the class of lesson 04: a process for each device, and one model in each. The names differ by "
-            "a word, and the programs by everything.",
+            4: "That is the class of lesson 04: a process for each device, and one model in each. The two names are "
+            "much alike, and the programs are not.",
             1: "A replica is made for each device, by each process that calls the wrapper.",
         },
     )
@@ -176,20 +176,20 @@ PREDICTIONS = (
     ),
     Asked(
         name="03.copies",
-        question="One step, four devices: how many times the model's bytes?",
+        question="One step, four devices: how many times are the model's bytes copied?",
         unit="models",
         tell=_copies,
     ),
     Asked(name="03.mean", question="Four parts with means 10, 20, 30, 40: the running mean?", tell=_mean),
     Asked(
         name="03.device_0",
-        question="Device 0 holds how many times what device 1 holds?",
+        question="How many times as much does device 0 hold as device 1?",
         unit="times",
         tell=_device_0,
     ),
     Asked(
         name="03.threads",
-        question="100 small layers: two threads are how many times as fast as one?",
+        question="100 small layers: how many times as fast are two threads as one?",
         unit="times",
         tell=_threads,
     ),

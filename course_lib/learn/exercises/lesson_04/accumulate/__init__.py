@@ -59,7 +59,7 @@ ACCUMULATE = Exercise(
         Mistake(
             "clears-only-afterwards",
             "Your first step is wrong: an earlier pass had left something in `.grad`, and you clear it when the step "
-            "is over. Clear before the first piece, and the step needs nobody else's care.",
+            "is over. If you clear before the first piece, the step does not depend on what others have left.",
             mistakes.step(clears=False, clears_after=True),
         ),
         Mistake(
@@ -101,8 +101,8 @@ ACCUMULATE = Exercise(
         Mistake(
             "last-by-identity",
             "Right as long as no piece stands in the list twice. Where the last piece is the first one again, more "
-            "than the last was averaged. Which piece is the last, its place in the list tells; `piece is pieces[-1]` "
-            "is true in both places.",
+            "than the last was averaged. A piece's place in the list tells whether it is the last; `piece is "
+            "pieces[-1]` is true in both places.",
             recognise=mistakes.averages_one_piece_twice,
         ),
         Mistake(

@@ -28,8 +28,8 @@ def _apart(furthest: float) -> Explanation:
         misreadings={
             _OUTCOMES[3]: "They began alike. From the first step on, each saw other images, so each had another "
             "gradient and took another step.",
-            _OUTCOMES[0]: "Nothing here is an error to PyTorch: a process group is an offer to send messages, not a "
-            "duty.",
+            _OUTCOMES[0]: "Nothing here is an error to PyTorch: a process group lets ranks send messages, and makes "
+            "none of them do so.",
             _OUTCOMES[1]: "A rank that calls no collective waits for nobody.",
         },
     )
@@ -56,8 +56,8 @@ def _bytes(sent_bytes: float, gradient_bytes: int) -> Explanation:
     return Explanation(
         measured=round(sent_bytes / 1024, 1),
         model=round(by_model / 1024, 1),
-        because="A ring all-reduce: 2 (n - 1)/n of the gradients, here one and a half times. It does not depend on the "
-        "batch; with more ranks it comes near twice the gradients, and never above.",
+        because="In a ring all-reduce a rank sends 2 (n - 1)/n of the gradients, here one and a half times. It does "
+        "not depend on the batch; with more ranks it comes near twice the gradients, and never above.",
         misreadings={
             3 * gradient_kib: "That sends everybody's gradients to everybody. The sum is made on the way.",
             gradient_kib: "With two ranks it would be that; with four it is 2 (n - 1)/n of the gradients, half as much "
@@ -117,8 +117,9 @@ def _rate(alone: float, together: float) -> Explanation:
     because = "Fewer steps of the same length go less far."
     if change > -0.01:
         because = (
-            f"Here the four ranks, with a quarter of the steps, came out {100 * change:+.1f} points beside the one. "
-            "Usually fewer steps of one length go less far; a single run can hide it. Try fewer epochs."
+            f"Here the accuracy of the four ranks, with a quarter of the steps, is {100 * change:+.1f} points from "
+            "that of the one. Usually fewer steps of one length go less far; a single run can hide it. Try fewer "
+            "epochs."
         )
     return Explanation(
         measured=_ACCURACIES[1] if abs(change) < 0.01 else _ACCURACIES[0] if change > 0 else _ACCURACIES[2],
@@ -181,7 +182,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="04.rate",
-        question="The same script on four ranks, same learning rate: accuracy?",
+        question="The same script on four ranks, same learning rate: what is the accuracy?",
         choices=_ACCURACIES,
         tell=_rate,
     ),

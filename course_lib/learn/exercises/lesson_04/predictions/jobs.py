@@ -45,8 +45,8 @@ def _unused(place: str) -> Explanation:
     return Explanation(
         measured=place,
         because="A bucket leaves when its last gradient has come. Here one never comes, so nothing leaves, and nobody "
-        "complains: the backward pass of step 0 ends with gradients that are no means. Only the next forward "
-        "pass finds the bucket still open. A script that ends there is never told.",
+        "complains: the backward pass of step 0 ends with gradients that are no means. Only the next forward pass "
+        "finds the bucket still open. A script that ends there never learns of it.",
         misreadings={
             _PLACES[0]: "DDP cannot know whether a gradient is late or will never come. It would have to search the "
             "graph, and does so only where you ask for it.",
@@ -89,12 +89,12 @@ def _crash(step: int | None) -> Explanation:
     """From the step that the file left by ``torch.save`` holds; None where it cannot be loaded."""
     return Explanation(
         measured=_CONTENTS[2] if step is None else f"step {step}",
-        because="Hours of work, lost to the attempt to save them. So write a *draft* in the same folder, flush it to "
-        "the disk, and rename it. There is no moment at which a rename is half done.",
+        because="Hours of work are lost by the attempt to save them. So write a *draft* in the same folder, flush it "
+        "to the disk, and rename it. There is no moment at which a rename is half done.",
         misreadings={
             _CONTENTS[0]: "To open a file for writing empties it. The old one is gone before the first new byte is "
             "there.",
-            _CONTENTS[1]: "It died before it was through.",
+            _CONTENTS[1]: "The job died before the file was complete.",
         },
     )
 

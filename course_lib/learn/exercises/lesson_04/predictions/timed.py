@@ -80,7 +80,8 @@ def _buckets(swept_s: Sequence[float], predicted_s: Sequence[float]) -> Explanat
             "16 buckets": "They start earliest, and 16 times two latencies take longer than backward itself.",
             "1 bucket": "One bucket is complete when backward ends. Nothing of it is hidden.",
             "8 buckets": "The last one is short, and eight times two latencies are still longer than backward.",
-            "2 buckets": "Close: fewer latencies, and the second bucket, half of all bytes, is hidden by nothing.",
+            "2 buckets": "Close: two buckets pay fewer latencies. But the second one has half of all bytes, and "
+            "nothing hides it.",
         },
         apart=apart,
     )
@@ -113,7 +114,7 @@ def _break_even(one_rank_s: float, dial: Sequence[float], two_ranks_s: Sequence[
         measured=max(1, round(_crossing(one_rank_s, dial, two_ranks_s) / 1e6)),
         model=model,
         because="There the exposed part of the all-reduces takes as long as the half of the computing that the second "
-        "rank took over. Much faster links than that are called slow.",
+        "rank took over. Links that are much faster than that are called slow.",
         misreadings={
             lambda rate: (
                 rate < model / 3
@@ -122,7 +123,7 @@ def _break_even(one_rank_s: float, dial: Sequence[float], two_ranks_s: Sequence[
             "and hide a part of the messages.",
         },
         apart=f"By the model one rank takes {alone_s * 1e3:.0f} ms, and two take {beside} ms at the bandwidths of the "
-        "dial. Hold that against your list. If one time is out of line, something disturbed that run. If all of them "
+        "dial. Compare that with your list. If one time is out of line, something disturbed that run. If all of them "
         "are longer by as much, each step costs that beside computing and link. Run the cell again to tell.",
     )
 
@@ -143,7 +144,7 @@ _COUNTS = ("16 buckets", "8 buckets", "4 buckets", "2 buckets", "1 bucket")
 
 CALLS = Asked(
     name="04.calls",
-    question="16 calls take how many times as long as one call for all?",
+    question="How many times as long do 16 calls take as one call for all?",
     unit="times",
     tell=_calls,
 )

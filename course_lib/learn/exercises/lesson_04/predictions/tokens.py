@@ -17,12 +17,12 @@ def _weight(short: float, long: float, model: float) -> Explanation:
         because="Each of the eight means counts an eighth. In a short one four tokens share this eighth, in a long one "
         f"64 do. One process would give each token 1; here one has {short:.2g} and the other {long:.2g}.",
         misreadings={
-            1: "So it is where all micro-batches hold as many valid tokens. Here each token is in one mean, and these "
-            "means are made of 4 tokens or of 64.",
+            1: "It is so where all micro-batches hold equally many valid tokens. Here each token is in one mean, and "
+            "these means are made of 4 tokens or of 64.",
             (lambda guess: 1 < guess < model * 0.7): "Divide the counts of the two micro-batches: nothing else differs "
             "between the two tokens.",
-            (lambda guess: 0 < guess < 1): "The other way round: the fewer tokens share a mean, the more each of them "
-            "has of it.",
+            (lambda guess: 0 < guess < 1): "It is the other way round: the fewer tokens share a mean, the more each of "
+            "them has of it.",
             (lambda guess: guess > model * 1.5): "Both ranks have two micro-batches, and DDP divides both by four. "
             "These factors are the same for the two tokens.",
         },
@@ -94,8 +94,8 @@ def _share(usual: float, per_token: float, model: float) -> Explanation:
             "where tokens of short answers weigh more.",
             (lambda guess: guess < 45): "Long answers have more tokens, but only one of them comes after `?`. And that "
             "one weighs less than a token of a short answer.",
-            (lambda guess: 55 < guess < model - 5): "The right direction. How many times as much a token of a short "
-            "answer weighs, you have measured above.",
+            (lambda guess: 55 < guess < model - 5): "The direction is right. You have measured above how many times as "
+            "much a token of a short answer weighs.",
         },
         apart="The last steps have not been taken yet: with more of them the share comes nearer to the model's.",
     )
@@ -104,7 +104,7 @@ def _share(usual: float, per_token: float, model: float) -> Explanation:
 TOKENS = (
     Asked(
         name="04.token_weight",
-        question="A token of rank 0: how many times the weight of one of rank 3?",
+        question="How many times as much does a token of rank 0 weigh as one of rank 3?",
         unit="times",
         high=1000,
         tell=_weight,

@@ -82,8 +82,8 @@ def _hidden(hidden_us: float, communication_us: float, num_steps: int) -> Explan
         f"and next to these messages the device mostly does nothing at all. {exposed_ms:.1f} ms of each step are "
         "exposed.",
         misreadings={
-            (lambda guess: guess >= 50): "So it would be if backward kept the device busy. That an all-reduce runs "
-            "during `backward()` says what the program is at, and not what the device computes.",
+            (lambda guess: guess >= 50): "It would be so if backward kept the device busy. That an all-reduce runs "
+            "during `backward()` says what the program does, and not what the device computes.",
         },
     )
 

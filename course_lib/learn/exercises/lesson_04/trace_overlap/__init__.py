@@ -22,7 +22,7 @@ TRACE_OVERLAP = Exercise(
         ),
         Mistake(
             "exposed-instead",
-            "That is communication with no kernel beside it, which is exposed. Asked for is the rest: what has a "
+            "That is communication with no kernel beside it, which is exposed. The task asks for the rest: what has a "
             "kernel beside it.",
             wrong_answers.exposed_instead,
         ),
@@ -34,8 +34,8 @@ TRACE_OVERLAP = Exercise(
         ),
         Mistake(
             "the-shorter-total",
-            "You add up both lists and take the smaller sum. Whether they were at it *at the same time* is not in the "
-            "sums.",
+            "You add up both lists and take the smaller sum. The sums do not say whether they went on *at the same "
+            "time*.",
             wrong_answers.the_shorter_total,
         ),
         Mistake(

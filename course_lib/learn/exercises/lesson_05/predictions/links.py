@@ -89,8 +89,8 @@ def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Expla
         "two. Each sends as much as the half is large. Weights do not cross at all. Sharded over four, both "
         f"all-gathers cross, and the reduce-scatter: {over_all_bytes / hybrid_bytes:.1f} times as much.",
         misreadings={
-            0: "All that a machine needs for its own forward and backward. But the other machine has seen another part "
-            "of the batch, and the two must stay one model.",
+            0: "A machine has all that it needs for its own forward and backward. But the other machine has seen "
+            "another part of the batch, and the two must stay one model.",
             mib(2 * weights_bytes): "Between two ranks an all-reduce sends each gradient once from each side, and "
             "what comes from the other machine is not asked for.",
             mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
@@ -111,8 +111,8 @@ def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Explanation:
             num_loud // 4: "Under DDP gradients were all that travelled. Here two of three messages carry weights.",
             num_loud: "Then nothing would be spared. What travels in the first three pieces that nobody needs before "
             "the optimizer's step?",
-            (4 + 1) * num_units: "As if weights stayed whole from forward to backward. They are let go between, so "
-            "each piece gathers them twice.",
+            (4 + 1) * num_units: "It would be so if weights stayed whole from forward to backward. They are let go "
+            "between, so each piece gathers them twice.",
             num_loud // 2: "One of three kinds of messages is spared, and that for three pieces of four.",
         },
     )

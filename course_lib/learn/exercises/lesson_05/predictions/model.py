@@ -131,9 +131,9 @@ def _d2(evidence: Evidence) -> Explanation:
         "The last line is yours: shards are what makes several devices into one with more memory, and they pay for it "
         "with messages. A text that says *data parallelism* has to say which.",
         misreadings={
-            "holds": "Not for what the sentence speaks of: there each device holds all of the states.",
-            "holds with conditions": "A fair bet, if the condition is: where the states are sharded. The article "
-            "speaks of replicas.",
+            "holds": "It does not hold for what the sentence speaks of: there each device holds all of the states.",
+            "holds with conditions": "That is a fair bet, if your condition is that the states are sharded. The "
+            "article speaks of replicas.",
             "false": "That is so of weights, gradients and optimizer states: without shards not one byte of them is "
             "saved. But there are the activations, and with a large batch they are most of it.",
         },

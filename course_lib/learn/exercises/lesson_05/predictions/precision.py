@@ -76,7 +76,7 @@ def _pieces(many: float, one: float, one_with_both: float) -> Explanation:
         misreadings=_but(
             measured,
             {
-                _ONE: "It makes fewer sums between ranks. But the pieces have to be added up as well, and somewhere.",
+                _ONE: "It makes fewer sums between ranks. But the pieces have to be added up somewhere as well.",
                 _NEITHER: "A sum of four ones is 4 in bfloat16 too: between ranks nothing is lost here. Where are the "
                 "300 pieces added?",
                 _BOTH: "That would be so if gradients waited in the shards' format. Whole ones wait in backward's.",
@@ -134,7 +134,7 @@ def _eight(off_percent: Mapping[str, float]) -> Explanation:
                 _FLOAT_FAR: "It follows numbers that are thousands of times smaller than the largest. Are there any?",
                 _FLOAT: "It has finer steps near 0, that is right. What do they cost where most of the numbers are?",
                 _ALIKE: "Both have a byte, and they spend it on different things: on range, or on steps.",
-                _INT: "The right one of the two. Compare a step of each for a number of half the largest.",
+                _INT: "This is the right one of the two. Compare a step of each for a number of half the largest.",
                 _INT_FAR: "Look at the two numbers of this run.",
             },
         ),
@@ -158,8 +158,8 @@ def _steps(times: float, loss: float, exact_loss: float) -> Explanation:
         misreadings={
             lambda guess: (
                 4 <= guess <= 12
-            ): "So independent errors add up, where each step starts from the result of the last. Where does a "
-            "message start from?",
+            ): "Independent errors add up so where each step starts from the result of the last. Where does a message "
+            "start from?",
             lambda guess: guess > 12: "That would be errors that add up step by step. Is what was rounded ever stored?",
             lambda guess: guess < 0.7: "Nothing corrects the rounding, either: each step has its own.",
         },
@@ -186,7 +186,7 @@ def _stored(first: float, kept: float, stored: float) -> Explanation:
                 _AS_BEFORE: "Each message rounds these weights anyhow, that is right. But what does the optimizer add "
                 "its next step to?",
                 _SLOWER: "Compare a step of the optimizer with the distance from one code to the next.",
-                _HARDLY: "So it would be if steps of the optimizer were much smaller than those from code to code.",
+                _HARDLY: "It would be so if steps of the optimizer were much smaller than those from code to code.",
             },
         ),
     )

@@ -84,7 +84,7 @@ def _states(held_bytes: int, num_parameters: int) -> Explanation:
         f"{first / nothing:.0%} of what it was, and with ever more ranks it comes down to a half. In the course's "
         "class the rank's own weights are views of the model's, and cost nothing.",
         misreadings={
-            round(third): "A quarter of everything. Only the optimizer's states are shared out so far.",
+            round(third): "That is a quarter of everything. Only the optimizer's states are shared out so far.",
             round(second): "That has the gradients shared out as well: the next stage.",
             round(nothing / 2): "Nearly: that is weights and gradients, and no states at all.",
         },
@@ -99,15 +99,16 @@ def _early(held_bytes: int, gradients_bytes: int, num_layers: int) -> Explanatio
     return Explanation(
         measured=round(100 * held_bytes / gradients_bytes),
         model=round(100 * (1 / _RANKS + on_the_way)),
-        because="Its own quarter, at the end, and what is on its way: a layer's gradient, whole, and the bucket that "
-        f"it is packed in. On gloo also what comes from the others. Each is one of {num_layers} layers. With more "
-        "layers, or smaller buckets, this part shrinks; with one bucket for the model nothing would be saved.",
+        because="At the end it is the rank's own quarter. Before that, it is also what is on its way: a layer's "
+        "gradient, whole, and the bucket that it is packed in. On gloo also what comes from the others. Each is one "
+        f"of {num_layers} layers. With more layers, or smaller buckets, this part shrinks; with one bucket for the "
+        "model nothing would be saved.",
         misreadings={
             100: "No layer's gradient waits for another bucket than its own.",
             25: "That is what stays. But each gradient is made whole, and travels whole, before three quarters of it "
             "go.",
-            lambda share: abs(share - 33.3) < 1: "A quarter, and the one layer that is being made. It still has to be "
-            "packed and sent while the next one comes.",
+            lambda share: abs(share - 33.3) < 1: "That is a quarter, and the one layer that is being made. It still "
+            "has to be packed and sent while the next one comes.",
         },
         apart="The ledger counts buffers until gloo's threads let them go, which a busy machine delays. Run it again: "
         "the least of several runs is what the code needs.",
@@ -125,8 +126,8 @@ def _table(states: Sequence[cost.StateBytes]) -> Explanation:
     return Explanation(
         measured=_STAGES[freed.index(max(freed))],
         label="computed",
-        because=f"{freed[0]:.1f} GB of {totals[0]:.0f}, and it costs no byte on the link. The two other stages free "
-        f"{freed[1]:.1f} GB each. But they take away what would stay however many ranks there are.",
+        because=f"It frees {freed[0]:.1f} GB of {totals[0]:.0f}, and costs no byte on the link. The two other stages "
+        f"free {freed[1]:.1f} GB each. But they take away what would stay however many ranks there are.",
         misreadings={
             third: "A weight has 2 bytes here; what AdamW keeps of it has 12.",
             second: "A gradient has 2 bytes here; what AdamW keeps for it has 12.",

@@ -91,8 +91,8 @@ def _gathers(collectives: int, num_blocks: int, num_tensors: int) -> Explanation
         "unit an all-gather before its forward, an all-gather before its backward, and a reduce-scatter of its "
         "gradients.",
         misreadings={
-            3 * num_blocks: "The blocks alone. The embedding and the head are cut too, so they have to come from "
-            "somewhere: what belongs to no block is one more unit.",
+            3 * num_blocks: "That is the blocks alone. The embedding and the head are cut too, so they have to come "
+            "from somewhere: what belongs to no block is one more unit.",
             2 * units: "One all-gather and one reduce-scatter. But the weights are let go after forward, and backward "
             "needs them.",
             2 * num_blocks: "For each block one all-gather and one reduce-scatter. But backward needs the weights "
@@ -143,8 +143,8 @@ def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> 
         "together. (A moment before, all weights were whole instead.) Between steps the rank holds a quarter; a device "
         "that runs out of memory runs out at the peak.",
         misreadings={
-            quarter: "Between two steps. Look at the moment when the unit's backward is over: what is whole then, and "
-            "what is about to leave?",
+            quarter: "That is so between two steps. Look at the moment when the unit's backward is over: what is whole "
+            "then, and what is about to leave?",
             half: "Half would be weights and gradients, whole. But what is whole has to travel, and a message needs "
             "memory too.",
         },
@@ -246,7 +246,7 @@ UNITS: tuple[Asked, ...] = (
     ),
     Asked(
         name="05.units",
-        question="All layers in one unit: what does a rank hold at its peak, beside DDP?",
+        question="All layers in one unit: how much does a rank hold at its peak, compared with DDP?",
         choices=_SHARES,
         tell=_units,
     ),

@@ -62,8 +62,9 @@ def _gradients(with_a_gradient: int, num_parameters: int) -> Explanation:
 
 _WHITE = (
     "The model knows equal parts and messages that take no time. Where a machine has other work a rank wakes up late, "
-    "and whoever waits for it is late as well. Run the cell with the timelines once more, then this one: a number that "
-    "moves is such waiting. One that stays is messages; the picture shows them as gaps from one box to the next."
+    "and whoever waits for it is late as well. Run the cell with the timelines once more, then this one. If the number "
+    "changes, ranks have waited for cores. If it stays, it is the time of messages; the picture shows them as gaps "
+    "from one box to the next."
 )
 
 
@@ -210,7 +211,7 @@ def _tied() -> Explanation:
         label="the evidence says",
         because="The first loss agrees, so weights and activations were right. After the first step the copies differ, "
         "and in that step neither had the gradient of the uncut matrix, which is the sum of theirs. One tensor became "
-        "two when the model was cut, and nobody told the optimizers.",
+        "two when the model was cut, and no optimizer knew of it.",
         misreadings={
             _DIVIDED: "Then every gradient would be half as large, and the two copies would not part.",
             _BEGAN: "Then the loss of step 0 would differ. It agrees.",

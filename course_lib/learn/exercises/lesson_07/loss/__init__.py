@@ -118,8 +118,8 @@ LOSS = Exercise(
         ),
         Mistake(
             "upside-down",
-            "The share stands on its head: you multiply by batch / micro-batch. The smaller a piece is, the "
-            "less it contributes.",
+            "The share is upside down: you multiply by batch / micro-batch. The smaller a piece is, the less it "
+            "contributes.",
             _upside_down,
         ),
         Mistake(

@@ -44,7 +44,7 @@ def _four(run: ScheduleTrace) -> Explanation:
         "follow its last. That is waiting for three micro-batches, next to work on four: 3 of 7.",
         apart="The model knows equal boxes, and messages that take no time. Where four ranks share few cores, one of "
         "them wakes up late, and all that wait for it are late as well. Look for gaps in the picture that the plan "
-        "does not have. Run the cell again on a quieter machine; a number that moves is such waiting.",
+        "does not have. Run the cell again on a quieter machine; if the number changes, ranks have waited.",
     )
 
 
@@ -132,8 +132,8 @@ def _1f1b(times: StageTimes) -> Explanation:
         measured=_SAME if equal else _LARGER if now > before else _HALF if now < before / 2 else _SMALLER,
         label="computed",
         misreadings={
-            _SMALLER: "So one would think. Follow rank 0: what it wins by an early B0, it loses waiting for B1.",
-            _HALF: "So one would think. Follow rank 0: it still waits for the first micro-batch to come all the way "
+            _SMALLER: "One would think so. Follow rank 0: what it wins by an early B0, it loses waiting for B1.",
+            _HALF: "One would think so. Follow rank 0: it still waits for the first micro-batch to come all the way "
             "back.",
             _LARGER: "Each rank does the same work in another order, and in the plan nobody waits longer in all. What "
             "messages add to it comes further down.",
@@ -161,8 +161,8 @@ def _formula(changes: Mapping[str, Mapping[str, Any]]) -> Explanation:
         measured=min(errors, key=errors.__getitem__),
         label="computed",
         misreadings={
-            _MESSAGES: "Messages travel while others compute, one thinks. But under 1F1B a stage sends a forward and "
-            "then waits for a gradient, there and back, in every turn.",
+            _MESSAGES: "One would think that messages travel while others compute. But under 1F1B a stage sends a "
+            "forward and then waits for a gradient, there and back, in every turn.",
             _SLOW_STAGE: "All others wait for it, once for every micro-batch.",
         },
         because="If all boxes grow in the same way, work and waiting grow alike.",
@@ -205,7 +205,7 @@ def _payer(plain: Sequence[int], zero: Sequence[int]) -> Explanation:
         measured=_where_it_grows(plain, zero),
         model=_where_it_grows(peak_in_flight(one_f_one_b(4, 8)), peak_in_flight(zero_bubble_h1(4, 8))),
         misreadings={
-            _NOWHERE: "True of the fullest rank: 4 before, 4 now. Look at the others.",
+            _NOWHERE: "That is true of the fullest rank: 4 before, 4 now. Look at the others.",
             _FIRST: "It held most before, and it runs every W at once. Read its row.",
             _ALL: "Read the two lists, rank by rank.",
         },
@@ -256,7 +256,7 @@ SCHEDULES = (
     ),
     Asked(
         name="07.bytes",
-        question="Two virtual stages a rank on two ranks: how many times the bytes?",
+        question="Two virtual stages a rank on two ranks: how many times as many bytes travel?",
         unit="x",
         high=100,
         tell=_bytes,

@@ -49,7 +49,7 @@ def _sync() -> Explanation:
             _TOO_LARGE: "The stages are the same in every row. What grows, and with what?",
         },
         because="The bytes of all-reduce grow exactly as the number of micro-batches: the hooks run at every backward. "
-        "The values are right all the same: the mean of a sum is the sum of the means. Only the bill tells.",
+        "The values are right all the same: the mean of a sum is the sum of the means. Only the bytes show it.",
     )
 
 

@@ -92,7 +92,7 @@ MEMORY_LIMIT = (
     ),
     Asked(
         name="07.small_memory",
-        question="6 ranks, a limit of 2: your step beside that of the published program?",
+        question="6 ranks, a limit of 2: how long is your step, compared with that of the published program?",
         choices=_SIDES,
         tell=_small_memory,
     ),

@@ -67,7 +67,7 @@ def _of_another_size(wanted: Wanted, got: Schedule) -> str:
     if (got.num_ranks, got.num_stages, got.num_micro_batches) != (p, p, m):
         words = (
             f"the table has {counted(got.num_ranks, 'rank')}, {counted(got.num_stages, 'stage')} and "
-            f"{counted(got.num_micro_batches, 'micro-batch')}; asked for are {counted(p, 'rank')} with a stage each, "
+            f"{counted(got.num_micro_batches, 'micro-batch')}; the task has {counted(p, 'rank')} with a stage each, "
             f"and {counted(m, 'micro-batch')}"
         )
         return Difference(words, SIZE)
@@ -77,7 +77,9 @@ def _of_another_size(wanted: Wanted, got: Schedule) -> str:
         )
     for rank, row in enumerate(got.rows):
         if any(action.kind == "B" for action in row):
-            return Difference(f"rank {rank} runs a whole backward (B); asked for are its two halves, I and W", WHOLE)
+            return Difference(
+                f"rank {rank} runs a whole backward (B); the task asks for I and W, its two halves", WHOLE
+            )
     return ""
 
 

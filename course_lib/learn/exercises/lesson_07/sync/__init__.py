@@ -210,8 +210,8 @@ SYNC = Exercise(
         ),
         Mistake(
             "divided-by-a-number",
-            "A sum over the group, divided by the same number everywhere. How many pipelines there are is another "
-            "matter on another day: ask the group, or let `dist.ReduceOp.AVG` count its ranks.",
+            "A sum over the group, divided by the same number everywhere. The number of pipelines may be another one "
+            "on another day: ask the group, or let `dist.ReduceOp.AVG` count its ranks.",
             recognise=_over_a_number,
         ),
         Mistake(
@@ -249,6 +249,6 @@ SYNC = Exercise(
         "torch.nn.parallel.DistributedDataParallel",
     ),
     passed="The gradients of the whole batch on every rank, in float64 and in float32. For them no rank sent much more "
-    "than if each had handed its own to every other rank of its group once. So it was for one micro-batch and for "
+    "than if each had handed its own to every other rank of its group once. It was so for one micro-batch and for "
     "four.",
 )
