@@ -76,7 +76,7 @@ print("side by side they are X A:", torch.equal(torch.cat(list(parts), dim=1), X
 # %% [markdown]
 # <!-- word: column-parallel | also: column-wise parallel, `ColwiseParallel`, column split -->
 # A linear layer, Y = X A, is called **column-parallel** when each rank holds some columns of A and makes the same
-# columns of Y. A column of Y is X times one column of A and knows nothing of the others. No message was sent.
+# columns of Y. A column of Y is X times one column of A and needs no other column. No message was sent.
 
 # %% [markdown]
 # ## By rows
@@ -196,9 +196,9 @@ reveal("08.backward", plans["by columns"])
 # have met the fifth line: X cut by rows, A whole, and an all-reduce of dA backward. That is *data parallelism*. It is
 # one cut of a product among others.
 #
-# Article E of those that the course puts on trial is *Data, model, and tensor parallelism*, a course page. It says, in
-# our words: *a column-split linear layer needs an all-gather and a row-split one a reduce-scatter*. **Bet on a verdict
-# before the trial.**
+# The course puts articles on trial. Article E is *Data, model, and tensor parallelism*, a page of another course. It
+# says, in our words: *a column-split linear layer needs an all-gather and a row-split one a reduce-scatter*. **Bet on a
+# verdict before the trial.**
 
 # %%
 ### BEGIN SOLUTION
@@ -218,14 +218,14 @@ reveal("08.bet_e10", evidence)
 # partial sum that it computes, and Y after an all-reduce](../assets/08_explorer.png)
 #
 # Cut what you like, and press *run*: the ranks then do these steps and no others, and the meter counts. Two steps send
-# nothing. In *split: X* each rank takes its part of an X that it has whole. In *first rank keeps: Y* the others put
-# zeros where they had Y, so that it is partial sums. Three missions:
+# nothing. In the step *split: X* each rank has X whole, and takes its part. In the step *first rank keeps: Y* all other
+# ranks put zeros where they had Y. So Y becomes partial sums. Three missions:
 #
-# 1. The ranks share the work, and nothing travels, forward or backward. One choice of X, A and Y does that. Which, and
-#    who pays for it?
-# 2. X, A and Y are all cut by rows. How is that possible, and which lesson did it?
-# 3. Four ranks: what sends less, forward and backward together, A and Y by columns with X whole, or A in tiles? (In
-#    tiles each rank uses half of X's columns, as above.)
+# 1. The ranks share the work, and nothing travels, forward or backward. One choice of X, A and Y does that. Which one,
+#    and which later layer pays for it?
+# 2. X, A and Y are all cut by rows. How is that possible, and in which lesson did you do it?
+# 3. Take four ranks. Which of two choices sends less, forward and backward together: A and Y by columns with X whole,
+#    or A in tiles? (In tiles each rank uses half of X's columns, as above.)
 
 # %%
 from course_lib.widgets import MatmulExplorer
@@ -233,7 +233,7 @@ from course_lib.widgets import MatmulExplorer
 MatmulExplorer(shared_cluster)
 
 # %% [markdown]
-# When you have tried, compare. The first mission can be solved by asking for every choice there is:
+# When you have tried, compare. The next cell solves the first mission: it tries every choice of X, A and Y.
 
 # %%
 placements = [parse_placement(text) for text in ("R", "S(0)", "S(1)", "P")]
@@ -244,12 +244,13 @@ for x, a, y in itertools.product(placements[:3], placements[:3], placements):
         print(f"X {x}, A {a}, Y {y}: nothing travels")
 
 # %% [markdown]
-# Columns of X, rows of A, and the sum is left open: whoever uses Y next has to add up.
+# X is cut by columns, A by rows, and Y stays partial sums. The layer that uses Y next has to add them up.
 #
-# For the second, each rank gathers all of A, multiplies its rows of X, and lets A go: FSDP, lesson 05.
+# In the second mission each rank gathers all of A, multiplies its rows of X, and frees A again. That is FSDP, lesson
+# 05.
 #
-# For the third, tiles, at the explorer's sizes, there are two all-reduces and not one. But each runs between two ranks
-# and not four, for half of a tensor. (The wider Y is beside X, the less that helps.)
+# In the third mission tiles send less, at the explorer's sizes. They need two all-reduces and not one. But each runs
+# between two ranks and not four, for half of a tensor. (The wider Y is compared with X, the less this helps.)
 # [GSPMD](https://arxiv.org/abs/2105.04663) cuts transformers this way, on up to 2048 TPU cores; this lesson stays with
 # one cut at a time.
 #
@@ -257,9 +258,9 @@ for x, a, y in itertools.product(placements[:3], placements[:3], placements):
 #
 # ![X goes through A, GELU and B; both matrices bear a question mark](../assets/08_between.png)
 #
-# A layer seldom comes alone. An MLP is $\mathrm{GELU}(XA)\,B$: widen, bend, narrow. X is on every rank, and so shall
-# the output be. Cut *both* matrices, so that each rank holds its share of either, in such a way that **nothing travels
-# between the two**. One thing to know about GELU: it bends every number by itself, and it is not linear.
+# An MLP has two layers, $\mathrm{GELU}(XA)\,B$: A widens, GELU bends, B narrows. X is whole on every rank, and the
+# output shall be too. Cut *both* matrices, so that each rank holds a share of each. Cut them so that **nothing travels
+# between the two**. You need to know one thing about GELU: it bends every number by itself, and it is not linear.
 
 # %%
 u, v = torch.tensor(1.0), torch.tensor(-1.5)  # two summands of one number
@@ -279,7 +280,7 @@ check("08.between", cuts)
 # hint("08.between")
 
 # %% [markdown]
-# The hidden units are dealt out to the ranks: each rank makes some of them, and uses the same ones. That works wherever
+# The hidden units are dealt out to the ranks: each rank makes some of them, and uses those itself. That works wherever
 # something is made in parts and used in the same parts. In part 2 it will be the heads of attention.
 #
 # ## Two gates
@@ -335,15 +336,15 @@ check("08.gates", Gate)
 # %% [markdown]
 # <!-- word: conjugate operators | also: f and g, copy_to region, reduce_from region, entrance and exit -->
 # The entrance and the exit of a split region are **conjugate operators**: each does forward what the other does
-# backward. From here on they are called `enter` and `leave`; both are the course's, which are written like yours and
-# also take a group of ranks. (In Megatron-LM's code f is `copy_to_tensor_model_parallel_region`, and g is
-# `reduce_from_tensor_model_parallel_region`.)
+# backward. From here on they are called `enter` and `leave`. Both names stand for the course's own gates. These are
+# written like yours, and also take a group of ranks. (In Megatron-LM's code f is
+# `copy_to_tensor_model_parallel_region`, and g is `reduce_from_tensor_model_parallel_region`.)
 #
 # ### Build: the MLP
 #
-# Now the MLP of a rank, with biases. The weights come as PyTorch keeps them: `w_up` is (hidden/n, width), `b_up`
-# (hidden/n), `w_down` (width, hidden/n); `b_down` (width) is whole on every rank. Use `F.linear(x, weight, bias)`. The
-# check looks at the output, at the gradients of all five, and at what is sent.
+# Now the MLP of a rank, with biases. The weights come as PyTorch keeps them. On each of n ranks `w_up` is (hidden/n,
+# width), `b_up` (hidden/n), `w_down` (width, hidden/n); `b_down` (width) is whole on every rank. Use `F.linear(x,
+# weight, bias)`. The check looks at the output, at the gradients of all five, and at what is sent.
 
 # %%
 enter, leave = identity_all_reduce, all_reduce_identity  # enter(me, x), leave(me, partial)
@@ -368,12 +369,12 @@ check("08.mlp", split_mlp)
 # ![A region between two gates. Forward: at the entrance X passes, at the exit an all-reduce. Backward: at the exit the
 # gradient passes, at the entrance an all-reduce](../assets/08_region.png)
 #
-# The region of the MLP, with both gates and what passes them.
+# The picture shows the region of the MLP, its two gates, and what passes through them.
 #
 # ## What you can do now
 #
-# You can cut a product any way and say what travels. You have written the two gates, and an MLP of which each rank
-# holds a part: one all-reduce forward, one backward, whatever lies between.
+# You can cut a product any way and say what travels. You have written the two gates, and an MLP that needs one
+# all-reduce forward and one backward. Each rank holds a part of it.
 #
 # [Part 2](08b_split_transformer.ipynb) does this to a whole transformer, from its table of tokens to its loss.
 #

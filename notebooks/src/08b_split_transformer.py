@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08b · Tensor parallelism: a transformer, cut
 #
-# Attention is cut by heads, the first and the last matrix by vocabulary, and the logits of the loss never meet. You cut
-# a whole transformer, predict what each of its layers sends, and hold its weights against those of one device.
+# You cut a whole transformer: attention by heads, the first and the last matrix by vocabulary. You predict what each of
+# its layers sends, and compare its weights with those of one device.
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -19,9 +19,9 @@
 # - predict what a transformer block sends, and compare it with data parallelism;
 # - write an embedding and a loss that are cut by vocabulary.
 #
-# From part 1 you need columns, then rows: what each rank makes of a hidden layer it uses itself. And the two gates of a
-# split region. `enter` lets x pass, and sums its gradient over ranks. `leave` sums what the ranks have made, and lets
-# the gradient pass.
+# From part 1 you need the cut by columns, then by rows: each rank itself uses the hidden units that it makes. You also
+# need the two gates of a split region. `enter` lets x pass, and sums its gradient over ranks. `leave` sums what the
+# ranks have made, and lets the gradient pass.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -59,11 +59,11 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 #
 # <!-- word: residual stream | also: residual connection, skip connection -->
 # The **residual stream** is the tensor that passes from block to block and to which attention and MLP add what they
-# make. With the norms it stays outside the split regions, the same on all ranks. The MLP you have. What about
-# attention?
+# make. The residual stream and the norms stay outside the split regions, and are the same on all ranks. You have the
+# MLP. How is attention cut?
 #
-# Its heads do not look at each other. Each has its own queries, keys and values, which are columns of the three
-# matrices, and its own rows of the matrix at the end. So a rank can take some heads from beginning to end.
+# Its heads do not look at each other. Each has its own columns of the three matrices that make queries, keys and
+# values. And each has its own rows of the matrix at the end. So a rank can take some heads from beginning to end.
 #
 # ### Build: attention by heads
 #
@@ -99,8 +99,9 @@ check("08.heads", split_attention)
 # ### Heads that do not divide
 #
 # <!-- word: grouped-query attention | also: GQA -->
-# Half a head cannot be computed. In **grouped-query attention** several query heads share one head of keys and values.
-# Then the *key/value* heads have to divide as well:
+# No rank can compute half a head, so the number of heads must be divisible by the number of ranks. In **grouped-query
+# attention** several query heads share one head of keys and values. Then the number of *key/value* heads must be
+# divisible as well:
 
 
 # %%
@@ -153,7 +154,7 @@ reveal("08.bytes", block, small)
 
 # %% [markdown]
 # Data parallelism sends gradients, as large as the weights, once a step. Tensor parallelism sends activations, four
-# times a block. So the batch decides:
+# times a block. So the size of the batch decides which of the two sends less:
 
 # %%
 for batch_size in (1, 4, 16, 64):
@@ -205,7 +206,8 @@ check("08.embedding", split_embedding)
 #
 # $$-\log \frac{e^{z_t}}{\sum_v e^{z_v}} \;=\; \log \sum_v e^{z_v} - z_t$$
 #
-# with the sum over the whole vocabulary, of which each rank has a part.
+# where $z_v$ is the logit of token v, and t is the token that really comes next. The sum runs over the whole
+# vocabulary, and each rank has a part of it.
 #
 # **The vocabulary has 50,000 tokens, and two ranks share it. A logit may be as large as 1000, and the ranks call
 # nothing but all-reduces. How many numbers does each hand in for a position, so that both know its loss?**
@@ -239,8 +241,8 @@ reveal("08.loss", handed[50_000])
 # <!-- word: vocabulary-parallel cross-entropy | also: loss parallel, `loss_parallel` -->
 # Write a **vocabulary-parallel cross-entropy**: a loss from logits that stay cut by vocabulary, for which each rank
 # hands in a few numbers for a position. Rank r's first column is token `r * V/n`. The largest logit is subtracted only
-# for the sake of the exponentials, and no gradient need pass through it. So `logits.detach()` and a plain
-# `dist.all_reduce(largest, op=dist.ReduceOp.MAX)` will do. For what gradients must pass through you have `leave`.
+# to keep the exponentials small, and no gradient has to pass through it. So `logits.detach()` and a plain
+# `dist.all_reduce(largest, op=dist.ReduceOp.MAX)` will do. Use `leave` for the sums that gradients must pass through.
 
 
 # %%
@@ -270,8 +272,8 @@ check("08.loss", split_loss)
 # ## The same as one device?
 #
 # `split_transformer` cuts the whole model: attention by heads, the MLP by columns and rows, and both the first and the
-# last matrix by vocabulary. Five steps of AdamW in float64, once whole and once on two and four ranks; then the parts
-# are gathered and all weights compared.
+# last matrix by vocabulary. The next cells take five steps of AdamW in float64, on one device, on two ranks and on
+# four. Then they gather the parts and compare all weights.
 
 
 # %%
@@ -303,9 +305,9 @@ for ranks in (two, four):
 # %% [markdown]
 # ### And in float32?
 #
-# In float64 nothing is off but rounding. Training runs in float32 or less, and a row cut adds in another order: each
-# rank sums its part, then the parts are summed. Take a product whose sums have 4096 terms, and compare with the exact
-# result.
+# In float64 the weights differ by rounding alone. Training runs in float32 or less, and a row cut adds in another
+# order: each rank sums its part, then the parts are summed. Take a product whose sums have 4096 terms, and compare with
+# the exact result.
 #
 # **Which is further from the truth: the product in one piece, or four partial products added up?** Three times as far
 # or more is *clearly* further.
@@ -340,14 +342,14 @@ print(f"numbers that differ in some bit: {differ:.0%}")
 reveal("08.rounding", whole_error, parts_error, differ)
 
 # %% [markdown]
-# A test that asks for equal bits will fail, perhaps with columns too. Nothing is added up between ranks there, but a
-# narrower product may be computed by another routine, which adds in another order. A test is fair if it allows for the
-# rounding of its number format.
+# A test that asks for equal bits will fail with a cut by rows, and perhaps with a cut by columns. With columns nothing
+# is added up between ranks, but a narrower product may be computed by another routine, which adds in another order. A
+# test is fair if it allows for the rounding of its number format.
 #
 # ## What you can do now
 #
-# You can cut a transformer from its first matrix to its loss, and know it to be equal to one device. You can say what a
-# block sends before it runs: four all-reduces of the residual stream, whatever the weights weigh.
+# You can cut a transformer from its first matrix to its loss, and you have shown that it trains as on one device. You
+# can say what a block sends before it runs: four all-reduces of the residual stream, however large the weights are.
 #
 # Between the regions every rank still holds, and computes, the same. [Part 3](08c_sequence_parallel.ipynb) shares that
 # out as well.

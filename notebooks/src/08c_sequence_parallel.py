@@ -21,8 +21,8 @@
 # - say whose gradients have to be summed, and why.
 #
 # From parts 1 and 2 you need the two gates of a split region. `enter` lets x pass, and sums its gradient over ranks.
-# `leave` sums what the ranks have made, and lets the gradient pass. And the block of a transformer: a norm before each
-# region, and the residual stream past it, the same on all ranks.
+# `leave` sums what the ranks have made, and lets the gradient pass. You also need the block of a transformer. A norm
+# stands before each region, and the residual stream passes by the region. Both are the same on all ranks.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -58,9 +58,9 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 # %% [markdown]
 # ## Clinic 1: right at the first step
 #
-# *Symptom.* Two blocks, each a norm, a split MLP and a residual. The loss of the first step is that of one device. From
-# the second step on it is not, and the job learns worse. Two of the four suspects can be cleared by that alone. **What
-# is wrong?**
+# *Symptom.* A model has two blocks, each with a norm, a split MLP and a residual. In the first step its loss is that of
+# one device. From the second step on the loss is another, and the job learns worse. This symptom alone rules out two of
+# the four answers below. **What is wrong?**
 
 # %%
 ### BEGIN SOLUTION
@@ -125,7 +125,8 @@ reveal("08.norms")
 # %% [markdown]
 # ### Mend it
 #
-# One line of the three. Where exactly does the gate stand? The norm's weight is shared by all ranks.
+# Change one line of the three. Where exactly does the gate have to stand? Remember that all ranks share the norm's
+# weight.
 
 
 # %%
@@ -156,11 +157,11 @@ evidence_of(mended_block if norm_verdict.passed else colleagues_block)
 # it](../assets/08_sequence.png)
 #
 # <!-- word: sequence parallelism | also: SP | sentences: 3 -->
-# Norms, dropout and the residual stream are the same on all ranks. Every rank computes all of it, and *keeps* all of it
-# for the backward pass. But a norm looks at one position at a time. With **sequence parallelism** each rank has some of
-# the *positions* outside the split regions. At the exit a reduce-scatter, which gives each rank its positions of the
-# sum, takes the place of the all-reduce. At the entrance there is an all-gather. ([Korthikanti et al.,
-# 2022](https://arxiv.org/abs/2205.05198). Long contexts have other methods with such names: lesson 10.)
+# Norms, dropout and the residual stream are the same on all ranks. Every rank computes all of them, and *keeps* all of
+# them for the backward pass. But a norm looks at one position at a time. With **sequence parallelism** each rank has
+# some of the *positions* outside the split regions. At the exit a reduce-scatter, which gives each rank its positions
+# of the sum, takes the place of the all-reduce. At the entrance there is an all-gather. ([Korthikanti et al.,
+# 2022](https://arxiv.org/abs/2205.05198). Lesson 10 has other methods with such names, for long contexts.)
 #
 # **On four ranks whose collectives are rings: does a block send fewer bytes than before, more, or the same?**
 
@@ -171,7 +172,8 @@ ask("08.sequence").commit("more")  # "eight collectives in place of four"
 ### END SOLUTION
 
 # %% [markdown]
-# The rings of lesson 02 are made of messages, and the meter counts those. One exit and the entrance behind it:
+# The rings of lesson 02 are made of messages, and the meter counts these. The next cell runs one exit and the entrance
+# behind it, in both ways.
 
 # %%
 stream = torch.randn(128, 64)  # 128 positions, 64 wide: a summand of the stream
@@ -197,7 +199,7 @@ reveal("08.sequence", *(counted.sent_bytes(0) for counted in rings.values()))
 # %% [markdown]
 # ### Build: two gates along the positions
 #
-# Forward you know what the gates do. Backward each of them is a collective too: which? Two helpers are given. Think of
+# You know what the gates do forward. Backward each gate is a collective too: which one? Two helpers are given. Think of
 # one gate at a time: what does each rank have, of which positions, and is it complete or a summand?
 
 
@@ -251,7 +253,7 @@ enter_along, leave_along = all_gather_reduce_scatter, reduce_scatter_all_gather
 # %% [markdown]
 # ## What it saves
 #
-# How much does a rank keep of a block for the backward pass? The memory ledger of lesson 01 knows. First without
+# How much does a rank keep of a block for the backward pass? The memory ledger of lesson 01 measures it, first without
 # sequence parallelism:
 
 
@@ -291,8 +293,9 @@ print(f"with sequence parallelism: {along_kept / 1024:.0f} KiB")
 reveal("08.kept", along_kept, small)
 
 # %% [markdown]
-# Whether the gathered input is kept is a choice. Let it go, and the backward pass has to gather it once more, for the
-# gradient of the weight. The course calls this `regather`. The ledger, and the meter beside it:
+# A rank may keep the gathered input, or free it. If it frees the input, the backward pass has to gather it once more,
+# for the gradient of the weight. The course calls this `regather`. The next cell prints what the ledger and the meter
+# find:
 
 
 # %%
@@ -311,11 +314,11 @@ for regather in (False, True):
     print(f"{'':<15}{halves} halves of an all-reduce, by rings {halves * 3 / 4 * 64:.0f} KiB sent")
 
 # %% [markdown]
-# (The bytes are counted as rings send them. gloo makes its reduce-scatter of an all-reduce, as lesson 02 found, and
+# (The bytes are counted as rings send them. gloo makes its reduce-scatter out of an all-reduce, as lesson 02 found, and
 # sends more. The two all-reduces are small.)
 #
-# So the same bytes buy a part of the memory. The whole of it costs two all-gathers more: ten halves, not eight. Term by
-# term, in KiB, with what the ledger has found below the sums:
+# So one part of the saving costs no more bytes. The other part costs two more all-gathers: ten halves and not eight.
+# The next table has each term in KiB, and below the sums what the ledger has found:
 
 # %%
 ways = {"plain": {}, "along": {"sequence_parallel": True}}
@@ -342,12 +345,13 @@ print(f"{'sum, by the ledger':<28}", *(f"{total:7.1f}" for total in found))
 # $$sbh\left(34 + \tfrac{5as}{h}\right)\quad sbh\left(10 + \tfrac{24}{t} + \tfrac{5as}{ht}\right)\quad
 # \tfrac{sbh}{t}\left(34 + \tfrac{5as}{h}\right)$$
 #
-# unsplit, tensor parallel, and with sequence parallelism. The 10 in the middle is what stands outside the regions. The
-# last one takes the extra all-gather for granted (their section 4.2.2).
+# The three formulas are for an unsplit block, for tensor parallelism, and for both parallelisms together. The 10 in the
+# middle one counts what stands outside the regions. The last one assumes the extra all-gather (their section 4.2.2).
 #
 # <!-- word: selective recomputation | also: selective activation recomputation -->
-# Most of it may be scores. **Selective recomputation** keeps what a block makes but for the scores of attention, which
-# it computes anew in the backward pass. The formula is then $34\,sbh/t$. Fused attention does this anyhow.
+# The scores of attention may be the largest part. **Selective recomputation** keeps all that a block makes except the
+# scores of attention, which it computes anew in the backward pass. The last formula then becomes $34\,sbh/t$. Fused
+# attention always computes its scores anew.
 #
 # (The course's blocks keep 32-bit numbers, no masks and no scores, so their bytes are others;
 # `cost.explained_activations` has both, side by side.)
@@ -461,11 +465,12 @@ positions_verdict = check("08.positions", mended_positions)
 evidence_along(mended_positions if positions_verdict.passed else colleagues_positions)
 
 # %% [markdown]
-# The same holds for whatever all ranks have and use on positions of their own. Examples are the bias after a row cut,
-# and a table of learned positions. Megatron-LM marks such parameters with `sequence_parallel=True` and sums their
-# gradients once, at the end of the backward pass.
+# The same holds for every parameter that all ranks hold and use on positions of their own. Examples are the bias after
+# a row cut, and a table of learned positions. Megatron-LM marks such parameters with `sequence_parallel=True` and sums
+# their gradients once, at the end of the backward pass.
 #
-# And the whole model, with `SequenceParallelNorm` for its norms? Five steps of AdamW in float64, against one device:
+# Does the whole model train as on one device, with `SequenceParallelNorm` for its norms? The next cells take five steps
+# of AdamW in float64 and compare:
 
 
 # %%
@@ -497,9 +502,9 @@ for ranks in (two, four):
 # %% [markdown]
 # ## What you can do now
 #
-# You have built sequence parallelism: two gates that are each other's backward. You have measured what it saves without
-# one more byte sent, and what the rest costs. And you know two ways in which a norm's copies drift apart. A gate may
-# stand in the wrong place, or nobody has summed the gradients of the positions.
+# You have built sequence parallelism: two gates that are each other's backward. You have measured how much memory it
+# saves without sending one more byte, and what the rest of the saving costs. And you know two ways in which a norm's
+# copies drift apart. A gate may stand in the wrong place, or the gradients of the positions were never summed.
 #
 # Every region still waits for the link. [Part 4](08d_links_and_production.ipynb) asks how fast it must be, and hides
 # one sum of two.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08d · Tensor parallelism: the link, two faults, and production
 #
-# On which link does tensor parallelism pay? You predict a step, measure it, and hide one sum of two behind arithmetic.
-# Then two faults that raise no error, and the same model cut by PyTorch's own functions.
+# On which link does tensor parallelism pay? You predict the time of a step, measure it, and hide one sum of two behind
+# arithmetic. Then you find two faults that raise no error, and cut the same model by PyTorch's own functions.
 #
 # **65 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -16,13 +16,13 @@
 #
 # At the end you can
 #
-# - tell on which link tensor parallelism pays;
+# - say on which link tensor parallelism pays;
 # - hide the sum at a region's entrance, and say why the one at its exit cannot be hidden so;
 # - find what is wrong with dropout on several ranks, and with gathered logits;
 # - cut a model by a plan for PyTorch.
 #
-# From parts 1 to 3 you need the split regions of a transformer block, attention and MLP. Each is left forward by an
-# all-reduce, and entered backward by another: sixteen of them for four blocks.
+# From parts 1 to 3 you need the split regions of a transformer block, attention and MLP. Each region has one all-reduce
+# at its exit forward, and one at its entrance backward. Four blocks have eight regions, and so sixteen all-reduces.
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, pace, problems, quiz, reveal, shared_cluster
@@ -57,8 +57,9 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 # ![Above: six regions, each followed by a sum for which everything waits. Below: forward and backward in one go, and
 # three sums, two of them beside the backward pass](../assets/08_link.png)
 #
-# Two cores cannot show two devices at work, so computing is *paced* here. It is a timed wait, 160 ms for a step of four
-# blocks on one device, and 80 ms for each of two ranks. Messages are real, on a *shaped* link. The dial:
+# Two cores cannot show two devices at work, so computing is *paced* here. Each rank waits for a set time. A step of
+# four blocks takes 160 ms on one device, and 80 ms on each of two ranks. Messages are real, on a *shaped* link. You set
+# its speed here:
 
 # %%
 dial = Link(latency_s=0.5e-3, bandwidth_bytes_per_s=12e6)  # turn it: 4e6, 40e6, 250e6
@@ -208,19 +209,19 @@ reveal("08.hidden", hides_s, product_s, sum_s)
 #
 # The course's own layers do this (`course_lib/parallel/tensor/overlapped_column_parallel.py`), for all the weights
 # behind one entrance. So does Megatron-LM. On a GPU the all-reduce has to reach the device before the product for dA.
-# For the sake of this order Megatron-LM asks for `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs before Blackwell.
+# To keep this order, Megatron-LM asks for `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs older than Blackwell.
 #
 # <!-- word: asynchronous tensor parallelism | also: async TP, collective matmul, `_micro_pipeline_tp` -->
 # And the exit? **Asynchronous tensor parallelism** cuts a product in pieces and sends each piece while the next is
 # computed. So even the sum at the exit of a region hides behind its own product ([Wang et al.,
 # 2023](https://doi.org/10.1145/3567955.3567959)). PyTorch has it in `torch.compile`, as `_micro_pipeline_tp`, over
-# memory that GPUs share. The course's runs do not.
+# memory that GPUs share. The course's runs do not use it.
 #
 # ## The link at other speeds
 #
-# The paced regions wait for every sum. The curve *with one of two hidden* is the model's alone. It lets a sum hide
-# behind dA of the matrices at the entrance, which are three of attention's four, and one of the MLP's two. (Scores are
-# left out.)
+# The paced regions wait for every sum. The curve *with one of two hidden* is a prediction; nothing was measured for it.
+# It hides a sum behind the dA of the matrices at the entrance. Those are three of attention's four matrices, and one of
+# the MLP's two. (Scores are left out.)
 
 # %%
 # attention, MLP: of a region's products backward, those that can stand beside the sum
@@ -255,11 +256,12 @@ lines(
 )
 
 # %% [markdown]
-# Look at the predicted curves. On the slow side all are above one device, tensor parallelism by far. On the fast side
-# all are below it. There, what keeps tensor parallelism behind is latency for the most part, which it pays sixteen
-# times. The measured points lie a little above their curves on a quiet machine, and further above on a busy one.
+# Look at the predicted curves. On slow links all take longer than one device, and tensor parallelism by far the
+# longest. On fast links all take less. There tensor parallelism stays behind mostly because of latency, which it pays
+# sixteen times. The measured points lie a little above their curves on a quiet machine, and further above on a busy
+# one.
 #
-# From where on does it pay? The cost model can find the break-even, and it can put a real block in the place of the
+# From which speed on does it pay? The cost model finds the break-even. It can also predict a real block in place of the
 # paced one. This block is 4096 wide, with 2048 tokens in 16-bit numbers, on eight large GPUs.
 
 
@@ -292,14 +294,14 @@ for name in ("nvlink 4", "infiniband ndr"):
 # machines these are the eight GPUs of the machine. In a rack such as the GB200 NVL72 they are the 72 of eighteen
 # machines, with four each. That is why tensor parallelism stays inside a domain.
 #
-# And why use it, where data parallelism sends less and hides it? Because data parallelism *cannot* do two things: hold
-# a layer that is too large for a device, and make a batch of one sample faster. A part of each matrix on each rank does
-# both; and the wider a layer, the more it computes for each number that it sends.
+# Data parallelism sends less, and hides it. Why then use tensor parallelism? Because data parallelism *cannot* do two
+# things: hold a layer that is too large for a device, and make a batch of one sample faster. Tensor parallelism does
+# both. And the wider a layer is, the more it computes for each number that it sends.
 #
 # ## Clinic 3: dropout that does too little
 #
-# *Symptom.* A model with dropout inside the MLP trains, ranks agree, no error. On four ranks it overfits more than on
-# one. **Why does dropout help less?**
+# *Symptom.* A model with dropout inside the MLP trains. The ranks agree, and there is no error. On four ranks the model
+# overfits more than on one. **Why does dropout help less?**
 
 # %%
 ### BEGIN SOLUTION
@@ -342,10 +344,10 @@ reveal("08.seeds")
 # ![Above: two ranks drop hidden units by the same mask. Below: each by a mask of its own](../assets/08_masks.png)
 #
 # <!-- word: RNG tracker | also: RNG state tracker, `CudaRNGStatesTracker` | sentences: 2 -->
-# The fix is one line: draw inside `own_random_numbers(region)`. It seeds the generator with a common number plus the
-# rank's place for the length of the block. Afterwards it puts the generator back to where all ranks agree. An **RNG
-# tracker**, such as Megatron-LM's, keeps the states of several random generators. Inside a split region it switches to
-# the one that is each rank's own.
+# The fix is one line: draw inside `own_random_numbers(region)`. Inside this `with` block each rank's generator is
+# seeded with a common number plus the rank's place. After the block the generator is back in the state that all ranks
+# share. An **RNG tracker**, such as Megatron-LM's, keeps the states of several random generators. Inside a split region
+# it switches to the one that is each rank's own.
 
 # %%
 from course_lib.parallel.tensor import own_random_numbers
@@ -356,9 +358,9 @@ report(own_random_numbers)
 # ## Clinic 4: right for one position
 #
 #
-# *Symptom.* For sampling, a colleague wants all logits on every rank. One prompt, one position: right. Several at once:
-# plausible text that belongs to nobody's prompt. No error, the shape is right, and all ranks agree. **What is wrong
-# with the logits?**
+# *Symptom.* For sampling, a colleague wants all logits on every rank. With one prompt of one position the text is
+# right. With several prompts at once the text is plausible, and belongs to no prompt. There is no error, the shape is
+# right, and all ranks agree. **What is wrong with the logits?**
 
 # %%
 ### BEGIN SOLUTION
@@ -453,7 +455,7 @@ reveal("08.bet_b3", evidence)
 # `parallelize_module` turns the weights of a module into DTensors as the plan says. Autograd and collectives follow
 # from the placements.
 #
-# The blocks of the same transformer, by both:
+# The next cells cut the blocks of the same transformer in both ways:
 
 
 # %%
@@ -511,8 +513,9 @@ for name in ("the course", "DTensor", "the course", "DTensor"):
     print(f"{name:<11} {step_time_s * 1e3:6.1f} ms a step")
 
 # %% [markdown]
-# Two blocks, four all-reduces each, three steps: the same calls, the same bytes, the same losses. For *every* operator
-# DTensor derives what you derived for one. The times show what that costs on a small model.
+# Two blocks, four all-reduces each, three steps: the same calls, the same bytes, the same losses. You derived the
+# collectives of one operator; DTensor derives those of *every* operator. The times show what that costs on a small
+# model.
 #
 # | you wrote | elsewhere |
 # |---|---|
@@ -524,9 +527,9 @@ for name in ("the course", "DTensor", "the course", "DTensor"):
 # | `Entrance` | Megatron-LM's `LinearWithGradAccumulationAndAsyncCommunication`; async TP in `torch.compile` |
 # | own random numbers | DTensor's random operators; Megatron-LM's RNG tracker |
 #
-# Which to use? For a model of your own, `parallelize_module` is the shortest way. Large trainers go their own way.
-# Since 2026 the core of torchtitan, PyTorch's example of a large trainer, calls neither `parallelize_module` nor
-# `loss_parallel` (as of August 2026). Megatron-LM brings layers of its own.
+# Which to use? For a model of your own, `parallelize_module` is the shortest way. Large trainers use code of their own.
+# Megatron-LM has its own layers. (Since 2026 the core of torchtitan, PyTorch's example of a large trainer, calls
+# neither `parallelize_module` nor `loss_parallel`; as of August 2026.)
 #
 # ## Five questions
 
@@ -537,14 +540,14 @@ quiz("08")
 # ## What you can do now
 #
 # You can cut a product any way and say what travels. You have written the gates, the MLP, the heads, the table of
-# tokens and the loss that a split transformer is made of. You have shared out by positions what stood between. You can
-# tell a forgotten gate by where gradients turn wrong. You know what equal seeds do, and you mistrust a `view` after a
-# gather.
+# tokens and the loss that a split transformer is made of. You have shared out by positions what stands between the
+# regions. You can find a forgotten gate by where gradients turn wrong. You know what equal seeds do, and you check each
+# `view` after a gather.
 #
-# **The limit.** At least half of the sums hold everybody up, so tensor parallelism wants the fastest link there is.
-# That ends where the NVLink domain ends: at eight GPUs mostly, at 72 in some racks, never at the thousands of a large
-# job. Beyond that, something that talks less has to take over: pipelines between domains, replicas over all of them.
-# Lesson 09 arranges ranks in a *mesh* and gives each way of cutting an axis of its own.
+# **The limit.** All ranks wait for at least half of the sums, so tensor parallelism needs the fastest link. That link
+# ends with the NVLink domain: at eight GPUs mostly, at 72 in some racks. A large job has thousands. Beyond the domain,
+# ways that send less have to take over: pipelines between domains, replicas over all of them. Lesson 09 arranges ranks
+# in a *mesh* and gives each way of cutting an axis of its own.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU
 # Clusters](https://arxiv.org/abs/2104.04473) (2021), section 3: which way of cutting goes on which link. Wang et al.,

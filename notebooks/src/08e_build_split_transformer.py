@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08e · Tensor parallelism: build the transformer
 #
-# One empty class, and seven steps that ask more of it each time. At the end it trains a transformer of which no rank
-# has more than its part, beside the course's and PyTorch's.
+# You fill one empty class, in seven steps that each ask more of it. At the end it trains a transformer beside the
+# course's class and PyTorch's. No rank has more than its part of the model.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -20,8 +20,8 @@
 # - say what each rank sends, holds and keeps of a step, and prove it;
 # - share out positions, and say which random numbers have to agree.
 #
-# From parts 1 to 3 you need the regions of a block and their gates, also those along positions. And you need the loss
-# that is cut by vocabulary.
+# From parts 1 to 3 you need the regions of a block and their gates, also the gates along positions. And you need the
+# loss that is cut by vocabulary.
 
 # %%
 from course_lib import ask, build_progress, check, hint, mine, reveal, shared_cluster, side_by_side
@@ -57,7 +57,8 @@ two, four = shared_cluster(2), shared_cluster(4)
 # ## One cell
 #
 # You have five gates from this lesson. Each takes `me`, a tensor and `group`; the last three take `dim` as well. Only
-# `split_along` is new: from a tensor that all ranks have, each keeps its part. Going back, gradients are gathered.
+# `split_along` is new: from a tensor that all ranks have, each keeps its part. In the backward pass the gradients are
+# gathered.
 
 # %%
 enter, leave = identity_all_reduce, all_reduce_identity
@@ -65,8 +66,9 @@ enter_along, leave_along = all_gather_reduce_scatter, reduce_scatter_all_gather
 split_along = split_all_gather
 
 # %% [markdown]
-# The cell below is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before
-# it ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# The cell below is all that you write. Below it stand seven steps. Each step has a check. It asks for all that the
+# earlier steps ask for, and for one thing more. So you come back to this cell: change it, run it, and run the next
+# check.
 #
 # Take two sittings. The first one ends with step 4, and needs neither `group` nor `sequence`. Step 6 is the hardest.
 #
@@ -219,7 +221,7 @@ class MySplitTransformer:
 #
 # ### A worked example
 #
-# What is in the model, and what in a part? Here is a layer of two ranks, cut by rows.
+# What is in the model, and what is in a part? The next cell cuts one layer by rows, for two ranks.
 
 # %%
 small = TransformerConfig(vocab_size=256, context_length=512, num_layers=2, width=64, num_heads=4)
@@ -234,8 +236,8 @@ print("the summands make the product:", agree(sum(summands), F.linear(hidden, do
 # %% [markdown]
 # ### Your class
 #
-# The run below has one batch on two ranks: by your class, by the course's and by PyTorch's `parallelize_module`. A
-# class that fails has dashes.
+# The run below computes one batch on two ranks in three ways: by your class, by the course's and by PyTorch's
+# `parallelize_module`. For a class that fails the table shows dashes.
 
 
 # %%
@@ -346,8 +348,8 @@ values = check("08.split_values", MySplitTransformer)
 # ## Step 2: the vocabulary
 #
 # Now each rank has the rows of some tokens, in the first matrix and in the last. A rank computes the logits of its own
-# tokens, and they never meet. The check looks at each tensor that is made, and at what is gathered. None may have as
-# many numbers as all logits. One of its models has logits of a thousand.
+# tokens, and they never meet. The check looks at each tensor that is made, and at what is gathered. No tensor may have
+# as many numbers as all logits together. One of its models has logits as large as 1000.
 
 # %%
 check("08.split_vocabulary", MySplitTransformer)
@@ -359,8 +361,8 @@ check("08.split_vocabulary", MySplitTransformer)
 # ## Step 3: messages
 #
 # How many collectives does a step of two layers need, forward and backward? Count the gates before you look. The check
-# allows two for a layer each way, and one each way for the vocabulary. The loss has three numbers a position besides.
-# Bytes are counted as rings send them.
+# allows two collectives for a layer each way, and one each way for the vocabulary. For the loss it allows three more
+# numbers for each position. Bytes are counted as rings send them.
 
 # %%
 beside(SPLITS)
@@ -425,8 +427,8 @@ check("08.split_memory", MySplitTransformer)
 beside({name: split for name, split in SPLITS.items() if name != "PyTorch's"}, sequence=True)
 
 # %% [markdown]
-# (A row of messages has both halves of each sum. gloo makes its reduce-scatter of an all-reduce, so it sends more bytes
-# here than a ring would; the check counts rings.)
+# (The row of messages counts both halves of each sum. gloo makes its reduce-scatter out of an all-reduce, so it sends
+# more bytes here than a ring would. The check counts bytes as rings send them.)
 
 # %%
 check("08.split_sequence", MySplitTransformer)
@@ -440,8 +442,9 @@ check("08.split_sequence", MySplitTransformer)
 # The model drops where `model.config.dropout` says so: after the stem, after `w_out` and `w_down`, and inside attention
 # (`dropout_p`). A model in eval mode drops nothing. All ranks are seeded alike.
 #
-# At which of these four places must the masks be the same on all ranks, and at which must they not? The answer differs
-# with `sequence`. Equal masks on parts of a rank's own raise no error, and equal seeds make them:
+# At which of these four places must the masks be the same on all ranks, and at which must they differ? The answer
+# depends on `sequence`, and the check below tells you. Equal masks on different parts raise no error, and equal seeds
+# make them:
 
 # %%
 torch.manual_seed(0)
@@ -463,7 +466,8 @@ check("08.split_seeds", MySplitTransformer)
 # %% [markdown]
 # ## Step 7: awkward models
 #
-# In which of these does your class raise an error that says nothing, and in which is it wrong without a word?
+# In which of these cases does your class raise an error that does not help? And in which does it give a wrong result
+# without an error?
 #
 # - one matrix for tokens and scores; parts that are frozen; two batches before a step;
 # - a vocabulary and hidden units that do not divide; fewer heads of keys than of queries;
@@ -506,7 +510,8 @@ bars = {"the whole model": whole} | {f"a rank of four, {name}": size for name, s
 memory_bars({name: {"parameter": size} for name, size in bars.items()}, title="Parts of a transformer")
 
 # %% [markdown]
-# Then a training on the documentation of this course: forty steps of AdamW on four ranks, and on one device.
+# Then the class trains on the documentation of this course: forty steps of AdamW on four ranks, and the same on one
+# device.
 
 # %%
 config = TransformerConfig(context_length=32, num_layers=2, width=32, num_heads=4)
@@ -558,10 +563,10 @@ build_progress("08.split")
 # ## What you can do now
 #
 # You have written what Megatron-LM calls a tensor-parallel transformer, with its vocabulary and its sequence
-# parallelism. PyTorch's `parallelize_module` makes the same of a plan.
+# parallelism. PyTorch's `parallelize_module` makes the same from a plan.
 #
-# Two things the course's does better. It begins to send a gradient at an entrance before that of the weight is made
-# ([part 4](08d_links_and_production.ipynb)). And it lets go of a gathered input and gathers it anew, if asked
+# The course's class does two things better. At an entrance it begins to send the gradient of x before it makes that of
+# the weight ([part 4](08d_links_and_production.ipynb)). And if asked, it frees a gathered input and gathers it anew
 # (`regather` in [part 3](08c_sequence_parallel.ipynb)).
 #
 # A group of ranks now holds one model. [Lesson 09](09a_meshes.ipynb) makes several such groups.
