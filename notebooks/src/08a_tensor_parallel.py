@@ -373,8 +373,8 @@ check("08.mlp", split_mlp)
 #
 # ## What you can do now
 #
-# You can cut a product any way and say what travels. You have written the two gates, and an MLP that needs one
-# all-reduce forward and one backward. Each rank holds a part of it.
+# You can cut a product any way and say what travels. You have written the two gates, and an MLP that is split among
+# ranks. It needs an all-reduce in each direction.
 #
 # [Part 2](08b_split_transformer.ipynb) does this to a whole transformer, from its table of tokens to its loss.
 #

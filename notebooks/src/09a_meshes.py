@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 09a · Meshes: places and links
 #
-# Data, pipeline and tensor parallelism in one job: each gets an axis of a mesh. You number the ranks, find out who
-# talks to whom, and give the fast link to the axis that needs it.
+# One job uses data, pipeline and tensor parallelism at once, and each gets an axis of a mesh. You number the ranks, and
+# find out which ranks send to each other. Then you give the fast link to the axis that needs it.
 #
 # **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -17,14 +17,14 @@
 # At the end you can
 #
 # - say where a rank stands on a mesh, and with whom it forms a group along each axis;
-# - say what a step sends along each axis, and what that depends on;
-# - tell which axes stay within a node, and find the order of axes that spares the slow links;
-# - hold a mesh of your own against PyTorch's.
+# - say what a step sends along each axis, and on what the amount depends;
+# - say which axes stay within a node, and find the order of axes that sends least over the slow links;
+# - compare a mesh of your own with PyTorch's.
 #
-# Each way of sharing a model out has met its limit. Data parallelism (lessons 04 and 05) sends a gradient for every
-# weight, and wants a large batch. A pipeline (06 and 07) waits at both ends, and has no more stages than layers. Tensor
-# parallelism (08) holds everybody up at every region, and ends where the fast links end. So a large job uses all three
-# at once, each as far as it is good.
+# Each way of sharing out a model has its limit. Data parallelism (lessons 04 and 05) sends a gradient for every weight,
+# and wants a large batch. A pipeline (06 and 07) waits at both ends, and has no more stages than layers. In tensor
+# parallelism (08) all ranks wait at every region, and it ends where the fast links end. So a large job uses all three
+# at once, each only as far as it pays.
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster
@@ -52,17 +52,18 @@ four = shared_cluster(4)
 # of an edge along tp; all others are question marks](../assets/09_places.png)
 #
 # <!-- word: device mesh | also: mesh, `DeviceMesh`, process mesh -->
-# A **device mesh** gives every rank of a job a place: a number along each of several named axes. An axis is a way of
-# sharing out. Ranks that differ along `tp` have parts of the same layers, along `pp` stages of the same pipeline. Along
-# `dp_replicate` (whole copies, lesson 04) or `dp_shard` (the weights shared out, lesson 05) they have other samples.
+# A **device mesh** gives every rank of a job a place: a number along each of several named axes. Each axis stands for
+# one way of sharing out. Ranks that differ along `tp` have parts of the same layers. Ranks that differ along `pp` have
+# different stages of the same pipeline. Along `dp_replicate` (whole copies, lesson 04) and `dp_shard` (the weights
+# shared out, lesson 05) ranks have different samples.
 #
 # <!-- word: mesh axis | also: mesh dimension, parallel dimension | sentences: 2 -->
 # A **mesh axis** is one direction of a mesh, with a name and a size. The sizes of all axes multiplied are the number of
 # ranks. The names are those of torchtitan, PyTorch's example of a large trainer. (PyTorch says mesh *dimension*; the
 # course keeps *dim* for tensors.)
 #
-# One rule turns places into ranks: **the last axis varies fastest**. Ranks are counted as a clock counts: seconds
-# first, then minutes, then hours.
+# One rule turns places into ranks: **the last axis varies fastest**. A clock counts in this way: seconds change first,
+# then minutes, then hours.
 
 # %%
 mesh = Mesh.of(pp=2, dp_shard=2, tp=2)
@@ -72,10 +73,11 @@ for rank in range(4):
 # %% [markdown]
 # <!-- word: group of an axis | also: sub-mesh group, `mesh["tp"]` -->
 # A **group of an axis** is made of ranks that differ along this axis and stand at the same place along all others. Each
-# rank is in one group of every axis. With its group along `tp` it sums activations, and the group along `pp` is its
-# pipeline. With the group along `dp_shard` it shares the weights.
+# rank is in one group of every axis. A rank sums activations with its group along `tp`, and its group along `pp` is its
+# pipeline. It shares out the weights with its group along `dp_shard`.
 #
-# Eight ranks, as above. **Rank 5 hands activations on, or gets them, along `pp`. From or to which rank?**
+# Take the eight ranks above. **Along `pp`, rank 5 hands activations on to one rank, or gets them from it. Which rank is
+# it?**
 
 # %%
 ### BEGIN SOLUTION
@@ -92,8 +94,8 @@ mesh_places(mesh, title="All eight ranks at their places")
 # %% [markdown]
 # ### Build: a mesh
 #
-# Now for any axes, sizes and order. `sizes` names the axes from the outermost to the one that varies fastest, as
-# `{"pp": 2, "dp_shard": 2, "tp": 2}`; a Python dictionary keeps that order.
+# Now write a mesh for any axes, sizes and order. `sizes` names the axes from the outermost to the one that varies
+# fastest, as `{"pp": 2, "dp_shard": 2, "tp": 2}`; a Python dictionary keeps that order.
 
 
 # %%
@@ -133,8 +135,8 @@ place_verdict = check("09.place", MyMesh)
 # %% [markdown]
 # ### Beside PyTorch's
 #
-# `init_device_mesh` takes the same axes and makes the process groups. Are they those of your class? (Where your class
-# has not passed yet, the course's `Mesh` stands in.)
+# `init_device_mesh` takes the same axes and makes the process groups. The next cell compares these groups with those of
+# your class. (Until your class has passed, the course's `Mesh` stands in for it.)
 
 
 # %%
@@ -157,10 +159,11 @@ for sizes in ({"dp_replicate": 2, "tp": 2}, {"tp": 2, "pp": 2}):
 # %% [markdown]
 # ## Who makes the groups
 #
-# Lesson 02 had a rule for `new_group`: every rank of the job calls it for every group, member or not. So does the
-# course's `MeshGroups`, which makes the groups of a mesh. An axis has a group for every place along the others, and a
-# rank is in one of them. The largest runs of Llama 3 had 16,384 GPUs: 16 stages, 128 data-parallel parts of the batch,
-# and 8 ranks along `tp`. That many groups a rank of such a job would make in this way:
+# Lesson 02 had a rule for `new_group`: every rank of the job calls it for every group, member or not. The course's
+# `MeshGroups` makes the groups of a mesh by this rule. An axis has one group for every place along the other axes, and
+# a rank is in one of these groups. The largest runs of Llama 3 had 16,384 GPUs: 16 stages, 128 data-parallel parts of
+# the batch, and 8 ranks along `tp`. The next cell counts how many groups each rank of such a job would make by this
+# rule:
 
 # %%
 llama = Mesh.of(pp=16, dp_shard=128, tp=8)
@@ -173,8 +176,8 @@ print(f"{num_groups}: {sum(num_groups.values()):,} groups, of which a rank is in
 #
 # ## What travels along each axis
 #
-# The course's `OnMesh` puts a transformer on a mesh; part 4 takes it to pieces. For now it is a job to be watched:
-# three meshes on four ranks, and the meter. The batch has 32 rows, each a sequence of 32 tokens. Along `tp` ranks sum
+# The course's `OnMesh` puts a transformer on a mesh; in part 4 you build such a class. Here you watch it run: on three
+# meshes of four ranks, with the meter on. The batch has 32 rows, each a sequence of 32 tokens. Along `tp` ranks sum
 # activations in each region, and along `dp_replicate` they average gradients. Along `pp` they hand activations on and
 # get gradients back.
 
@@ -236,9 +239,9 @@ for pair, messages in jobs.items():
 reveal("09.axis", {pair: by_axis(messages) for pair, messages in jobs.items()})
 
 # %% [markdown]
-# Bytes are one half of it. The other is which rank waits. The next region needs the sum of `tp` at once. Gradients may
-# travel beside the backward pass, and a pipeline's messages go while other micro-batches are computed. So `tp` sends
-# the most here, and what it sends is the hardest to hide.
+# Bytes alone do not decide; it also matters who waits. The next region needs the sum along `tp` at once. Gradients may
+# travel beside the backward pass, and a pipeline's messages go while other micro-batches are computed. So ranks send
+# the most along `tp` here, and these messages are the hardest to hide.
 #
 # ## Nodes
 #
@@ -246,11 +249,11 @@ reveal("09.axis", {pair: by_axis(messages) for pair, messages in jobs.items()})
 # dp_replicate go from node to node; on the right the names are exchanged](../assets/09_nodes.png)
 #
 # Launchers number ranks node by node: with 4 ranks on a node, ranks 0 to 3 are on the first one. `torchrun` does so.
-# Slurm does too, unless its settings deal tasks out in turn. So the order of the axes decides who shares a node, and
-# `ranks_per_node` is all that a mesh has to know of machines.
+# Slurm does too, unless its settings deal tasks out in turn. So the order of the axes decides which ranks share a node.
+# A mesh needs to know only one thing about machines, `ranks_per_node`.
 #
-# Nodes with 2 GPUs each; eight ranks, `pp=2` and `tp=4`. **In which order of the two axes does no message along `tp`
-# leave its node?**
+# Take nodes with 2 GPUs each, and eight ranks with `pp=2` and `tp=4`. **In which order of the two axes does no message
+# along `tp` leave its node?**
 
 # %%
 ### BEGIN SOLUTION
@@ -283,10 +286,11 @@ on_nodes(orders[1])
 # %% [markdown]
 # ### The wrong order
 #
-# Four ranks on two nodes, `dp_replicate=2` and `tp=2`, 32 rows. Within a node a link of 20 MB/s, and between nodes one
-# of 2 MB/s for each rank, ten times as slow. (The ratio is a usual one; the speeds are small, so that two cores can
-# keep up. Links are shaped; with nodes of your own a last line tells what the real link takes.) A job's axes stand in
-# the wrong order: `tp` goes from node to node. It raises no error, and loss and messages are those of the right order:
+# Take four ranks on two nodes, `dp_replicate=2` and `tp=2`, and a batch of 32 rows. Within a node the link has 20 MB/s.
+# Between nodes it has 2 MB/s for each rank, a tenth of that. (The ratio is a usual one; the speeds are small, so that
+# two cores can keep up. Links are shaped. With nodes of your own, a last line says how long the real link takes.) A
+# job's axes stand in the wrong order: `tp` goes from node to node. It raises no error, and loss and messages are those
+# of the right order:
 
 # %%
 RIGHT, WRONG = Mesh.of(dp_replicate=2, tp=2), Mesh.of(tp=2, dp_replicate=2)
@@ -297,7 +301,7 @@ print("a rank sends the same along each axis:", sent[0] == sent[1])
 print({axis: bytes_text(size_bytes) for axis, size_bytes in sent[0].items()})
 
 # %% [markdown]
-# **The messages of a step, without the computing: how many times as long do they take in the wrong order?**
+# **Count the messages of a step alone, without the computing. How many times as long do they take in the wrong order?**
 
 # %%
 ### BEGIN SOLUTION
@@ -356,7 +360,7 @@ reveal("09.factor", found_s[0] / found_s[1], *model_s, seconds_of(both))
 #
 # torchtitan's and Megatron's default order is `pp`, `dp_replicate`, `dp_shard`, `tp`, from the slow links to the fast
 # ones. Llama 3 had data parallelism outermost and stages inside it; `tp` is the last in both. Now the same model on the
-# same four ranks, `dp_replicate=2` and `tp=2`. Only the batch is another: 4 rows, not 32.
+# same four ranks, `dp_replicate=2` and `tp=2`. Only the batch differs: it has 4 rows, not 32.
 #
 # **Which axis should have the link within the node?**
 
@@ -375,18 +379,18 @@ for inner, time_s in few_s.items():
 reveal("09.habit", few_s, seconds_of(few))
 
 # %% [markdown]
-# A habit is a good guess for usual jobs, and no law. Numbers decide, and the numbers are what a step *waits* for.
-# Gradients that hide behind the backward pass want no fast link, however many they are.
+# `tp` within the node is a good guess for usual jobs, and not a rule. Count for each axis how long a step *waits* for
+# its messages. Gradients that hide behind the backward pass need no fast link, however many they are.
 #
 # ### Build: the best order
 #
 # You know the sizes of the axes, and how many ranks a node has. For each axis you know how many seconds a step waits
 # for its messages. `seconds[axis]` is `(within_s, between_s)`. An axis takes `between_s` as soon as *any* of its groups
-# has ranks on two nodes, because the others wait for the slowest. Else it takes `within_s`. An order takes the sum over
-# its axes.
+# has ranks on two nodes, because the others wait for the slowest. Else it takes `within_s`. The time of an order is the
+# sum over its axes.
 #
-# The groups may come from your class or from `Mesh.of(...).groups(axis)`. To go through the orders, and to see which
-# axis leaves its node, is your part: without `orders` and `stays_within_a_node` of `Mesh`.
+# The groups may come from your class or from `Mesh.of(...).groups(axis)`. You go through the orders and find out which
+# axis leaves its node yourself. Use neither `orders` nor `stays_within_a_node` of `Mesh`.
 
 
 # %%

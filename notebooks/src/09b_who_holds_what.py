@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 09b · Meshes: who holds what
 #
-# Three axes cut one model, and a fourth copies it. You say of any number of any matrix which ranks hold it, and find
-# out which mesh leaves a rank the most room. You deal out samples and random numbers so that the ranks still train
-# *one* model. And you catch two faults that raise no error.
+# Three axes cut one model, and a fourth copies it. You say which ranks hold any given number of a matrix, and find out
+# which mesh leaves a rank the most room. You deal out samples and random numbers so that the ranks still train *one*
+# model. And you find two faults that raise no error.
 #
 # **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -19,9 +19,9 @@
 # - say which ranks hold a given number of a model, on any mesh;
 # - compare meshes by what a rank keeps, and by what it holds at the fullest moment;
 # - say which ranks get the same samples, whose loss counts, and which ranks draw the same random numbers;
-# - tell by their evidence a batch that is dealt wrongly and a seed too many.
+# - find two faults by their evidence: a batch that is dealt out wrongly, and wrong seeds.
 #
-# From part 1 you need the mesh: `mesh.coordinates(rank)`, and `mesh.group(rank, axis)`. From the lessons before you
+# From part 1 you need the mesh: `mesh.coordinates(rank)`, and `mesh.group(rank, axis)`. From the earlier lessons you
 # need three ways to cut. Tensor parallelism cuts a matrix along a dim (08), and sharding leaves each rank some rows of
 # every parameter (05). A stage has some of the layers (06).
 
@@ -53,9 +53,9 @@ four = shared_cluster(4)
 # 1. **tp** cuts matrices: `w_q`, `w_k`, `w_v`, `w_up` and both matrices of the vocabulary along dim 0, `w_out` and
 #    `w_down` along dim 1. Norms and positions are copied.
 # 2. **pp** gives each stage some of the layers.
-# 3. **dp_shard** shares out the *rows* (dim 0) of whatever is left of each parameter, and **dp_replicate** copies.
+# 3. **dp_shard** shares out the *rows* (dim 0) of each parameter, as tp and pp have left it. **dp_replicate** copies.
 #
-# In part 4 you put it together. Here you look at what lies where.
+# In part 4 you put these cuts together. Here you look at which rank holds which part.
 
 
 # %%
@@ -74,7 +74,7 @@ print("block 3:", {name.removeprefix("blocks.3."): shape for name, shape in shap
 # ![A matrix of 256 rows with row 100 marked, and four ranks in a square: along one side dp_shard, along the other tp.
 # Between them a question mark](../assets/09_pieces.png)
 #
-# Four ranks, `Mesh.of(dp_shard=2, tp=2)`. Take `w_up` of block 3, with its 256 rows.
+# Take four ranks, `Mesh.of(dp_shard=2, tp=2)`, and `w_up` of block 3, with its 256 rows.
 #
 # **Which rank holds row 100?**
 
@@ -110,8 +110,8 @@ sharded_boxes = list(four.run(boxes_on, mesh))
 reveal("09.row", ranks_with(sharded_boxes, "blocks.3.mlp.w_up.weight", (100, 0)), mesh)
 
 # %% [markdown]
-# The whole matrix, in the colours of the ranks that hold it. And for two more weights, the rows and columns of each
-# rank:
+# The next cells show the whole matrix, in the colours of the ranks that hold it. Then come the rows and columns of each
+# rank, for this weight and two more:
 
 # %%
 who_holds(config, mesh, "blocks.3.mlp.w_up.weight")
@@ -126,14 +126,14 @@ for name in ("mlp.w_up", "mlp.w_down", "norm1"):
         print(f"  rank {rank} {mesh.coordinates(rank)}: rows", ", columns ".join(spans))
 
 # %% [markdown]
-# `norm1` has copies: tp does not cut it, so ranks 0 and 1 have the same. In `w_down` the two axes cut different dims.
-# In `w_up` both cut rows, and what follows the rows of rank 0 lies on rank 2.
+# `norm1` has copies: tp does not cut it, so ranks 0 and 1 hold the same numbers. In `w_down` the two axes cut different
+# dims. In `w_up` both axes cut rows, and the rows that follow those of rank 0 lie on rank 2.
 #
 # ### Build: who holds this number?
 #
-# Now for any mesh, and without ranks: arithmetic alone. Two rules of cutting differ, and you have met both.
-# `split_sizes(10, 4)` is what **tp** does: the first slices get one more. **dp_shard** gives every place the same
-# number of rows, *rounded up*, and the last ones what is left: fewer, or none.
+# Now write this for any mesh, by arithmetic alone and without ranks. The two axes cut by different rules, and you have
+# met both. **tp** cuts as `split_sizes(10, 4)` does: the first slices get one more. **dp_shard** gives every place the
+# same number of rows, *rounded up*. The last places get the rows that are left: fewer, or none.
 
 # %%
 print("tp:      ", split_sizes(10, 4))
@@ -177,9 +177,9 @@ piece_verdict = check("09.piece", holders)
 # hint("09.piece")
 
 # %% [markdown]
-# Does your arithmetic say what ranks really hold? A number of each matrix of the blocks, drawn at random, on two meshes
-# of four ranks. (On the second one the stages have two blocks each. You need not read the next cell: it draws the
-# numbers, and asks your function and the ranks.)
+# Does your arithmetic say what ranks really hold? The next cells draw one number of each matrix of the blocks at
+# random. For it they compare your function with the ranks, on two meshes of four ranks. (On the second mesh each stage
+# has two blocks. You need not read the code.)
 
 # %%
 TP_DIM = dict.fromkeys(("w_q", "w_k", "w_v", "w_up"), 0) | {"w_out": 1, "w_down": 1}  # norms are not in it
@@ -207,16 +207,16 @@ if piece_verdict.passed:
 
 # %% [markdown]
 # <!-- word: strided shard | also: `_StridedShard` | sentences: 2 -->
-# Where tp and sharding cut the same dim, PyTorch has a word for what is left. A **strided shard** is a rank's part of a
+# PyTorch has a word for what is left where tp and sharding cut the same dim. A **strided shard** is a rank's part of a
 # dim that two axes of a mesh have cut, the inner axis before the outer one. So neighbouring rows may lie on ranks that
-# are no neighbours. DTensor calls this placement `_StridedShard`; `fully_shard` makes it of parameters that tensor
+# are not neighbours. DTensor calls this placement `_StridedShard`; `fully_shard` makes it from parameters that tensor
 # parallelism has cut along the same dim.
 #
 # ## Which mesh leaves the most room?
 #
-# Take eight ranks, our model, and AdamW in float32. For each number of the model that a rank keeps it has the weight,
-# the gradient and two states, 16 bytes. Choose among four meshes: `dp_shard=8`, `dp_shard=2 tp=4`, `pp=2 tp=4` and
-# `pp=2 dp_shard=2 tp=2`. (tp ends at 4, since there are four heads. A stage has whole layers.)
+# Take eight ranks, our model, and AdamW in float32. For each number of the model, a rank keeps the weight, the gradient
+# and two states, 16 bytes together. Choose among four meshes: `dp_shard=8`, `dp_shard=2 tp=4`, `pp=2 tp=4` and `pp=2
+# dp_shard=2 tp=2`. (tp ends at 4, since there are four heads. A stage has whole layers.)
 #
 # **Between two steps, on which of the four does the fullest rank hold the least?**
 
@@ -227,7 +227,8 @@ ask("09.least").commit("pp=2 dp_shard=2 tp=2")  # "three cuts are better than on
 ### END SOLUTION
 
 # %% [markdown]
-# `cost.pieces_of_rank` goes through the parameters by the rules of your function: for each name a rank's piece.
+# `cost.pieces_of_rank` goes through the parameters by the rules of your function. It gives a rank's piece of each
+# parameter, by name.
 
 
 # %%
@@ -239,17 +240,17 @@ def kept_numbers(mesh, rank):
 for tried, boxes_by_rank in ((mesh, sharded_boxes), (staged, staged_boxes)):
     found = [sum(torch.Size(sizes).numel() for _, sizes in boxes.values()) for boxes in boxes_by_rank]
     says = [kept_numbers(tried, rank) for rank in range(4)]
-    print(f"{tried}: {says[0]:,} numbers on rank 0; all four ranks keep what it says: {found == says}")
+    print(f"{tried}: {says[0]:,} numbers on rank 0; all four ranks keep as many as it says: {found == says}")
 
 eights = [Mesh.parse(text) for text in ("dp_shard=8", "dp_shard=2 tp=4", "pp=2 tp=4", "pp=2 dp_shard=2 tp=2")]
 kept_kib = {str(m): max(16 * kept_numbers(m, rank) / 1024 for rank in range(8)) for m in eights}
 reveal("09.least", kept_kib)
 
 # %% [markdown]
-# So much for what is *kept*. Memory runs out at the fullest moment, and lesson 05 found what is there then. It is a
-# unit, such as a block, with its weights and its gradient whole. "Whole" means here: as large as tp has left it. A
-# sharded stage of `OnMesh` gathers its units anew for every micro-batch, and keeps its gradients whole until the batch
-# is over. (Messages on their way, a unit that is fetched ahead, and activations are left out.)
+# The table counts what a rank *keeps*. Memory runs out at the fullest moment, and lesson 05 found what a rank holds
+# then. It holds one unit, such as a block, with whole weights and a whole gradient. "Whole" means here: as large as tp
+# has left it. A sharded stage of `OnMesh` gathers its units anew for every micro-batch, and keeps its gradients whole
+# until the batch is over. (Messages in flight, a unit that is fetched ahead, and activations are left out.)
 #
 # **Count these whole weights and gradients too. On which mesh does the fullest rank hold the least now?**
 
@@ -285,17 +286,17 @@ for one in eights:
 reveal("09.fullest", fullest_kib)
 
 # %% [markdown]
-# Activations go by other rules: with `dp_shard=8` a rank has those of one window of eight, with `pp=2 tp=4` a part of
-# those of all eight. And memory only says which meshes are possible. Among those time decides: part 1 has counted what
-# each axis sends, and a stage waits while its neighbours compute.
+# Activations follow other rules. A rank with `dp_shard=8` has the activations of one of the eight windows. A rank with
+# `pp=2 tp=4` has a part of the activations of all eight. And memory only says which meshes are possible. Among these
+# the time of a step decides: it has the messages that part 1 counted, and a stage waits while its neighbours compute.
 #
 # ## Who sees which samples?
 #
 # ![Eight windows of text in a row, and eight ranks as the corners of a cube, with the axes pp, dp_shard and tp. Between
 # them a question mark](../assets/09_windows.png)
 #
-# A batch of eight windows, eight ranks, `pp=2 dp_shard=2 tp=2`. Ranks that work on one activation together, or hand it
-# on, have to be given the same windows.
+# Take a batch of eight windows, and eight ranks with `pp=2 dp_shard=2 tp=2`. Ranks that work on one activation
+# together, or hand it on, have to be given the same windows.
 #
 # **How many of the eight windows does each rank work on?**
 
@@ -328,10 +329,9 @@ mesh_places(cube, dealt, title="Who works on which windows")
 # %% [markdown]
 # ## Clinic 1: a loss that falls too fast
 #
-# *Symptom.* Four ranks, `Mesh.of(dp_replicate=2, tp=2)`. There is no error, and whatever ranks hold in common stays
-# equal to the last bit. The loss falls. It falls faster than on one device with the same weights, the same eight
-# windows and the same optimizer, and that cannot be. The code that deals the batch out has been taken over from a job
-# with DDP:
+# *Symptom.* A team trains on four ranks, `Mesh.of(dp_replicate=2, tp=2)`. There is no error, and all copies stay equal
+# to the last bit. The loss falls faster than on one device with the same weights, the same eight windows and the same
+# optimizer. That cannot be right. The team took the code that deals out the batch from a job with DDP:
 
 
 # %%
@@ -350,8 +350,8 @@ ask("09.unseen").commit("gradients are averaged along tp as well")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* The losses; and then, for each rank in turn, its two windows are exchanged for others. By how much does
-# that change the gradients, on any rank?
+# *Evidence.* The next cells print the losses. Then they exchange the two windows of one rank after the other for new
+# ones. They print how much the gradients change at most, on any rank.
 
 # %%
 windows_of_text = documentation_windows(32)[0]
@@ -410,7 +410,7 @@ print(
 )
 changes = torch.tensor(list(four.run(changes_by_rank, colleagues_deal))).amax(0)
 for rank, change in enumerate(changes.tolist()):
-    print(f"the windows of rank {rank} exchanged: a gradient changes by {rounded(change, 2)} at most")
+    print(f"with other windows on rank {rank} a gradient changes by {rounded(change, 2)} at most")
 
 # %%
 reveal("09.unseen")
@@ -445,23 +445,24 @@ print("the losses of one device with all eight windows:", off < 0.002)
 # %% [markdown]
 # <!-- word: data-parallel rank | also: dp rank | sentences: 2 -->
 # The **data-parallel rank** of a rank is its place among those that are given different samples, along dp_replicate and
-# dp_shard together. The number of these ranks is the data-parallel size. On a mesh a `DistributedSampler` takes these
-# two in the place of rank and world size.
+# dp_shard together. The number of these ranks is the data-parallel size. On a mesh you give these two numbers to a
+# `DistributedSampler`, and not rank and world size.
 #
-# A log wants the loss of the whole batch, and each loss of it once. `OnMesh` adds a loss where this rank has one *and*
-# stands at place 0 along tp, and divides by the data-parallel size. That is right on any mesh. The first stage of a
-# pipeline has no loss, and ranks that differ along tp alone have the same one.
+# A log needs the loss of the whole batch, and each loss must count once. In `OnMesh` a rank adds its loss if it has one
+# *and* stands at place 0 along tp. The sum is divided by the data-parallel size. That is right on any mesh. The first
+# stage of a pipeline has no loss, and ranks that differ along tp alone have the same loss.
 #
 # ## Who draws the same random numbers?
 #
-# Weights are drawn from one seed, by all ranks. Each makes the plain model and keeps its part, so that parts belong
-# together and copies are equal. (Or one rank draws them and sends.) And what is drawn later, such as dropout?
+# All ranks draw the weights from one seed. Each makes the plain model and keeps its part, so parts fit together and
+# copies are equal. (Or one rank draws the weights and sends them.) Which seed is right for random numbers that are
+# drawn later, as for dropout?
 #
 # ### Clinic 2: two checkpoints of one model, again
 #
-# *Symptom.* Four ranks, `Mesh.of(dp_replicate=2, tp=2)`, dropout of 0.1. The loss falls, no error. With the norms and
-# positions of rank 0 the checkpoint gives another loss than with those of rank 1. Without dropout, all is well. Once
-# the model is made, every rank seeds its generators:
+# *Symptom.* A job trains on four ranks, `Mesh.of(dp_replicate=2, tp=2)`, with dropout of 0.1. The loss falls, and there
+# is no error. But the checkpoint with the norms and positions of rank 0 gives another loss than the one with those of
+# rank 1. Without dropout both give the same loss. After the model is made, every rank seeds its generators:
 
 
 # %%
@@ -480,7 +481,8 @@ ask("09.dropped").commit("replicas drop different numbers")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* Five steps, and then norms and positions side by side, which all four ranks should have alike.
+# *Evidence.* The ranks take five steps. Then the next cell compares their norms and positions, which should be equal on
+# all four ranks.
 
 
 # %%
@@ -513,13 +515,14 @@ evidence_of_seeds(colleagues_seed, dropout=0.1)
 reveal("09.dropped")
 
 # %% [markdown]
-# What is left is a rule. Ranks that hold the same numbers have to drop the same ones, since they go on as if they were
-# one. Those that hold other samples, or other layers, should draw apart, or all would drop in the same places. (From
-# lesson 08 you know one exception: inside a split region each rank draws its own, from the common seed and its place.)
+# One rule follows. Ranks that hold copies of the same activations have to drop the same numbers, since their copies
+# must stay equal. Ranks that hold other samples or other layers should draw different numbers, or all would drop in the
+# same places. (You know one exception from lesson 08. Inside a split region each rank draws its own numbers, from the
+# common seed and its place.)
 #
 # ### Mend it
 #
-# For any mesh: which ranks are to get one and the same seed, and what do they have in common?
+# Write it for any mesh. Which ranks have to get one and the same seed, and what do they have in common?
 
 
 # %%
@@ -542,8 +545,8 @@ seed_verdict = check("09.seed", mended_seed)
 evidence_of_seeds(mended_seed if seed_verdict.passed else colleagues_seed, dropout=0.1)
 
 # %% [markdown]
-# And the eight ranks of `pp=2 dp_shard=2 tp=2`? The course's own function numbers the tensor groups one after the
-# other:
+# Here are the seeds of the eight ranks of `pp=2 dp_shard=2 tp=2`. The course's own function numbers the tensor groups
+# one after the other:
 
 # %%
 from course_lib.parallel.mesh import seed_of
@@ -556,13 +559,13 @@ print(f"{len(set(seeds))} different seeds, one for each tensor group")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say of any number of a model which ranks hold it. You can say what a rank keeps, and what it holds at the
-# fullest moment, on any mesh. You deal samples out by the data-parallel rank, count each loss once, and seed by what
-# ranks hold. All three follow from one question: *along which axes do ranks have the same, and along which do they have
-# something else?*
+# You can say which ranks hold any given number of a model. You can say what a rank keeps, and what it holds at the
+# fullest moment, on any mesh. You deal out samples by the data-parallel rank, count each loss once, and seed by what
+# ranks hold. You ask the same question each time: *along which axes do ranks hold the same, and along which do they
+# hold something else?*
 #
-# **The limit.** Some numbers are held once, some twice, some four times. What is the norm of such a gradient, and what
-# belongs in a checkpoint? [Part 3](09c_one_norm.ipynb) counts each number once.
+# **The limit.** Some numbers are held once, some twice, some four times. How is the norm of such a gradient computed,
+# and what belongs in a checkpoint? [Part 3](09c_one_norm.ipynb) answers both.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 3: three kinds of parallelism at once, and what that
@@ -576,18 +579,18 @@ print(f"{len(set(seeds))} different seeds, one for each tensor group")
 # ![The explorer's picture, four replicas: the matrix of a layer in tiles with the ranks that hold them, each rank with
 # its piece, bars of memory for each rank, and bars of bytes for each axis](../assets/09_explorer.png)
 #
-# Our model again, a batch of 32 sequences, and your choice of axes, order and nodes. In a tile stand the ranks that
-# hold it; a bar parts the nodes, so `0 1 | 4 5` are four copies on two nodes. Below are what each rank keeps after a
-# step (activations left out) and what all ranks together send along each axis. All of it is the cost model's. If the
-# mesh has four ranks, the button runs a step on yours. Lines across the bars then show what the ledger and the meter
-# saw. Three missions:
+# The explorer has our model and a batch of 32 sequences; you choose axes, order and nodes. Each tile names the ranks
+# that hold it. A bar separates nodes, so `0 1 | 4 5` are four copies on two nodes. Below you see what each rank keeps
+# after a step (without activations), and what all ranks together send along each axis. The cost model computes all of
+# it. If the mesh has four ranks, the button runs a step on your ranks. Lines across the bars then show what the ledger
+# and the meter measured. Three missions:
 #
 # 1. Take eight ranks on two nodes of four. No rank keeps more than 500 KiB, and in a step at most 1,024 KiB pass
 #    between the nodes.
 # 2. Take four ranks on two nodes of two. Find two axes whose order matters: in one order eight times as much passes
 #    between the nodes as in the other. Let the ranks confirm both.
-# 3. Take eight ranks on two nodes of four, and one node may burn down. Every number of the model must be on the other
-#    one as well. No rank keeps more than 1,000 KiB.
+# 3. Take eight ranks on two nodes of four. If one node is lost, every number of the model must still be on the other
+#    node. No rank keeps more than 1,000 KiB.
 
 # %% tags=["computed-time"]
 explorer = MeshExplorer(four)
@@ -605,14 +608,14 @@ print(explorer.missions)
 ### END SOLUTION
 
 # %% [markdown]
-# When you have tried, compare. In the first, whatever cuts the model eight times leaves about an eighth on a rank, so
-# memory hardly decides. What leaves the node does. A pipeline hands on one activation and one gradient a sample. A
-# sharded stage fetches its weights for every micro-batch, and tensor parallelism adds up activations in every layer. So
-# the node's border belongs to `pp`.
+# When you have tried, compare. In the first mission every mesh that cuts the model in eight leaves about an eighth on a
+# rank. So memory hardly decides; the bytes that leave the node do. A pipeline hands on one activation and one gradient
+# for each sample. A sharded stage fetches its weights for every micro-batch, and tensor parallelism adds up activations
+# in every layer. So `pp` is the axis that should go from node to node.
 #
-# The second works with `pp` beside `tp`, and with `pp` beside `dp_shard`: an axis that sends much and one that sends
-# little. No other two axes are as far apart.
+# The second mission works with `pp` and `tp`, and with `pp` and `dp_shard`. In both pairs one axis sends much and the
+# other sends little. No other two axes differ as much.
 #
-# In the third only `dp_replicate` makes copies of everything, and they must be a node apart. So it has to be outermost,
-# of size 2, with anything that cuts four times within the node. With sharding inside, that is lesson 05's hybrid
-# sharding.
+# In the third mission only `dp_replicate` makes copies of everything, and the two copies must be on different nodes. So
+# `dp_replicate` has to be the outermost axis, of size 2. Within the node any axes do that cut the model in four. With
+# `dp_shard` there, this is lesson 05's hybrid sharding.

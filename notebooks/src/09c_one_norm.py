@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 09c · Meshes: one norm, one checkpoint
 #
-# On a mesh a rank holds parts of some weights and copies of others. As long as everybody looks at what they hold
-# themselves, all is well. Then somebody asks for one number of the whole model, or for one file. You find two faults
-# that raise no error, write the norm that every mesh agrees on, and carry a model from mesh to mesh.
+# On a mesh a rank holds parts of some weights and copies of others. Two things need the whole model: the norm of its
+# gradient, and a checkpoint. You find faults there that raise no error. You write a norm that is right on every mesh,
+# and load a model on another mesh than the one that saved it.
 #
 # **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -15,13 +15,14 @@
 #
 # At the end you can
 #
-# - compute and clip the norm of a gradient that lies in parts and copies on a mesh, with one number sent;
-# - say who counts a weight that several ranks hold, at both ends of a pipeline as well;
-# - save on one mesh and go on on another, and say what belongs in the folder beside the weights.
+# - compute the norm of a gradient that lies in parts and copies on a mesh, and clip by it, while each rank sends one
+#   number;
+# - say which rank counts a weight that several ranks hold, also at both ends of a pipeline;
+# - save on one mesh and continue on another, and say what belongs in the folder besides the weights.
 #
-# From the parts before you need `Mesh` with its `coordinates`, and the rule that says which rank holds what. `pp` gives
-# each stage its layers, `tp` cuts matrices, `dp_shard` cuts the rows that remain, and `dp_replicate` copies. `OnMesh`
-# is a model with all of that done to it.
+# From the earlier parts you need `Mesh` with its `coordinates`, and the rule that says which rank holds what. `pp`
+# gives each stage its layers, `tp` cuts matrices, `dp_shard` cuts the rows that remain, and `dp_replicate` copies.
+# `OnMesh` is a model with all of that done to it.
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
@@ -71,7 +72,7 @@ def train(model, optimizer, batches, before_step=None):
 
 
 # %% [markdown]
-# And the same on one device, with PyTorch's own clip, to hold everything against:
+# The next cell defines the same on one device, with PyTorch's own clip. All runs are compared with it:
 
 
 # %%
@@ -94,8 +95,8 @@ def alone(batches, max_norm=1e9, **settings):
 #
 # *Symptom.* A team has trained on `dp_shard=4`, and limits its gradients as you did in lesson 05. Every rank adds up
 # the squares of its gradients, one all-reduce adds those sums, and all ranks scale by one factor. Now it moves to
-# `dp_replicate=2 tp=2`. Without the limit four ranks have the losses of one device. With it there is no error either,
-# and training is slower than it was. This is what all ranks call:
+# `dp_replicate=2 tp=2`. Without the limit four ranks have the losses of one device. With the limit there is no error
+# either, and training is slower than it was. All ranks call these functions:
 
 
 # %%
@@ -136,7 +137,8 @@ for limit, max_norm in (("no limit", 1e9), ("limit 0.5", 0.5)):
     print(f"four ranks {rounded(by_team[0][0], 2, apart=1e-5)}")
 
 # %% [markdown]
-# *Evidence.* What the first call has returned on each rank, and by which factor the rank has scaled, beside one device:
+# *Evidence.* The next cell prints what the first call returned on each rank, and by which factor the rank scaled,
+# beside one device:
 
 # %%
 print(f"one device: norm {rounded(right_norm, 2)}, factor {rounded(0.5 / right_norm, 3)}")
@@ -156,8 +158,8 @@ ask("09.short").commit("each rank scales by a factor of its own")  # that was le
 reveal("09.short")
 
 # %% [markdown]
-# The team moves on, to `dp_shard=2 tp=2`: shards again, as on the mesh where all was well. Its clip stays as it is.
-# **Is the norm that it gets there the model's?**
+# The team moves on to `dp_shard=2 tp=2`. It has shards again, as on `dp_shard=4`, where its clip was right. It does not
+# change the clip. **Does the clip compute the model's norm there?**
 
 # %%
 ### BEGIN SOLUTION
@@ -183,9 +185,9 @@ reveal("09.hidden", norm, right_norm, uncut_norm)
 # ![Two weights on the four ranks of a mesh, dp_shard=2 tp=2: each rank has a quarter of a matrix and half of a vector.
 # The quarters are all different; which halves are alike, the picture leaves to you](../assets/09_counted.png)
 #
-# A function that knows of each gradient which axes *cut* it can be right on every mesh. Along the axes in `cut_by`
+# A function can be right on every mesh if it knows, for each gradient, which axes *cut* it. Along the axes in `cut_by`
 # ranks hold different parts; along the mesh's other axes they hold copies, equal to the last bit. No rank may ask
-# another who counts what: it all follows from the rank's place.
+# another which of them counts a gradient: that follows from the rank's place.
 
 
 # %%
@@ -216,8 +218,8 @@ norm_verdict = check("09.norm", mesh_norm)
 # hint("09.norm")
 
 # %% [markdown]
-# Now with a real model. Which axes cut what: `pp` and `dp_shard` cut all there is, `tp` what its layers say, and
-# `dp_replicate` nothing.
+# Now try it with a real model. `pp` and `dp_shard` cut every weight, `tp` cuts the weights of the layers that it
+# splits, and `dp_replicate` cuts none.
 
 
 # %%
@@ -245,11 +247,12 @@ for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_sha
     print(f"{mesh:<20} norm {rounded(norm, 2)}; the losses of one device, to within 1e-9: {alike}")
 
 # %% [markdown]
-# When all four lines say `True`, a mesh of any shape does what `clip_grad_norm_` does on one device. Beside a step's
-# other messages, one number from each rank is nothing. What it does cost is a wait: no rank can scale before the
-# slowest one has its last gradient.
+# When all four lines say `True`, these meshes do what `clip_grad_norm_` does on one device. One number from each rank
+# is very little beside a step's other messages. But the norm costs a wait: no rank can scale before the slowest one has
+# its last gradient.
 #
-# Which halves of the vector were alike? Two ranks in one tile hold the same numbers, and one of them counts:
+# Which halves of the vector were alike? In the next picture two ranks in one tile hold the same numbers, and one of the
+# two counts them:
 
 # %%
 who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.norm1.weight")
@@ -263,10 +266,10 @@ who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.norm1.weight")
 # %% [markdown]
 # ## A weight at both ends
 #
-# In a model with a *tied* embedding one matrix looks tokens up in the first stage and scores them in the last. On
-# `pp=2 tp=2` both stages keep it, each in slices. A team goes by names. Each parameter is counted by the first rank
-# that holds it *under that name*, `stem.tokens.weight` at one end, `head.w_vocab.weight` at the other. (`boxes_of` of
-# part 2 knows that: `is_first`.) **Is that norm right?**
+# In a model with a *tied* embedding one matrix looks tokens up in the first stage and scores them in the last. On `pp=2
+# tp=2` both stages keep it, each in slices. A team counts by names. Each parameter is counted by the first rank that
+# holds it *under that name*: `stem.tokens.weight` at one end, `head.w_vocab.weight` at the other. (`boxes_of` of part 2
+# finds this rank: `is_first`.) **Is that norm right?**
 
 # %%
 ### BEGIN SOLUTION
@@ -302,9 +305,9 @@ print(f"one device {rounded(tied_right, 2)}, by names {rounded(by_names, 2)}")
 reveal("09.ends", by_names, tied_right)
 
 # %% [markdown]
-# So for your function a tied weight is one that `pp` does not cut: here its `cut_by` is `("tp",)`. Where there are more
-# than two stages, those in the middle hold none of it. If in your function the rank at place 0 counts, that is still
-# right: the first stage has it. A function that divides by the number of copies has to know that there are two. The
+# So for your function a tied weight is one that `pp` does not cut: here its `cut_by` is `("tp",)`. With more than two
+# stages, those in the middle hold nothing of it. If the rank at place 0 counts in your function, that is still right:
+# the first stage has the weight. A function that divides by the number of copies has to know that there are two. The
 # course's `gradient_norm` counts a tied weight under its first name alone:
 
 # %%
@@ -316,11 +319,11 @@ print("equal to within 1e-9:", agree(by_course, tied_right, within=1e-9))
 # <details>
 # <summary>In production</summary>
 #
-# Megatron-Core leaves two kinds of weights out of a rank's sum. One is a copy along tp, where
-# `param_is_not_tensor_parallel_duplicate` says no. The other is the second end of a tied embedding, where
-# `param_is_not_shared` does. With DTensors of one mesh, placements say what is a copy, and
-# `torch.nn.utils.get_total_norm` minds them. Stages of a pipeline are no axis of a DTensor, so torchtitan then adds
-# squares over `pp` itself.
+# Megatron-Core leaves two kinds of weights out of a rank's sum. One kind is a copy along tp;
+# `param_is_not_tensor_parallel_duplicate` finds it. The other is the second end of a tied embedding;
+# `param_is_not_shared` finds it. With DTensors of one mesh, placements say what is a copy, and
+# `torch.nn.utils.get_total_norm` takes them into account. The stages of a pipeline are not an axis of a DTensor, so
+# torchtitan then adds squares over `pp` itself.
 #
 # </details>
 #
@@ -329,12 +332,12 @@ print("equal to within 1e-9:", agree(by_course, tied_right, within=1e-9))
 # ![Four ranks of a mesh, dp_replicate=2 tp=2, each with a half of a model, around a folder. Which of them write, and
 # how much, is left open; a plain model and a mesh dp_shard=4 want to read](../assets/09_folder.png)
 #
-# *Who counts it?* was the question of a norm; *who writes it?* is that of a checkpoint. `save_on_mesh` is
-# `torch.distributed.checkpoint`, DCP, as in lesson 05. Each rank tells it which box of which weight it holds, for the
+# For a norm, one rank has to count each number; for a checkpoint, one rank has to write it. `save_on_mesh` uses
+# `torch.distributed.checkpoint`, DCP, as in lesson 05. Each rank says which box of which weight it holds, for the
 # weights and for the optimizer's states.
 #
-# `dp_replicate=2 tp=2` again: every rank holds half of the model (and a little more), with AdamW's states of that
-# half. It trains six steps and saves. **How large is the folder, in times the model's weights?**
+# Take `dp_replicate=2 tp=2` again. Every rank holds half of the model (and a little more), with AdamW's states of that
+# half. The job trains six steps and saves. **How many times as large as the model's weights is the folder?**
 
 # %%
 ### BEGIN SOLUTION
@@ -374,16 +377,16 @@ wrote = {rank: f"{sizes[f'__{rank}_0.distcp'] / weight_bytes:.2f} x the weights"
 mesh_places(replicas, wrote, title="What each rank has written")
 
 # %% [markdown]
-# (The states of a box are handed to DCP by the first rank that holds it, so ranks 0 and 1 write more. Its weights are
-# handed in by all, and DCP chooses.)
+# (Only the first rank that holds a box hands its states to DCP, so ranks 0 and 1 write more. All ranks hand in their
+# weights, and DCP chooses which rank writes them.)
 #
 # <!-- word: resharding | also: load-time resharding | sentences: 2 -->
 # **Resharding** is to load a checkpoint on another mesh than the one that wrote it. Each rank asks for the boxes that
-# it holds now, and reads them from whichever files have pieces of them.
+# it holds now, and reads them from all files that have pieces of them.
 #
-# Four jobs go on from the folder: on `pp=2 tp=2`, on `dp_shard=4`, on a single rank, and once more on `dp_shard=4`, but
-# with the weights alone. All four begin with random weights, read, and take two steps on the next batches. They are
-# compared with the job that saved and went on. **Whose *first* loss is another one?**
+# Four jobs continue from the folder: on `pp=2 tp=2`, on `dp_shard=4`, on a single rank, and once more on `dp_shard=4`,
+# but with the weights alone. All four begin with random weights, read the folder, and take two steps on the next
+# batches. They are compared with the job that saved and continued. **Which of them has another *first* loss?**
 
 # %%
 ### BEGIN SOLUTION
@@ -415,7 +418,7 @@ for mesh, with_states in ways:
 reveal("09.resumed", went_on, resumed)
 
 # %% [markdown]
-# And the plain model reads the same folder, in the notebook's own process, without a mesh and without ranks:
+# The plain model can read the same folder, in the notebook's own process, without a mesh and without ranks:
 
 # %%
 plain = make_model(seed=9)
@@ -428,12 +431,12 @@ print(f"the plain model's loss: {rounded(loss, 2)}; the ranks went on from {roun
 print("equal to within 1e-9:", agree(loss, went_on[0], within=1e-9))
 
 # %% [markdown]
-# ## How far the data had come
+# ## The position in the data
 #
-# Weights and states are of the model; the position in the data is of the *job*. A team lets every rank save how many
-# windows it was given. After six batches of 8 on `dp_replicate=2 tp=2` the job goes on on `dp_shard=4`. There each
-# rank's sampler leaves out as many windows as that rank has had. Four ranks before, four ranks after. **How many
-# windows does nobody ever see?**
+# Weights and states belong to the model; the position in the data belongs to the *job*. A team lets every rank save how
+# many windows it was given. After six batches of 8 on `dp_replicate=2 tp=2` the job continues on `dp_shard=4`. There
+# each rank's sampler leaves out as many windows as that rank has had. There are four ranks before and four ranks after.
+# **How many windows does no rank ever see?**
 
 # %%
 ### BEGIN SOLUTION
@@ -461,19 +464,19 @@ for rank in range(4):
 reveal("09.skipped", 400 - len(seen), 6, 8, old_share, new_share)
 
 # %% [markdown]
-# On a mesh with fewer shares, such as `tp=4`, it is the other way: windows come twice. A count of whole batches, one
-# for the job, fits every mesh: `GlobalBatches(..., start=6)`, as in lesson 04. And random numbers? Only dropout needs
-# new ones, and `seed_of` of part 2 gives every rank of any mesh its seed. On another mesh these are other numbers: with
-# dropout a job goes on as well as before, but not bit by bit as before.
+# On a mesh with fewer shares, such as `tp=4`, the opposite happens: windows come twice. One count of whole batches for
+# the job fits every mesh: `GlobalBatches(..., start=6)`, as in lesson 04. Only dropout needs new random numbers, and
+# `seed_of` of part 2 gives every rank of any mesh its seed. On another mesh these are other numbers. So with dropout a
+# job continues as well as before, but not bit by bit as before.
 #
-# So beside weights and states the folder should hold the step, the data's position, the seed and the learning rate's
+# So besides weights and states the folder should hold the step, the data's position, the seed and the learning rate's
 # schedule. The mesh itself belongs there too, for the log. Nobody needs the mesh to load.
 #
 # ## What you can do now
 #
-# You can write a norm that is right on every mesh, clip by it, and say who counts what at both ends of a pipeline. You
-# know why a small fault lives longer than a large one. You can save once and go on on any mesh, and test that by more
-# than one loss. You let the job, not its ranks, remember the data.
+# You can write a norm that is right on every mesh, and clip by it. You can say which rank counts a weight at both ends
+# of a pipeline. You know that a small fault is harder to notice than a large one. You can save once and continue on any
+# mesh, and test that by more than one loss. You let the job, and not its ranks, save the position in the data.
 #
 # **What is missing**: you have used `OnMesh` all the time. In [part 4](09d_three_cuts.ipynb) you build it.
 #
@@ -481,10 +484,10 @@ reveal("09.skipped", 400 - len(seen), 6, 8, old_share, new_share)
 #
 # This clinic takes some fifteen minutes more, and nothing later asks for it.
 #
-# *Symptom.* Another team does without DCP: each rank saves its own `state_dict` to a file with its number, and reads
-# that file when it comes back. For months that goes well on `dp_shard=2 tp=2`. Then somebody turns the mesh around,
-# since here the other axis needs the fast link: `tp=2 dp_shard=2`. Same ranks, same sizes, same files. Every name is
-# found, every shape fits, nothing is raised.
+# *Symptom.* Another team does not use DCP. Each rank saves its own `state_dict` to a file with its number, and reads
+# that file when it restarts. For months this works on `dp_shard=2 tp=2`. Then somebody turns the mesh around, to `tp=2
+# dp_shard=2`, since there the other axis needs the fast link. Ranks, sizes and files stay the same. Every name is
+# found, every shape fits, and no error is raised.
 
 
 # %%
@@ -545,17 +548,17 @@ for mesh in (old, new):
     print(f"{mesh!s:<16} rank 0: {held[0]}; 1: {held[1]}; 2: {held[2]}; 3: {held[3]}")
 
 # %% [markdown]
-# Compare ranks 1 and 2 on the two meshes: each has read what the other would need. Both axes have two places, so every
-# box is as large as before and every name fits, and nothing is left that could complain. A number in a file's name says
-# who wrote it. It does not say what is in it.
+# Compare ranks 1 and 2 on the two meshes: each has read the file that the other needs. Both axes have two places, so
+# every box is as large as before and every name fits. So no check could raise an error. The number in a file's name
+# says which rank wrote it, and not which rows are in it.
 #
 # ### Mend it
 #
 # ![Four files, rank0.pt to rank3.pt. On the left the mesh that wrote them, with each rank at its place along dp_shard
 # and tp; on the right the mesh that reads, where places have no ranks yet](../assets/09_turned.png)
 #
-# One line: which file does this rank read? A mesh knows the place of a rank, `mesh.coordinates(rank)`, and the rank at
-# a place, `mesh.rank_at(dp_shard=1, tp=0)`.
+# Change one line: which file does this rank read? A mesh knows the place of a rank, `mesh.coordinates(rank)`, and the
+# rank at a place, `mesh.rank_at(dp_shard=1, tp=0)`.
 
 
 # %%
@@ -583,8 +586,9 @@ reads = {rank: f"reads rank{right_file(rank, old, new)}.pt" for rank in range(4)
 mesh_places(new, reads, title=f"{new}: who reads which file")
 
 # %% [markdown]
-# When both meshes print the loss that was saved, you have it. On `dp_shard=4` no function of this kind can help: no
-# file holds what a rank needs. Files by rank fit the mesh that wrote them. Boxes say where they belong.
+# When both meshes print the loss that was saved, your line is right. On `dp_shard=4` no function of this kind can help,
+# because no single file holds what a rank needs. Files by rank fit only the mesh that wrote them. A box says where it
+# belongs in the whole weight.
 #
-# Megatron-Core (`dist_checkpointing`, with its `ShardedTensor`) and DCP save so; DeepSpeed has a tool that turns files
-# by rank into its *universal checkpoint*.
+# Megatron-Core (`dist_checkpointing`, with its `ShardedTensor`) and DCP save boxes; DeepSpeed has a tool that turns
+# files by rank into its *universal checkpoint*.

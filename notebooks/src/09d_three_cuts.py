@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 09d · Meshes: three cuts at once
 #
-# Slices of layers, stages of layers, rows of the weights that remain: you have built all three, each by itself. Now a
-# model is cut along three axes at the same time. You put it together, hold it against one device, count what each axis
-# sends, and hand over to PyTorch's own parts.
+# You have built three cuts, each by itself: slices of layers, stages of layers, and rows of weights. Now you cut one
+# model along three axes at the same time. You compare it with one device, count what each axis sends, and do the same
+# with PyTorch's own parts.
 #
 # **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,11 +17,11 @@
 #
 # - say in which order the cuts are made, and why another order breaks;
 # - train on `pp=2 dp_shard=2 tp=2`, with the losses of one device;
-# - tell what each axis sends in a step, and which setting makes it more;
+# - say what each axis sends in a step, and which setting changes that;
 # - on another day: do the same with PyTorch's own parts, and read other libraries' names.
 #
-# From the parts before you need `Mesh.of(pp=2, dp_shard=2, tp=2)`, ranks with a place along named axes, the last of
-# which varies fastest. You also need `MeshGroups(me, mesh)`, this rank's process groups. `groups.group("tp")` are the
+# From the earlier parts you need `Mesh.of(pp=2, dp_shard=2, tp=2)`: ranks with a place along named axes, of which the
+# last varies fastest. You also need `MeshGroups(me, mesh)`, this rank's process groups. `groups.group("tp")` are the
 # ranks that differ from it along tp alone, and `groups.coordinates` is its place.
 
 # %%
@@ -64,7 +64,8 @@ def make_model():
 
 
 # %% [markdown]
-# The losses of one device, before each of three steps. Whatever the ranks do today has to give these.
+# The next cell computes the losses of one device, before each of three steps. All later runs on ranks must give these
+# losses.
 
 
 # %%
@@ -98,8 +99,8 @@ print("one device:", rounded(one_device, 2), f"with {num_all:,} numbers")
 # ![A matrix in the middle. On its left two slices for tp, on its right two shares of rows for dp_shard, and at both
 # arrows between them the word "first" with a question mark](../assets/09_first_cut.png)
 #
-# Two axes to begin with. A colleague takes what there is: `FullySharded` from lesson 05, then `split_transformer` from
-# lesson 08, each with the group of its own axis.
+# Begin with two axes. A colleague uses the parts that you know: `FullySharded` from lesson 05, then `split_transformer`
+# from lesson 08, each with the group of its own axis.
 
 
 # %%
@@ -114,7 +115,7 @@ def sharded_then_split(me):
 
 
 # %% [markdown]
-# Each of the two was right by itself. **What comes of it, in this order?**
+# Each of the two was right by itself. **What happens in this order?**
 
 # %%
 ### BEGIN SOLUTION
@@ -133,7 +134,7 @@ print(error or "no error")
 reveal("09.inside", error)
 
 # %% [markdown]
-# What does PyTorch say to the same order?
+# The next cells try the same order in PyTorch:
 
 
 # %%
@@ -161,9 +162,9 @@ except RankError as raised:
     print(str(raised).splitlines()[0].partition("failed: ")[2])
 
 # %% [markdown]
-# A DTensor knows by which mesh it was cut. Here a weight whose unit is at rest knows that these are rows. So both can
-# refuse, and both say why. In the order that works, tp cuts the matrix into slices first, and dp_shard shares out the
-# rows of each slice:
+# A DTensor knows by which mesh it was cut. In the course, a weight of a sharded unit knows between uses that it holds
+# rows only. So both can refuse, and both say why. In the order that works, tp cuts the matrix into slices first, and
+# dp_shard shares out the rows of each slice:
 
 # %%
 who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.mlp.w_up.weight")
@@ -171,23 +172,23 @@ who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.mlp.w_up.weight")
 # %% [markdown]
 # ## Build: three cuts at once
 #
-# What you need is there, a part for each axis. Each part takes the group of ranks that it works on:
+# You have one part for each axis. Each part takes the group of ranks that it works on:
 #
 # - tp: `split_transformer(me, model, group=...)` cuts the model in place. Its logits are then a slice of the
 #   vocabulary, for `vocab_parallel_cross_entropy(me, logits, targets, vocab_size=..., group=...)`.
 # - pp: `cut(model, stages)` gives the stages, and `Pipeline(me, stages, schedule, loss_of, ranks=..., wrap=...)` runs
-#   this rank's. `ranks` are numbers, in the order of the stages: `mesh.group(me.rank, "pp")`.
-# - dp_shard: `FullySharded(me, module, group=...)`; a pipeline applies it to its own stage. `wrap` is a function of a
-#   module.
+#   this rank's. `ranks` are the ranks of the stages, in order: `mesh.group(me.rank, "pp")`.
+# - dp_shard: `FullySharded(me, module, group=...)`; a pipeline applies it to its own stage, as its `wrap`. `wrap` is a
+#   function that takes a module and returns one.
 #
 # `split_evenly(parameter_costs(model), n)` says where to cut the model into n stages; `one_f_one_b(n, m)` is the
-# schedule for m micro-batches. `Pipeline.step(tokens, targets)` goes there and back; it gives the mean loss on the last
-# stage, and None on the others.
+# schedule for m micro-batches. `Pipeline.step(tokens, targets)` runs forward and backward. It returns the mean loss on
+# the last stage, and None on the others.
 #
 # ![Eight ranks as the corners of a cube with an axis each for pp, dp_shard and tp; a batch of rows beside it, and a
 # question mark at every arrow from the rows to a rank](../assets/09_assembled.png)
 #
-# Ask yourself for each rank: which samples are mine? Who else has a loss, and is it the same one?
+# Ask yourself for each rank: which samples does it get? Which other ranks have a loss, and is it the same one?
 
 
 # %%
@@ -242,7 +243,7 @@ assemble_verdict = check("09.assemble", ThreeD)
 # hint("09.assemble")
 
 # %% [markdown]
-# The course's own is `OnMesh`, with replicas besides. The next runs use yours when it has passed:
+# The course's own class is `OnMesh`, which also has replicas. The next runs use your class if it has passed:
 
 
 # %%
@@ -284,13 +285,13 @@ for sizes in (
 
 # %% [markdown]
 # <!-- word: 3D parallelism | also: 3-D parallelism, hybrid parallelism -->
-# **3D parallelism** is data, pipeline and tensor parallelism at once, each along an axis of its own of one mesh. There
-# is no fourth idea in it: every part sees a group of ranks and a module, and knows of no other part.
+# **3D parallelism** is data, pipeline and tensor parallelism at once, each along an axis of its own of one mesh. It
+# needs no new mechanism: every part works on a group of ranks and a module, and does not know the other parts.
 #
 # ## Eight ranks
 #
-# Now all three, `pp=2 dp_shard=2 tp=2`. Before it runs: **what share of the model's numbers does a rank keep at most,
-# in per cent?**
+# Now use all three, `pp=2 dp_shard=2 tp=2`. Before you run it: **what share of the model's numbers does a rank keep at
+# most, in per cent?**
 
 # %%
 ### BEGIN SOLUTION
@@ -310,7 +311,7 @@ print("share of each rank:", [f"{share:.1%}" for share in shares])
 reveal("09.kept", max(shares), shares)
 
 # %% [markdown]
-# Whose rows are they, and who has a loss of them?
+# The next picture shows which rows each rank gets, and which ranks have a loss:
 
 # %%
 dealt = {}
@@ -329,8 +330,8 @@ mesh_places(CUBE, dealt, title="A batch of 16 rows on eight ranks")
 # %% [markdown]
 # ## What each axis sends
 #
-# In part 1 a rank sent most along tp. There the data axis had replicas; here it has shards, and a rank's share of the
-# batch is eight sequences, in four micro-batches. (The next runs are of the course's model: its schedule can be set.)
+# In part 1 a rank sent most along tp. There the data axis had replicas; here it has shards. A rank's share of the batch
+# is eight sequences, in four micro-batches. (The next runs use the course's class, because its schedule can be set.)
 # **Along which axis does a rank send most now?**
 
 # %%
@@ -372,8 +373,8 @@ for axis, size_bytes in in_four.items():
 reveal("09.most", in_four, 4)
 
 # %% [markdown]
-# By lesson 07 more micro-batches make the bubble smaller, and the batch stays as it is. **With eight micro-batches, how
-# many times the bytes go along dp_shard?**
+# From lesson 07 you know that more micro-batches make the bubble smaller, while the batch stays as it is. **With eight
+# micro-batches, how many times as many bytes go along dp_shard?**
 
 # %%
 ### BEGIN SOLUTION
@@ -397,13 +398,14 @@ quiz("09")
 # ## What you can do now
 #
 # You can place ranks on a mesh so that the axis that sends most has the fast link. You can say which rank holds which
-# number, sees which sample and draws which random number. You can measure one norm over all of them, and move a
+# number, sees which sample and draws which random number. You can compute one norm over all ranks, and move a
 # checkpoint from any mesh to any other. And you can put three cuts together, in the order that works.
 #
-# **The limit.** Every axis shares something out: samples, layers, matrices. Two things are still whole on some rank.
-# One *sequence*: attention looks at all of its positions at once, and a document of a million tokens is too long for a
-# tensor group. And one *model's arithmetic*: each token goes through every weight, so a model of ten times the weights
-# costs ten times the work. Lesson 10 cuts the sequence, and gives each token to a few *experts* of many.
+# **The limit.** Every axis shares something out: samples, layers, matrices. Two things are still not shared out. One is
+# a single *sequence*. Attention looks at all of its positions at once, and a document of a million tokens is too long
+# for a tensor group. The other is the *arithmetic of a token*. Each token goes through every weight, so a model of ten
+# times the weights costs ten times the work. Lesson 10 cuts the sequence, and gives each token to a few *experts* of
+# many.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021): how pipeline, tensor and data parallelism are combined, and
@@ -416,13 +418,14 @@ quiz("09")
 #
 # This section takes some twenty minutes more, and nothing later asks for it.
 #
-# `by_torch(me, sharded_first=False)` above is the other order, in PyTorch's own parts. Its mesh has dp_shard first and
-# tp second, so rank 1 has place 0 along dp_shard and place 1 along tp. `w_up` of a block has 256 rows.
+# `by_torch(me, sharded_first=False)` above cuts in the other order, with PyTorch's own parts. Its mesh has dp_shard
+# first and tp second, so rank 1 has place 0 along dp_shard and place 1 along tp. `w_up` of a block has 256 rows.
 #
 # ![A matrix of 256 rows in four strips, with a question mark in each, and beside it four ranks with their places along
 # dp_shard and tp](../assets/09_strips.png)
 #
-# On the course's meshes you know who holds a row, from part 2. **Which rows does rank 1 keep in PyTorch's?**
+# From part 2 you know which rank holds a row on the course's meshes. **Which rows does rank 1 keep with PyTorch's
+# parts?**
 
 # %%
 ### BEGIN SOLUTION
@@ -462,9 +465,9 @@ strips = {rank: f"rows {first} to {first + 63}" for rank, (_, first, _) in enume
 mesh_places(Mesh.of(dp_shard=2, tp=2), strips, title="w_up in PyTorch's own parts")
 
 # %% [markdown]
-# The stages are missing there; `torch.distributed.pipelining` has them. PyTorch's own trainer of large models,
+# The run above had no stages; `torch.distributed.pipelining` makes them. PyTorch's own trainer of large models,
 # torchtitan, cuts the model into stages first. Then it applies tensor parallelism and `fully_shard` to the layers of
-# each, in this order. What the libraries call their axes:
+# each stage, in this order. The libraries have these names for their axes:
 #
 # | axis | PyTorch | torchtitan's `[parallelism]` | Megatron-LM |
 # |---|---|---|---|
@@ -476,10 +479,10 @@ mesh_places(Mesh.of(dp_shard=2, tp=2), strips, title="w_up in PyTorch's own part
 # | ep (lesson 10) | (nothing yet) | `expert_parallel_degree` | `--expert-model-parallel-size` |
 #
 # `Mesh.of` and `MeshGroups` are `init_device_mesh` in PyTorch, `ParallelDims` in torchtitan, and in Megatron-Core
-# `initialize_model_parallel`. DeepSpeed names its axes `pipe`, `data` and `model`: stages are its
-# `PipelineModule`, shards its ZeRO, and slices were Megatron-LM's when the two trained together.
+# `initialize_model_parallel`. DeepSpeed names its axes `pipe`, `data` and `model`: stages are its `PipelineModule`,
+# shards its ZeRO. For slices it was used together with Megatron-LM.
 #
-# Mind the direction. Our `Mesh.of` and `init_device_mesh` name the outermost axis first, and the last varies fastest.
+# Note the direction. Our `Mesh.of` and `init_device_mesh` name the outermost axis first, and the last varies fastest.
 # Megatron's order is a text such as `tp-cp-ep-dp-pp`, which begins with the fastest. Both put tp on neighbours.
 #
 # Article A is *How can a single model be trained using multiple GPUs?* It says, in our words: *for very large models,
@@ -511,17 +514,18 @@ reveal("09.a12", evidence)
 # torchrun --standalone --nproc-per-node 2 -m train_mesh --tp 2 --out runs/1   # goes on
 # ```
 #
-# (The program runs on the CPU where there are no GPUs. Else each process needs a GPU of its own. With fewer GPUs than
+# (Without GPUs the program runs on the CPU. With GPUs each process needs one of its own. With fewer GPUs than
 # processes, add `--device cpu`. Use the Python of the course, whose environment is `.venv`, or any other with torch
 # 2.11 or newer.)
 #
-# Stop the first one by Ctrl-C after a line or two of its log. It says `Saved`, and then torchrun prints a traceback of
-# its own. Start the second one: it goes on where the first was. A line of the log has the loss, the gradient's norm
-# over the whole mesh, the tokens a second, and the share of the peak. This share is the MFU of lesson 01. A mesh that
-# cannot be, such as `--tp 3` for four heads, is refused with the nearest that can.
+# Stop the first run by Ctrl-C after a line or two of its log. It says `Saved`, and then torchrun prints a traceback of
+# its own. Start the second run: it continues where the first stopped. Each line of the log has the loss and the
+# gradient's norm over the whole mesh. It also has the tokens in a second and the share of the peak. This share is the
+# MFU of lesson 01. The program refuses a mesh that is not possible, such as `--tp 3` for four heads, and names the
+# nearest possible one.
 #
-# The cuts are in `cutting.py`, in torchtitan's order. Read `cut_between_ranks` there with a question: *which argument
-# keeps a pipeline from gathering its weights for every micro-batch?*
+# The cuts are in `cutting.py`, in torchtitan's order. Read `cut_between_ranks` there, and find the argument that keeps
+# a pipeline from gathering its weights for every micro-batch: `reshard_after_forward`.
 
 # %% [markdown]
 # ## Another day: problems on paper

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10a · Long context and experts: the ring
 #
-# A sequence is too long for any one device. You cut it by positions, write the few lines that let attention be computed
-# in pieces, and send keys and values round a ring. You find out how much longer a sequence may be, and what this costs.
+# A sequence is too long for one device. You cut it by positions, and write the few lines that compute attention in
+# pieces. You send keys and values round a ring. You find out how much longer a sequence may be, and what this costs.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,8 +17,8 @@
 # At the end you can
 #
 # - say what grows with the length of a sequence, and how fast;
-# - join what attention has found at some keys with what it has found at others;
-# - say what travels round the ring, forward and backward, and why it is keys and values;
+# - join the output of attention to some keys with its output for other keys;
+# - say what travels round the ring, forward and backward, and why;
 # - say on which links the ring costs no time.
 #
 # From [lesson 02](02a_collectives.ipynb) you need messages that go round in a ring, and from [lesson
@@ -54,8 +54,8 @@ one, four = (shared_cluster(number) for number in (1, 4))
 # %% [markdown]
 # ## One long sequence
 #
-# A block of a small transformer, with 8 heads of queries, and 2 of keys and values. How much does it keep of a sequence
-# of 256 tokens for its backward pass?
+# Take a block of a small transformer, with 8 heads of queries, and 2 of keys and values. The next cell measures how
+# much it keeps of a sequence of 256 tokens for its backward pass:
 
 # %%
 small = TransformerConfig(context_length=2048, num_layers=1, width=64, num_heads=8, num_kv_heads=2)
@@ -75,7 +75,7 @@ kept_short = kept_of(256)
 print(f"256 tokens: {bytes_text(kept_short)}")
 
 # %% [markdown]
-# **A sequence of 512 tokens: how many times as much?**
+# **How many times as much does it keep of a sequence of 512 tokens?**
 
 # %%
 ### BEGIN SOLUTION
@@ -89,19 +89,19 @@ print(f"512 tokens: {bytes_text(kept_long)}")
 reveal("10.length", kept_short, kept_long)
 
 # %% [markdown]
-# So what is the trouble with long sequences? Lesson 08's formula has $34\,sbh$ bytes for a block ($b$ sequences of $s$
-# positions, width $h$), in 16-bit numbers and with the scores computed anew. A model of 8 billion parameters has, say,
-# 32 blocks of width 4096. One sequence:
+# Why are long sequences a problem, then? Lesson 08's formula has $34\,sbh$ bytes for a block, with $b$ sequences of $s$
+# positions and width $h$. It is for 16-bit numbers, with the scores computed anew. A model of 8 billion parameters has,
+# say, 32 blocks of width 4096. For one sequence this gives:
 
 # %%
 for length in (8_192, 131_072, 1_048_576):
     print(f"{length:>9,} tokens: {34 * length * 4096 * 32 / 1e9:7.0f} GB of activations")
 
 # %% [markdown]
-# Which cut helps? Data parallelism shares out sequences, and here is one. Recomputation keeps the inputs of blocks,
-# 2 of those 34 bytes, and they grow just as fast. Tensor parallelism, with lesson 08's sequence parallelism, divides
-# the 34 by as many ranks as have fast links to each other, a machine's 8 say. And beside memory stands attention's
-# arithmetic, which does grow with the square.
+# Which cut helps? Data parallelism shares out sequences, and here there is only one. Recomputation keeps the inputs of
+# blocks, 2 of those 34 bytes, and they grow just as fast. Tensor parallelism, with lesson 08's sequence parallelism,
+# divides the 34 by the number of ranks. But these ranks need fast links to each other, such as the 8 of a machine have.
+# And memory is not all: attention's arithmetic does grow quadratically.
 #
 # ## Cut by positions
 #
@@ -110,8 +110,8 @@ for length in (8_192, 131_072, 1_048_576):
 #
 # <!-- word: context parallelism | also: CP -->
 # In **context parallelism** each rank has some of the positions of every sequence, from the first layer to the loss,
-# and all of the weights. Is that possible? Give each part of a block the last quarter of the positions alone, and
-# compare with what it makes of them in the whole sequence:
+# and all of the weights. Is that possible? The next cell gives each part of a block the last quarter of the positions
+# alone. It compares the output with the last quarter of the output for the whole sequence:
 
 # %%
 torch.manual_seed(0)
@@ -124,12 +124,12 @@ for name, part in parts.items():
     print(f"{name:<10} needs no other position: {agree(from_own, from_all, within=1e-5)}")
 
 # %% [markdown]
-# So only attention has to hear from other ranks. (Lesson 08's *sequence parallelism* gathered the positions before
-# attention and MLP, since it cut both by features. Here the MLP stays where it is. Beware of the names: some call
-# context parallelism sequence parallelism, too.)
+# So only attention needs something from other ranks. (Lesson 08's *sequence parallelism* gathered the positions before
+# attention and MLP, since it cut both by features. Here the MLP stays where it is. Some authors call context
+# parallelism *sequence parallelism*, too.)
 #
-# An all-gather of keys and values would do, and then every rank holds those of the whole sequence, in each layer. Can
-# a rank do with a part of them at a time? This is attention to some keys:
+# An all-gather of keys and values would do. But then every rank holds those of the whole sequence, in each layer. Can a
+# rank work with one part of them at a time? The next function computes attention to some keys:
 
 
 # %%
@@ -146,10 +146,11 @@ def attend_to(q, k, v):
 
 
 # %% [markdown]
-# The last line is softmax: exponentials over their sum, which is exp(lse). `lse` will be needed soon.
+# The last line is softmax: exponentials, divided by their sum, which is exp(lse). You will need `lse` soon.
 #
-# Eight keys, four on each of two ranks, and each rank attends to its own. (In this part all queries look at all keys,
-# as in an encoder. The causal mask comes back in part 2.) **We take the mean of the two outputs. What is it?**
+# Take eight keys, four on each of two ranks. On each rank the queries attend to that rank's keys. (In this part all
+# queries look at all keys, as in an encoder. The causal mask comes back in part 2.) **Take the mean of the two outputs.
+# How does it compare with attention to all eight keys?**
 
 # %%
 ### BEGIN SOLUTION
@@ -168,8 +169,8 @@ reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
 # %% [markdown]
 # <!-- word: log-sum-exp | also: LSE, logsumexp -->
 # The **log-sum-exp** of a query over some keys is the logarithm of the sum of exp(score) over these keys, which is what
-# softmax divides by. It says how much a side's output should count, and it stays small where the sum itself would
-# overflow.
+# softmax divides by. When two sides are joined, it says how much each side's output counts. And it stays small where
+# the sum itself would overflow.
 #
 # ![Two sides with four keys each; each side gives an output and an lse; both go into a box, join, with a question mark,
 # and an output and an lse come out](../assets/10_two_sides.png)
@@ -178,7 +179,8 @@ reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
 #
 # Write `join`. What comes out looks like what goes in, so that it can be joined with a third side. Take care of two
 # things. Scores may be large (exp(1000) overflows). And for one query all keys of a side may be hidden by a causal
-# mask. Then that lse is minus infinity, the logarithm of 0, and that output 0; it may be so on both sides.
+# mask. Then the lse of that side is minus infinity, the logarithm of 0, and its output is 0. This may happen on both
+# sides.
 
 
 # %%
@@ -206,9 +208,9 @@ join_verdict = check("10.join", join)
 
 # %% [markdown]
 # <!-- word: online softmax | sentences: 2 -->
-# An **online softmax** takes keys piece by piece, and joins what the pieces give by their log-sum-exp. So it never sees
-# all scores at once. (Milakov and Gimelshein described it in 2018; fused attention does so tile by tile.) The course
-# has it as a class, which stands in for yours until yours has passed.
+# An **online softmax** takes keys piece by piece, and joins the outputs of the pieces by their log-sum-exp. So it never
+# sees all scores at once. (Milakov and Gimelshein described it in 2018; fused attention uses it tile by tile.) The
+# course has a class for it, which stands in for your `join` until yours has passed.
 
 
 # %%
@@ -229,9 +231,9 @@ print("joined, and all at once, the same:", agree(joined(*sides)[0], whole, with
 # step](../assets/10_round.png)
 #
 # <!-- word: ring attention | sentences: 2 -->
-# In **ring attention** queries stay on their rank, and keys and values go from rank to rank once round. Each rank joins
-# what its queries find at each block of keys and values. Besides its own a rank needs room for two blocks of keys and
-# values. It computes with one of them while the other is coming. ([Liu et al.,
+# In **ring attention** queries stay on their rank, and keys and values go once round, from rank to rank. Each rank
+# joins the outputs of its queries for each block of keys and values. Besides its own block a rank needs room for two
+# more blocks of keys and values. It computes with one of them while the other is coming. ([Liu et al.,
 # 2023](https://arxiv.org/abs/2310.01889).)
 
 
@@ -255,7 +257,7 @@ def keys_round(me, q, k, v):
 
 
 # %% [markdown]
-# Each rank takes its own positions of a sequence, and the outputs are put together again:
+# Each rank takes its own positions of a sequence. Then the outputs are put together again:
 
 # %%
 T = 32
@@ -282,8 +284,8 @@ print(f"no output of four ranks is off by more than 1e-10: {alike}")
 # %% [markdown]
 # ### Or queries?
 #
-# The ring could also send the queries round. Keys and values stay, queries travel, and take along what they have found;
-# after a whole lap that is at home.
+# The ring could also send the queries round. Keys and values stay. The queries travel, and take along their output and
+# lse. After a whole lap these are back at home.
 
 
 # %%
@@ -300,8 +302,8 @@ alike = agree(join_positions(CUT, list(parts), dim=2), expected, within=1e-10)
 print(f"no output of four ranks is off by more than 1e-10: {alike}")
 
 # %% [markdown]
-# **8 heads of queries, 2 heads of keys and values. How many times the bytes of `keys_round` does `queries_round`
-# send?**
+# **There are 8 heads of queries, and 2 heads of keys and values. How many times the bytes of `keys_round` does
+# `queries_round` send?**
 
 # %%
 ### BEGIN SOLUTION
@@ -320,15 +322,15 @@ for way in (keys_round, queries_round):
 reveal("10.queries", *sent_bytes.values(), small)
 
 # %% [markdown]
-# An all-gather of keys and values by a ring would send as many bytes as `keys_round`. It is not bytes that ring
-# attention saves, but room: a rank never holds the keys and values of all.
+# An all-gather of keys and values by a ring would send as many bytes as `keys_round`. So ring attention saves no bytes.
+# It saves memory: a rank never holds the keys and values of all ranks.
 #
 # ## And back
 #
 # `keys_round` has no backward pass. The course's `ring_attention` is a custom autograd function: it keeps q, k and v of
-# its own positions, the output, and lse. Backward, each rank makes its scores anew, one block of keys at a time. As lse
-# is now that of all keys, exp(score - lse) is the weight of a key. From the weights come the gradients of the rank's
-# own queries, and *its part* of the gradients of everybody's keys and values.
+# its own positions, the output, and lse. Backward, each rank makes its scores anew, one block of keys at a time. The
+# stored lse is that of all keys, so exp(score - lse) is the weight of a key. From the weights the rank computes the
+# gradients of its own queries. It also computes *its part* of the gradients of all ranks' keys and values.
 #
 # **How many times as many bytes does a rank send in backward as in forward? (All numbers are float32.)**
 
@@ -367,13 +369,13 @@ for name, parts, right in zip(("output", "dq", "dk", "dv"), of_ranks, alone, str
 # %% [markdown]
 # ## A sequence that fits nowhere
 #
-# `split_context` puts the ring into a transformer. All ranks get the same tokens, each takes its own positions, and
-# ends with the logits and the loss of those. (It is a causal model; the order in which `SequenceCut` deals out
-# positions then matters, for part 2.) Gradients of weights are averaged over ranks, as in lesson 04. A rank with some
-# of the positions is like one with some of the samples.
+# `split_context` puts the ring into a transformer. All ranks get the same tokens. Each takes its own positions, and
+# computes the logits and the loss of these. (The model is causal. Then the order in which `SequenceCut` deals out
+# positions matters; part 2 explains why.) Gradients of weights are averaged over ranks, as in lesson 04. For gradients,
+# a rank with some of the positions is like a rank with some of the samples.
 #
-# Let devices have room for 3 MiB, weights and their gradients included (the optimizer is left out). The ledger finds
-# the peak of a step, forward and backward:
+# Say each device has room for 3 MiB, weights and their gradients included (the optimizer is left out). The ledger
+# measures the peak of a step, forward and backward:
 
 
 # %%
@@ -421,10 +423,10 @@ reveal("10.longest", longest_of_one, longest(four.run(peaks, range(256, 1281, 25
 # %% [markdown]
 # ## When does it cost no time?
 #
-# A block of keys and values can travel while the rank computes with the one that it has; so `ring_attention` sends
-# first and computes then. Is the message there in time? Four ranks on a laptop share its cores, so here computing is
-# *paced*, as in lesson 04. Messages are real, on a shaped link of 2 MB/s, and computing is a timed wait. (`start` is
-# the first half of `exchange`; what it returns is called to wait.)
+# A block of keys and values can travel while the rank computes with the one that it has. So `ring_attention` first
+# starts to send and then computes. Does the message arrive in time? Four ranks on a laptop share its cores, so here
+# computing is *paced*, as in lesson 04: it is a timed wait. Messages are real, on a shaped link of 2 MB/s. (`start` is
+# the first half of `exchange`. It returns a function; a rank calls this function to wait.)
 #
 # A lap has four steps, each with one block. At 128 positions on each rank, a step takes this long by the cost model:
 
@@ -500,9 +502,9 @@ lines(
 # %% [markdown]
 # ### Real sizes
 #
-# A step's arithmetic is $4HKT_r^2$ operations, for $T_r$ positions of a rank, and its message $2GKT_r$ numbers, of 2
-# bytes in bfloat16. Divide the device's operations a second by the link's bytes a second. A rank needs G/H times as
-# many positions as that quotient. Lesson 05 had that number for ZeRO-3, there in tokens of a batch. With 400 TFLOP/s,
+# For $T_r$ positions of a rank, a step has $4HKT_r^2$ operations. Its message has $2GKT_r$ numbers, of 2 bytes in
+# bfloat16. Divide the device's operations in a second by the link's bytes in a second. A rank needs G/H times as many
+# positions as this quotient. (Lesson 05 had the same quotient for ZeRO-3, in tokens of a batch.) With 400 TFLOP/s,
 # which a good GPU reaches:
 
 # %%
@@ -512,17 +514,18 @@ for name in ("nvlink 4", "infiniband ndr", "ethernet 100"):
     print(f"{name:<25} {8 / 32 * per_byte:30,.0f} {per_byte:12,.0f}")
 
 # %% [markdown]
-# (A causal mask halves the arithmetic, and doubles these lengths.) Long contexts hide the ring even across machines.
-# Short ones do not, but short ones need no cut.
+# (A causal mask halves the arithmetic, and doubles these lengths.) Long contexts hide the ring's messages even between
+# machines. Short contexts do not, but they need no cut.
 #
 # ## What you can do now
 #
-# You have cut a sequence by positions, and joined what its parts have found. You have sent keys round, and queries, and
-# counted both. Four devices hold a sequence four times as long, and for long ones the link costs no time.
+# You have cut a sequence by positions, and joined the outputs of its parts. You have sent keys round the ring, then
+# queries, and counted the bytes of both. Four devices hold a sequence about four times as long, and for long sequences
+# the link costs no time.
 #
 # **The limit.** In what you counted and timed, every query looked at every key. A language model is causal: a query
-# looks at the keys before it. Who of the four is then busy, and when? [Part 2](10b_equal_work.ipynb) finds out, and has
-# another way to cut attention beside it.
+# looks at the keys before it. Which of the four ranks is then busy, and when? [Part 2](10b_equal_work.ipynb) answers
+# that, and shows another way to cut attention.
 #
 # **Further reading.** Liu, Zaharia and Abbeel, [Ring Attention with Blockwise Transformers for Near-Infinite
 # Context](https://arxiv.org/abs/2310.01889) (2023), section 3: the ring, and when it is hidden. Dao et al.,

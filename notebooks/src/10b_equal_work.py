@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10b · Long context and experts: equal work, and all-to-all
 #
-# In a causal model late positions have more to do than early ones. You find out what that costs a ring, deal out
-# positions so that it costs nothing, and meet another way to cut attention, by heads.
+# In a causal model late positions need more computing than early ones. You find out what that costs a ring, and deal
+# out positions so that it costs nothing. Then you cut attention in another way, by heads.
 #
 # **2 × 45 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -16,9 +16,9 @@
 #
 # At the end you can
 #
-# - say how much of a causal ring is waiting, whatever positions a rank has;
+# - say which share of a causal ring's time is waiting, for any order of positions;
 # - deal out positions so that memory and work are even, in every step;
-# - name what else in a model has to know about that order;
+# - name the other parts of a model that depend on that order;
 # - choose between a ring and an all-to-all, by bytes, by heads, and by what hides the messages.
 #
 # From [part 1](10a_long_context.ipynb) you need the ring: queries stay, keys and values go round. Shapes are as there,
@@ -52,10 +52,11 @@ from torch.nn.parallel import DistributedDataParallel
 one, four = (shared_cluster(number) for number in (1, 4))
 
 # %% [markdown]
-# ## Who has how much to do?
+# ## How much does each rank compute?
 #
-# In a language model a query looks at the keys that are not after it. A *pair* is a query and a key that it looks at;
-# pairs are what attention's arithmetic goes by. Four ranks have a quarter of 64 positions each, one after the other:
+# In a language model a query looks at the keys that are not after it. A *pair* is a query and a key that it looks at.
+# Attention's arithmetic is in proportion to the number of pairs. Four ranks have a quarter of 64 positions each, one
+# after the other:
 
 # %%
 T = 64
@@ -77,13 +78,13 @@ print("pairs of ranks 0 to 3:", work)
 reveal("10.last", work)
 
 # %% [markdown]
-# In the ring a rank does not have all of that at once. Step by step it meets one block of keys, and of a block that it
-# may not see at all it computes nothing.
+# In the ring a rank does not compute all its pairs at once. In each step it has one block of keys. If the mask hides
+# the whole block, it computes nothing.
 #
 # ![A causal mask of sixteen queries and sixteen keys, cut into four times four blocks; rows belong to the rank of the
 # query, columns to the rank of the key](../assets/10_mask.png)
 #
-# Let messages cost no time at all; a lap lasts until the last of the ranks is done. **What share of that time do the
+# Suppose that messages cost no time at all. A lap lasts until the last rank is done. **What share of that time do the
 # four ranks compute, on average?**
 
 # %%
@@ -93,8 +94,8 @@ ask("10.lap").commit(75)  # "the last one always, the first one half of the time
 ### END SOLUTION
 
 # %% [markdown]
-# Here is a lap of four ranks. Messages are real, computing is *paced*, as in part 1: a timed wait of 0.1 ms a pair.
-# (Four ranks on a laptop share its cores; timed waits do not.)
+# Here is a lap of four ranks. Messages are real, and computing is *paced*, as in part 1: a timed wait of 0.1 ms for
+# each pair. (Four ranks on a laptop share its cores. Timed waits need no core.)
 
 
 # %%
@@ -140,9 +141,9 @@ gantt(lap, title="A lap with a quarter each (paced): gaps are waiting")
 # %% [markdown]
 # ## Clinic: as many pairs each
 #
-# A colleague has heard of this, and gives each rank as many pairs as the others. They are counted, and nearly even.
+# A colleague wants equal work, and gives each rank as many pairs as the others. The counts of pairs are nearly equal.
 #
-# *Symptom.* The job's sequences used to fit. Now it runs out of memory, always on one and the same of four devices.
+# *Symptom.* The job's sequences used to fit. Now the job runs out of memory, always on the same one of four devices.
 # **Why does it not fit any more?**
 
 # %%
@@ -152,7 +153,8 @@ ask("10.equal").commit("late positions keep more scores than early ones")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* What the colleague wrote, and what a block of a transformer keeps on each rank for its backward pass.
+# *Evidence.* Here is the colleague's function. Then the next cell measures what a block of a transformer keeps on each
+# rank for its backward pass.
 
 
 # %%
@@ -188,12 +190,12 @@ reveal("10.equal", pairs, kept)
 # %% [markdown]
 # ### Build: equal work in every step
 #
-# The mend is an order in which *both* are even, positions and pairs. And pairs should be even in every step of the
-# ring. A rank that has its work in another step than its neighbours makes them wait. One thing more: a rank's positions
-# should not be scattered. Kernels compute in tiles of many queries and keys, and can skip a tile only if the mask hides
-# all of it.
+# You need an order in which *both* are even, positions and pairs. And the pairs should be even in every step of the
+# ring. A rank that has its work in another step than its neighbours makes them wait. There is one more condition: a
+# rank's positions should not be scattered. Kernels compute in tiles of many queries and keys, and can skip a tile only
+# if the mask hides all of it.
 #
-# Write `positions_of`. Several orders do what its docstring asks; the check takes any of them.
+# Write `positions_of`. Several orders do what its docstring asks; the check accepts all of them.
 
 
 # %%
@@ -228,12 +230,12 @@ positions_verdict = check("10.zigzag", positions_of)
 # %% [markdown]
 # <!-- word: zigzag order | also: head-tail order, zigzag | sentences: 2 -->
 # In a **zigzag order** each rank has an early run of positions and a late one. They are paired so that in every step of
-# a causal ring all ranks have equal work. This holds for one causal mask over the whole sequence. Where several
-# documents share a sequence, and each attends to itself alone, it does not hold: [10g](10g_packed_documents.ipynb) has
-# that.
+# a causal ring all ranks have equal work. This holds for one causal mask over the whole sequence. It does not hold
+# where several documents share a sequence, and each attends to itself alone. [10g](10g_packed_documents.ipynb) is about
+# that case.
 #
-# The course's `SequenceCut` has zigzag order, and Llama 3 was trained so. The same lap again, with your order (or the
-# course's, until yours has passed):
+# The course's `SequenceCut` uses zigzag order, and so did the training of Llama 3. The next cells run the same lap
+# again, with your order (or the course's, until yours has passed):
 
 # %%
 if positions_verdict.passed:
@@ -260,9 +262,9 @@ gantt(even_lap, title="A lap with positions dealt out (paced)")
 # %% [markdown]
 # ## Positions travel with their tokens
 #
-# What else has to know of the order? The loss needs the targets of a rank's own positions, and the mask has to know
-# where queries and keys stand. Then there is the vector that the model adds to each token for its position, in its
-# *stem*. A team writes a stem of its own:
+# What else depends on the order? The loss needs the targets of a rank's own positions. The mask needs the positions of
+# queries and keys. And the first layer, the *stem*, adds a vector to each token for its position. A team writes a stem
+# of its own:
 
 
 # %%
@@ -284,7 +286,8 @@ class CountingStem(nn.Module):
 # ![A sequence of sixteen tokens, a quarter for each of four ranks; below each token the number that it gets from the
 # team's stem](../assets/10_numbers.png)
 #
-# (Drawn with a quarter each.) They train on four ranks, and take the weights to one device. **What do they see?**
+# (The picture has a quarter of the positions on each rank.) The team trains on four ranks, and then loads the weights
+# on one device. **What does the team see?**
 
 # %%
 ### BEGIN SOLUTION
@@ -327,11 +330,11 @@ def on_one_device(weights):
 
 counting, weights = four.run(train, CountingStem)[0]
 print(f"loss of the first step {rounded(counting[0], 1)}, of the last {rounded(counting[-1], 1)}")
-print(f"on one device, with the weights of after that: {rounded(on_one_device(weights), 1)}")
+print(f"on one device, with the weights of the last step: {rounded(on_one_device(weights), 1)}")
 reveal("10.numbers", counting[0], counting[-1], on_one_device(weights))
 
 # %% [markdown]
-# Mend one line. Four ranks with your stem are then compared with one device that has never heard of ranks.
+# Mend one line. The cells below then compare four ranks that use your stem with a plain training on one device.
 
 
 # %%
@@ -376,22 +379,23 @@ for name, (losses, trained) in {"the team's": (counting, weights), "yours": mend
     print(f"all losses as on one device: {agree(losses, alone, within=1e-3)}")
 
 # %% [markdown]
-# Rotary embeddings, which most models have today, turn queries and keys by their position. The same holds for them: the
-# cosines and sines are cut with the tokens. So are document masks, and anything else with a dim of positions.
+# Rotary embeddings, which most models have today, turn queries and keys by their position. The same holds for them:
+# their cosines and sines have to be cut with the tokens. The same holds for document masks, and for every other tensor
+# with a dim of positions.
 #
 # ## Heads in place of positions
 #
-# A ring is not the only way. Heads do not look at each other: a rank that has *all* positions of a head needs no other
-# rank for it. And for the rest of the model a rank needs all heads of *its* positions. Between the two stands one
-# all-to-all:
+# A ring is not the only way. Heads do not look at each other, so a rank that has *all* positions of a head needs no
+# other rank for it. For the rest of the model a rank needs all heads of *its* positions. One all-to-all leads from one
+# cut to the other:
 #
 # ![Two tables of heads by positions. Left: each rank has some of the columns. Right: each rank has some of the
 # rows](../assets/10_heads.png)
 #
 # <!-- word: all-to-all attention | also: DeepSpeed Ulysses, Ulysses | sentences: 2 -->
 # **All-to-all attention** takes queries, keys and values from a cut by positions to a cut by heads. It computes each
-# head on one rank with any attention kernel, and takes the output back. DeepSpeed calls it Ulysses ([Jacobs et al.,
-# 2023](https://arxiv.org/abs/2309.14509)). For parts of equal size it is short:
+# head on one rank with any attention kernel, and brings the output back to the cut by positions. DeepSpeed calls it
+# Ulysses ([Jacobs et al., 2023](https://arxiv.org/abs/2309.14509)). For parts of equal size it is short:
 
 
 # %%
@@ -411,11 +415,11 @@ def by_heads(me, q, k, v):
 
 
 # %% [markdown]
-# Nothing is said here about equal work. Why not? Each rank computes whole heads, each with the whole mask; any order of
-# positions is as good. (`split_context(..., way="all_to_all")` puts it into a transformer, for any order.)
+# Equal work needs no care here. Each rank computes whole heads, each with the whole mask, so all orders of positions
+# are equally good. (`split_context(..., way="all_to_all")` puts it into a transformer, for any order.)
 #
-# A head is computed on one rank, and two heads of queries look at the same keys. So heads of keys and values set a
-# limit to the number of ranks. Our model has 8 heads of queries and 4 of keys and values:
+# Each head is computed on one rank, and several heads of queries share one head of keys. So the number of ranks cannot
+# be larger than the number of heads of keys and values. Our model has 8 heads of queries and 4 of keys and values:
 
 
 # %%
@@ -435,8 +439,8 @@ for num_ranks in (2, 4, 8, 16):
     print(f"{num_ranks} ranks: as the cost model counts, they can share its attention")
 
 # %% [markdown]
-# And the bytes? q, k, v and the output travel here, where the ring passes on keys and values alone. **The same model on
-# four ranks, forward: how many times the ring's bytes does the all-to-all send?**
+# Now compare the bytes. Here q, k, v and the output travel; in the ring only keys and values do. **Take the same model
+# on four ranks, forward. How many times the ring's bytes does the all-to-all send?**
 
 # %%
 ### BEGIN SOLUTION
@@ -468,9 +472,9 @@ for way in (by_ring, by_heads):
 reveal("10.sent", *sent, small, 4)
 
 # %% [markdown]
-# The cost model has it for more ranks, and for 8 heads of queries over 8, 4 or 2 heads of keys. The table has
-# all-to-all bytes over ring bytes, forward. (Backward, in float32, the ring sends twice what it sends forward, and the
-# all-to-all as much.)
+# The cost model computes the same for more ranks, and for 8 heads of queries with 8, 4 or 2 heads of keys. The table
+# has the bytes of the all-to-all divided by those of the ring, forward. (Backward, in float32, the ring sends twice
+# what it sends forward. The all-to-all sends as much as forward.)
 
 # %%
 print(f"{'heads of keys':<19}" + "".join(f"{n:>9} ranks" for n in (2, 4, 8)))
@@ -486,9 +490,9 @@ for kv_heads in (8, 4, 2):
 # ## Which one, when?
 #
 # Take an attention layer as in a model of 8 billion parameters: 32 heads of queries, 8 of keys and values, 128 numbers
-# each. It runs on eight GPUs in eight machines, with 50 GB/s between them. The ring in zigzag order goes on computing
-# while its messages travel; attention by heads begins when its messages have come. **Forward and backward together:
-# which is quicker?**
+# each. It runs on eight GPUs in eight machines, with 50 GB/s between them. The ring in zigzag order computes while its
+# messages travel. Attention by heads begins only when its messages have come. **Which is quicker, forward and backward
+# together?**
 
 # %%
 ### BEGIN SOLUTION
@@ -523,39 +527,44 @@ between = {length: layer_ms(length, cost.LINKS["infiniband ndr"]) for length in 
 reveal("10.which", *({length: times[way] for length, times in between.items()} for way in (0, 1)))
 
 # %% [markdown]
-# All of that is computed, and kind to both ways. No kernel reaches 400 TFLOP/s on short parts, and a pass's all-to-alls
-# are counted as one message. Beside time, three things decide. *Heads*: an all-to-all has no more ranks than there are
-# heads of keys and values, unless it copies some. Tensor parallelism has taken its share of the heads already. The ring
-# has no such limit. *Kernels*: by heads, any attention kernel and any mask will do, and positions need not be dealt
-# out. *Links*: all-to-all within a machine and a ring between machines is possible, too; Megatron-Core calls that
+# The cost model computed all these times, and it favours both ways. No kernel reaches 400 TFLOP/s on short parts, and
+# all all-to-alls of a pass count as one message. Besides time, three things decide.
+#
+# *Heads*: an all-to-all has no more ranks than there are heads of keys and values, unless it copies some. Tensor
+# parallelism has taken its share of the heads already. The ring has no such limit.
+#
+# *Kernels*: by heads, any attention kernel and any mask will do, and positions need not be dealt out.
+#
+# *Links*: an all-to-all within a machine and a ring between machines is possible, too. Megatron-Core calls that
 # `a2a+p2p`.
 #
 # ## In production
 #
 # PyTorch has a prototype, `context_parallel(mesh, buffers=..., buffer_seq_dims=...)`. Inside it the buffers are cut by
-# positions, and dealt out as `SequenceCut` does it. PyTorch calls this *head-tail*, and does it only where twice the
-# number of ranks divides the length. `scaled_dot_product_attention` knows of the cut. Forward, keys and values come by
-# an all-gather, unless `set_rotate_method("alltoall")` lets them go round. It is written for the kernels of GPUs. So it
-# was not run here, and nothing is claimed of it. Where you meet context parallelism:
+# positions, and dealt out as by `SequenceCut`. PyTorch calls this *head-tail*, and does it only if the length is
+# divisible by twice the number of ranks. `scaled_dot_product_attention` then works on the cut. Forward, it gets keys
+# and values by an all-gather, unless `set_rotate_method("alltoall")` makes them go round. This prototype is written for
+# the kernels of GPUs. So the course did not run it, and makes no claim about it. You find context parallelism in:
 #
 # | in | as |
 # | --- | --- |
 # | torchtitan | `context_parallel_degree`, on PyTorch's prototype |
 # | Megatron-Core | `--context-parallel-size`; `--cp-comm-type`: `p2p` (a ring), `all_gather`, `a2a` or `a2a+p2p` |
-# | DeepSpeed | Ulysses: `DistributedAttention` around the attention that you have |
+# | DeepSpeed | Ulysses: `DistributedAttention` around your own attention |
 #
-# Llama 3 was trained with neither: it gathers the keys and values of all ranks, and then computes, in zigzag order.
-# Keys and values are small, with 8 heads where queries have many more, and masks between documents are easy.
+# Llama 3 was trained with neither a ring nor an all-to-all. It gathers the keys and values of all ranks, and then
+# computes, in zigzag order. Its keys and values are small, with 8 heads where queries have many more. And masks between
+# documents are easy to apply.
 #
 # ## What you can do now
 #
-# You have seen nearly half of a lap pass by in waiting, and a mend that moved the trouble to memory. You have dealt out
-# positions so that work is even in every step, and seen a loss fall that was not the model's. You can count what a
-# ring and an all-to-all send, and say which of them waits for it.
+# You have seen that ranks wait for nearly half of a lap, and that equal pairs alone make memory uneven. You have dealt
+# out positions so that work is even in every step. You have seen a loss fall although the model was wrong on one
+# device. You can count what a ring and an all-to-all send, and say which of them waits for its messages.
 #
 # **The limit.** Sequences may be as long as you like now. But each token still passes through every weight, and a model
-# that is to know more needs more of them. Twice the weights are twice the arithmetic for each token. Must that be?
-# [Part 3](10c_experts.ipynb) begins there.
+# that should know more needs more weights. Twice the weights are twice the arithmetic for each token. [Part
+# 3](10c_experts.ipynb) shows a way around that.
 #
 # **Further reading.** Brandon et al., [Striped Attention](https://arxiv.org/abs/2311.09431) (2023): another balanced
 # order. Jacobs et al., [DeepSpeed Ulysses](https://arxiv.org/abs/2309.14509) (2023), section 3. Llama Team,
@@ -569,17 +578,19 @@ reveal("10.which", *({length: times[way] for length, times in between.items()} f
 # ![The explorer's picture, four ranks in a ring with a quarter of 64 positions each: the causal mask in tiles by rank,
 # bars for each rank's pairs in each step, and bars for what each rank sends](../assets/10_explorer.png)
 #
-# One layer again, small: 4 heads of queries, of 8 numbers each, one sequence, float32. On the left is the causal mask,
-# in the colours of the ranks that compute it. A number in a tile is the step of the ring. On the right are the pairs of
-# each rank in each step, and what each rank sends. All of it is the cost model's. The button goes forward and backward
-# with this very setting on your ranks, and lays the meter's bytes over the bars as lines. It also says how far the
-# results are from those of one process. More ranks than yours are the model's alone. Three missions:
+# The explorer has one small layer: 4 heads of queries, of 8 numbers each, one sequence, float32. On the left is the
+# causal mask, in the colours of the ranks that compute it. A number in a tile is the step of the ring. On the right are
+# the pairs of each rank in each step, and what each rank sends. The cost model computes all of it. The button runs
+# forward and backward with this setting on your ranks, and draws the meter's bytes over the bars as lines. It also says
+# how far the results are from those of one process. For more ranks than you have, only the cost model answers. Three
+# missions:
 #
-# 1. Four ranks, four heads of keys, 64 tokens or more: no rank sends more than 12 KiB, forward and backward together.
-# 2. Four ranks, 64 tokens or more, heads of keys as you like: no rank sends more than 10 KiB. And in every step the
-#    pairs of every rank are within 10 % of the mean of all.
-# 3. Two ranks or more: find a setting in which the ring and the all-to-all send the same, to the byte. Let the ranks
-#    confirm both.
+# 1. Take four ranks, four heads of keys, and 64 tokens or more. No rank sends more than 12 KiB, forward and backward
+#    together.
+# 2. Take four ranks, 64 tokens or more, and as many heads of keys as you like. No rank sends more than 10 KiB. And in
+#    every step the pairs of every rank are within 10 % of the mean of all ranks.
+# 3. Take two ranks or more. Find a setting in which the ring and the all-to-all send the same, to the byte. Let the
+#    ranks confirm both.
 
 # %% tags=["computed-time"]
 explorer = ContextExplorer(four)
@@ -597,5 +608,5 @@ print(explorer.missions)
 ### END SOLUTION
 
 # %% [markdown]
-# The controls can be set in a cell, too: `explorer.choose(ranks=2, way="all_to_all")`. Where heads do not divide among
-# the ranks, the explorer says so.
+# You can also set the controls in a cell: `explorer.choose(ranks=2, way="all_to_all")`. If the heads do not divide
+# among the ranks, the explorer says so.

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 10c · Long context and experts: experts, shared out
 #
-# A layer may have many times the weights, if each token uses a part of them. You find out what that costs. You share
-# its experts out among ranks, and write the journey of a token there and back. On another day you mend a layer in which
-# some tokens go astray.
+# A layer may have many times the weights, if each token uses only a part of them. You find out what that costs. You
+# share out the layer's experts among ranks, and send tokens to them and back. On another day you mend a layer that
+# gives some tokens wrong outputs.
 #
 # **2 × 45 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -20,8 +20,8 @@
 #
 # - say what a layer of experts costs in memory, in arithmetic, and in bytes;
 # - send tokens to experts on other ranks, and their outputs back;
-# - say whose gradients are averaged with whose;
-# - on another day: find out why a small rounding error did not stay small.
+# - say over which ranks which gradients are averaged;
+# - on another day: find out why a small rounding error became large.
 #
 # From [lesson 02](02a_collectives.ipynb) you need the all-to-all, from [lesson 04](04a_distributed_data_parallel.ipynb)
 # the mean of gradients over ranks, and from [lesson 01](01a_one_device.ipynb) bfloat16.
@@ -45,15 +45,15 @@ four = shared_cluster(4)
 # %% [markdown]
 # ## More weights than a token needs
 #
-# Most weights of a transformer are in its MLPs, and every token passes through all of them, a comma as well as a
-# formula. What if a layer had eight MLPs, and each token went through the two that suit it best?
+# Most weights of a transformer are in its MLPs, and every token passes through all of them. What if a layer had eight
+# MLPs, and each token went through the two that suit it best?
 #
 # ![A token goes into a box, router, with eight boxes behind it, MLP 0 to MLP 7; two arrows, thicker than the others,
 # lead to MLP 2 and MLP 5, whose outputs are weighed and added](../assets/10_mixture.png)
 #
 # <!-- word: mixture of experts | also: MoE | sentences: 2 -->
-# A **mixture of experts** is a layer with many MLPs, the experts, of which each token uses a few. It stands in the
-# place of an MLP. ([Shazeer et al., 2017](https://arxiv.org/abs/1701.06538).)
+# A **mixture of experts** is a layer with many MLPs, the experts, of which each token uses a few. It takes the place of
+# an MLP. ([Shazeer et al., 2017](https://arxiv.org/abs/1701.06538).)
 
 # %%
 WIDTH, HIDDEN, EXPERTS, TOP_K = 64, 256, 8, 2
@@ -69,7 +69,8 @@ for name, module in {"one MLP": mlp, "8 experts": mixture()}.items():
     print(f"{name:<10}{sum(p.numel() for p in module.parameters()):>9,} parameters")
 
 # %% [markdown]
-# Eight experts, each as large as the MLP, and two for each token. The arithmetic, counted, and the MLP's beside it:
+# There are eight experts, each as large as the MLP, and two for each token. The next cell counts the arithmetic and
+# compares it with the MLP's:
 
 
 # %%
@@ -82,18 +83,19 @@ def flops(module, num_tokens=512):
 print(f"8 experts: {flops(mixture()):,} operations, {flops(mixture()) / flops(mlp):.2f} times one MLP's")
 
 # %% [markdown]
-# A token's work is that of its two experts, and a little for choosing them. So a model can know more for the same work.
-# That is why many of the largest models are built so: their *active* parameters, those which a token meets, are a small
-# part of all.
+# A token costs the arithmetic of its two experts, and a little for choosing them. So a model can have more weights for
+# the same arithmetic. Many of the largest models are built in this way. Their *active* parameters, those that a token
+# uses, are a small part of all.
 #
-# ## Who chooses
+# ## The choice of experts
 #
 # <!-- word: router | also: gate, gating network | sentences: 2 -->
 # The **router** of a mixture of experts is a matrix with a row for each expert. A token's product with a row is that
-# expert's score. The k best experts are chosen, and their outputs are added, each times its softmax probability.
+# expert's score. The k experts with the highest scores are chosen. Their outputs are added up, each times its softmax
+# probability.
 #
-# Here it is in plain loops, compared with the course's layer, which sorts tokens by expert and computes each expert
-# once:
+# The next cell has such a layer in plain loops. It compares it with the course's layer, which sorts tokens by expert
+# and computes each expert once:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -113,9 +115,9 @@ print("the same:", torch.allclose(in_loops(layer, x), layer(x)))
 print("experts of the first tokens:", layer.routing.experts[:5].tolist())
 
 # %% [markdown]
-# To choose is no smooth function. A slightly larger score changes nothing, until an expert is suddenly another one. How
-# does the router learn then? One token goes through the layer, and gradients come back. **How many of the router's
-# eight rows get one?**
+# A choice is not a smooth function of the scores. A slightly larger score changes nothing, until suddenly another
+# expert is chosen. How does the router learn then? Send one token through the layer, forward and backward. **How many
+# of the router's eight rows get a gradient?**
 
 # %%
 ### BEGIN SOLUTION
@@ -137,8 +139,8 @@ reveal("10.learns", rows_with_gradient(), rows_with_gradient(normalised=True), E
 # %% [markdown]
 # ## Experts on ranks
 #
-# A token computes with two experts; memory has to hold all eight. Say 32 layers of 8 experts, of width 4,096 with
-# 16,384 hidden numbers, without the attention between them:
+# A token uses two experts, but memory has to hold all eight. Take 32 layers of 8 experts, of width 4,096 with 16,384
+# hidden units, without the attention between them:
 
 # %%
 LARGE = {"width": 4096, "hidden": 16384, "num_experts": 8, "top_k": 2}
@@ -158,9 +160,9 @@ for num_ranks in (2, 4, 8):
 # In **expert parallelism** each rank has tokens of its own, as in data parallelism, all of the router, and some of the
 # experts. A token travels to the ranks of its experts, and their outputs travel back.
 #
-# Every rank of four has 512 tokens, each a row of 64 numbers. Each token chooses two experts, and the choices are
-# spread evenly. Rows that stay at home cost nothing. **How many times the bytes of its own tokens does a rank send in
-# the forward pass of the layer?**
+# Each of four ranks has 512 tokens, each a row of 64 numbers. Each token chooses two experts, and the choices are
+# spread evenly. A row whose expert is on its own rank is not sent. **How many times the bytes of its own tokens does a
+# rank send in the forward pass of the layer?**
 
 # %%
 ### BEGIN SOLUTION
@@ -189,12 +191,12 @@ print(f"a rank sends {bytes_text(sent_bytes)}, and has {bytes_text(512 * WIDTH *
 reveal("10.travels", sent_bytes / (512 * WIDTH * 4), TOP_K, 4)
 
 # %% [markdown]
-# Three calls: why not two? That is for you to find out.
+# There are three calls, and not two. You will need the third one in what you build next.
 #
-# (Here each choice sends a row of its own, also where two experts of a token lie on one rank or one node. Then a token
-# can be sent once: that is in [10f](10f_many_small_experts.ipynb).)
+# (Here each choice sends a row of its own, even if two experts of a token lie on one rank or one node. Then it is
+# enough to send the token once: see [10f](10f_many_small_experts.ipynb).)
 #
-# ### Build: there and back
+# ### Build: to the experts and back
 #
 # ![The rows of one rank's choices in the order of its tokens, then in another order; arrows to four ranks; on a rank
 # the rows that came from four; and an arrow back, with a question mark](../assets/10_journey.png)
@@ -250,14 +252,14 @@ dispatch_verdict = check("10.dispatch", experts_layer)
 
 # %% [markdown]
 # <!-- word: dispatch and combine | also: dispatch, combine -->
-# The two journeys of a token are called **dispatch and combine**: to the ranks of its experts, and their outputs back,
-# weighed and added. Their sizes are known only when the router has chosen, in every layer anew.
-# `all_to_all_single` takes them as lists of the host, so the host has to wait for the counts. (GShard avoids that: it
-# sends a fixed number of places for each expert, empty ones among them. That is part 4. Exchanges made for experts,
-# such as HybridEP or those on symmetric memory, leave the counts on the GPU.)
+# The two exchanges are **dispatch and combine**: tokens go to the ranks of their experts, and the outputs come back and
+# are added up, weighed. The sizes of both are known only when the router has chosen, anew in every layer.
+# `all_to_all_single` takes them as lists on the host, so the host has to wait for the counts. (GShard avoids that. It
+# sends a fixed number of places for each expert, some of them empty; part 4 has that. Exchanges made for experts, such
+# as HybridEP or those on symmetric memory, leave the counts on the GPU.)
 #
-# Your function in the course's layer (the course's own stands in until yours has passed), beside one device with the
-# tokens of all four:
+# The next cells run your function in the course's layer (the course's own stands in until yours has passed). They
+# compare the result with one device that has the tokens of all four ranks:
 
 
 # %%
@@ -295,14 +297,14 @@ print(f"no output of four ranks is off by more than 1e-10: {alike}")
 # this one. In the second sitting you look at the backward pass of these layers.
 
 # %% [markdown]
-# ## Whose gradient is it?
+# ## The gradients of experts
 #
-# The course's `ExpertParallel` has a backward pass as well. A row that was sent is a row that arrived, so its gradient
-# goes the way back. The backward of an all-to-all is an all-to-all with its sizes swapped. Each rank takes the mean of
-# a loss over its own 512 tokens; one device takes it over all 2,048. The router's gradient on a rank is of its own
+# The course's `ExpertParallel` has a backward pass as well. The gradient of a row goes back to the rank that sent the
+# row. So the backward of an all-to-all is an all-to-all with its sizes swapped. Each rank takes the mean of a loss over
+# its own 512 tokens; one device takes it over all 2,048. The router's gradient on a rank comes from that rank's own
 # tokens, and the mean over ranks is right, as in lesson 04.
 #
-# But an expert is on one rank alone. **Before anything is averaged, how many times as large as on one device is its
+# But each expert is on one rank alone. **Before anything is averaged, how many times as large as on one device is its
 # gradient?**
 
 # %%
@@ -336,11 +338,12 @@ for name, (found, right) in means.items():
     print(f"{name:<30}as on one device: {agree(found, right, within=1e-9)}")
 
 # %% [markdown]
-# AdamW would hide the factor of 4, since it divides gradients by their own size. A clip by the norm would not: in one
-# norm with all others, experts would weigh four times too much.
+# AdamW would hide the factor of 4, since it divides gradients by their own size. A clip by the norm would not: there
+# the experts' gradients would count four times too much.
 #
-# Somebody in a hurry does what has always worked for a job with different data on each rank. **Eight experts on four
-# ranks, wrapped in PyTorch's `DistributedDataParallel`: what do the four hold?**
+# A colleague does what works for every job with different data on each rank: wrap the layer in PyTorch's
+# `DistributedDataParallel`. **Eight experts are shared out on four ranks. What do the four ranks hold after the
+# wrapping?**
 
 # %%
 ### BEGIN SOLUTION
@@ -362,19 +365,19 @@ print(f"{len(held)} experts, {num_different} of them different")
 reveal("10.wrapped", num_different, EXPERTS, 4)
 
 # %% [markdown]
-# So two kinds of parameters stand in one model. What all ranks hold has its gradients averaged over all. The gradients
-# of an expert are added up over the ranks that hold this expert, here one. They are divided by the number of *all*
-# ranks. Part 4 has both on a mesh, with `average_gradients`.
+# So one model has two kinds of parameters. The gradients of parameters that all ranks hold are averaged over all ranks.
+# The gradients of an expert are added up over the ranks that hold this expert, here one. Then they are divided by the
+# number of *all* ranks. Part 4 has both on a mesh, with `average_gradients`.
 #
-# PyTorch's wrapper cannot know which parameters are parts. The course's own can: `ExpertParallel` says so, by
-# `parts_among`, and the wrapper refuses it with a sentence.
+# PyTorch's wrapper cannot know which parameters are parts. The course's own wrapper can: `ExpertParallel` marks them by
+# `parts_among`, and the wrapper refuses such a module with an error that says why.
 #
 # ## Tokens or gradients?
 #
-# If memory allowed it, each rank could keep all eight experts whole: plain data parallelism, no token would travel, and
-# their gradients would be averaged. Take a layer of width 4,096 as above, bfloat16, 8 ranks with 8,192 tokens each, and
-# a router that spreads them evenly. In a step, tokens make four journeys: there and back, forward and backward. **How
-# many times as many bytes as the tokens do the gradients send?**
+# If memory allowed it, each rank could keep all eight experts whole. This is plain data parallelism: no token travels,
+# and gradients are averaged. Take a layer of width 4,096 as above, in bfloat16, on 8 ranks with 8,192 tokens each. The
+# router spreads tokens evenly. In a step, tokens travel four times: to experts and back, forward and backward. **How
+# many times the bytes of the tokens do the gradients send?**
 
 # %%
 ### BEGIN SOLUTION
@@ -403,33 +406,34 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
     print(f"{num_tokens:>16,}", *sizes)
 
 # %% [markdown]
-# Bytes are not all of it. An all-reduce of gradients goes on while backward computes (lesson 04). Within one
-# micro-batch a token's journey cannot be put off: the experts wait for it, and the next layer waits for them. (A second
-# micro-batch can compute meanwhile: [part 5](10e_hide_the_exchange.ipynb).) So expert parallelism wants fast links,
-# those inside of a machine where it can have them, as tensor parallelism does.
+# Bytes alone do not decide. An all-reduce of gradients runs while backward computes (lesson 04). The exchange of tokens
+# cannot hide within one micro-batch: the experts wait for it, and the next layer waits for the experts. (A second
+# micro-batch can compute meanwhile: [part 5](10e_hide_the_exchange.ipynb).) So expert parallelism needs fast links,
+# like tensor parallelism: if possible those inside of a machine.
 #
 # ## What you can do now
 #
-# You have seen a layer that knows more for the same work, and how its router learns. You have sent tokens to experts
-# and back, and counted their bytes. You have found out that an expert's gradient arrives as a sum, where a mean is
-# wanted.
+# You have seen a layer with more weights for the same arithmetic, and how its router learns. You have sent tokens to
+# experts and back, and counted their bytes. You have found out that an expert's gradient is a sum where a mean is
+# needed.
 #
-# **The limit.** In all of this the router was kind, and spread tokens evenly. Nothing makes it do so. All ranks
-# wait for the busiest expert: [part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.
+# **The limit.** In all of this the router spread tokens evenly. So far nothing makes it do so. All ranks wait for the
+# busiest expert. [Part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.
 #
 # **Further reading.** Shazeer et al., [Outrageously Large Neural Networks](https://arxiv.org/abs/1701.06538) (2017),
 # section 2: the layer. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 3: experts on
 # devices. Fedus et al., [Switch Transformers](https://arxiv.org/abs/2101.03961) (2021), section 2.4: precision. Zoph et
 # al., [ST-MoE](https://arxiv.org/abs/2202.08906) (2022): stable routers.
 #
-# ## Another day: a few tokens, far off
+# ## Another day: a few tokens with wrong outputs
 #
 # This clinic takes some twenty minutes more, and nothing later asks for it. It is for you if you train experts in
 # bfloat16.
 #
 # *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done with
-# dense models for years. Most tokens come out nearly as before, to a few per cent. Some come out as if of another
-# model, and nobody can find anything special about them. This is how the team's layer chooses, and the layer around it:
+# dense models for years. The outputs of most tokens change by a few per cent. The outputs of some tokens change
+# completely, and nobody finds anything special about these tokens. Here is how the team's layer chooses experts, and
+# the layer around it:
 
 
 # %%
@@ -484,8 +488,8 @@ ask("10.astray").commit("the experts' sums lose digits")  # "it is long sums tha
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* A dense MLP, made of the first expert. Then a token that is far off, with its best scores; and how many
-# tokens have other experts than in float32.
+# *Evidence.* The next cells run a dense MLP, made of the first expert. Then they print the best scores of a token that
+# is far off, and how many tokens have other experts than in float32.
 
 
 # %%
@@ -517,8 +521,9 @@ at_20, at_0 = (elsewhere(colleagues_choice, router) for router in (TRAINED[0], a
 reveal("10.astray", at_20, at_0, off(colleagues_choice).median().item(), dense_off)
 
 # %% [markdown]
-# Why may all scores be around 20? Softmax does not see what they have in common, so the model's loss does not hold it
-# back. (A loss of its own was made for that: the router z-loss of [ST-MoE](https://arxiv.org/abs/2202.08906).)
+# Why can all scores be around 20? Softmax does not change if the same number is added to all scores. So the model's
+# loss does not limit that number. (The router z-loss of [ST-MoE](https://arxiv.org/abs/2202.08906) was made to limit
+# it.)
 #
 # ### Mend it
 #
@@ -549,6 +554,6 @@ print(f"with other experts: {elsewhere(right_choice, TRAINED[0]):.1%}")
 print_off(off(right_choice))
 
 # %% [markdown]
-# When no token is far off, you have it. The router computes E numbers for a token, its experts thousands, so the digits
-# cost next to nothing. [Switch](https://arxiv.org/abs/2101.03961) computes its router in float32 inside of a bfloat16
-# model, and so does the course's `TopKRouter`, under autocast too.
+# When no token is far off, your line is right. For a token the router computes E numbers, and its experts compute
+# thousands. So the router's additional digits cost very little. [Switch](https://arxiv.org/abs/2101.03961) computes its
+# router in float32 inside of a bfloat16 model, and so does the course's `TopKRouter`, under autocast too.

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 10d · Long context and experts: equally busy
 #
-# Experts are shared out among ranks, and all ranks wait for the busiest. You find out how uneven a router becomes if
-# you leave it alone, and pull two levers against it. And you find a job that turns tokens away without a word.
+# Experts are shared out among ranks, and all ranks wait for the busiest one. You find out how uneven a router's choices
+# become if nothing prevents it. You try two ways to keep them even. And you find a job that drops tokens without an
+# error.
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,13 +18,13 @@
 # At the end you can
 #
 # - say what one busy expert costs all ranks;
-# - keep experts busy by a loss or by a bias, and say what each of them touches;
-# - say how many tokens a capacity turns away, and whose;
-# - say by what to divide the gradients of experts that have copies.
+# - keep experts equally busy by a loss or by a bias, and say which parameters each of the two changes;
+# - say how many tokens a capacity drops, and which ones;
+# - say by which number to divide the gradients of experts that have copies.
 #
 # From [part 3](10c_experts.ipynb) you need the layer of experts. A router gives each token a probability for every
-# expert, and the token goes to the k best of them. It goes to other ranks by an all-to-all and back by another. The
-# outputs are added up, times the probabilities.
+# expert, and the token goes to the k best of them. One all-to-all sends tokens to the ranks of their experts, and
+# another sends the outputs back. The outputs are added up, each times its probability.
 
 # %%
 from course_lib import Link, ask, check, cost, hint, problems, quiz, reveal, shared_cluster
@@ -56,7 +57,7 @@ import torch.distributed as dist
 one, four = (shared_cluster(number) for number in (1, 4))
 
 # %% [markdown]
-# ## All wait for the busiest
+# ## All ranks wait for the busiest one
 #
 # Eight experts on four ranks, two on each. Each rank has 56 tokens, and every token goes to one expert. If all experts
 # are equally busy, each gets 7 tokens from each rank:
@@ -69,9 +70,10 @@ SKEWED = [[28] + [4] * 7] * 4  # half of all tokens go to expert 0
 # ![Four ranks with two experts each, and tokens that queue in front of them: the same for all on the left, half of all
 # at expert 0 on the right](../assets/10_queues.png)
 #
-# (The picture has the tokens of one rank. The other three send as many.) Now let half of all tokens go to expert 0, and
-# share the rest evenly among the other seven. A rank computes its experts one after the other. Each row (a token at an
-# expert) takes the same time, and links cost next to nothing. **How many times as long does the layer take?**
+# (The picture shows the tokens of one rank. Each of the other three sends as many.) Now let half of all tokens go to
+# expert 0, and share out the rest evenly among the other seven. A rank computes its experts one after the other. Each
+# row (a token at an expert) takes the same time, and links take almost no time. **How many times as long as before does
+# the layer take?**
 
 # %%
 ### BEGIN SOLUTION
@@ -81,7 +83,7 @@ ask("10.slowest").commit(4)  # "a half in place of an eighth"
 
 # %% [markdown]
 # Ranks, messages and waiting are real. The experts are *paced*: a row takes two milliseconds of timed waiting, so that
-# your cores do not decide.
+# the number of your cores does not matter.
 
 # %% tags=["nbval-ignore-output"]
 ROW_S = 2e-3
@@ -93,7 +95,7 @@ even, skewed = (
 reveal("10.slowest", even_s, skewed_s, even, skewed)
 
 # %% [markdown]
-# What do the others do meanwhile?
+# The next cell prints how long each rank is idle:
 
 # %%
 for rank, (rows, idle_s) in enumerate(zip(skewed.rows, skewed.idle_s, strict=True)):
@@ -101,12 +103,13 @@ for rank, (rows, idle_s) in enumerate(zip(skewed.rows, skewed.idle_s, strict=Tru
 
 # %% [markdown]
 # Memory is uneven too. The rank with the busy expert keeps activations for all the rows that come, so it is the first
-# to run out of memory. Nobody can say beforehand how much it will need.
+# to run out of memory. How much memory it needs cannot be said beforehand.
 #
-# ## A router, left alone
+# ## A router that nothing keeps even
 #
-# Does that happen? Take a small transformer with 8 experts in place of its MLP, 2 for each token, and train it on
-# Python's documentation. *Which* experts are chosen does not depend on where they are, so one rank will do.
+# Do routers become so uneven? Take a small transformer with 8 experts in place of its MLP, 2 for each token, and train
+# it on Python's documentation. The choice of experts does not depend on the rank that holds them, so one rank is
+# enough.
 
 # %%
 small = TransformerConfig(vocab_size=256, context_length=64, num_layers=1, width=32, num_heads=4)
@@ -160,7 +163,7 @@ def busiest(routing):
 
 # %% [markdown]
 # With 2 of 8 experts for each token, an even router would have a quarter of all tokens at each expert. For now
-# `balance` and `rate` are 0: nobody asks the router to be even. (What these two do comes next.) **Which share of the
+# `balance` and `rate` are 0: nothing asks the router to be even. (The next section explains both.) **Which share of the
 # tokens uses the busiest expert at the end of the 150 steps?** (The mean of the last ten.)
 
 # %%
@@ -181,7 +184,7 @@ for step in (0, 10, 40, 80, 149):
 reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabilities, alone[10].probabilities)
 
 # %% [markdown]
-# ## Two levers
+# ## Two ways to keep experts even
 #
 # ![A router in three steps: scores, probabilities, choice of two; one lever is a loss that reaches back to the scores,
 # the other a bias that is added before the choice](../assets/10_levers.png)
@@ -192,23 +195,24 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 #
 # $$L = E \sum_{e} f_e\,P_e$$
 #
-# with $E$ experts, $f_e$ the share of all choices that fell on expert $e$, and $P_e$ its mean probability. It is 1
-# where all are equal, and up to $E$ where one has everything. A count has no gradient, so the gradient comes by $P$,
-# and says: less probability to an expert, the busier it is. It is multiplied by a small number, such as 0.01, since it
-# works against the loss of the text. ([Fedus et al., 2021](https://arxiv.org/abs/2101.03961).)
+# with $E$ experts, $f_e$ the share of all choices that fell on expert $e$, and $P_e$ its mean probability. $L$ is 1 if
+# all experts are equally busy, and up to $E$ if one gets all tokens. A count has no gradient, so the gradient comes
+# from $P$. The busier an expert is, the more this gradient lowers its probability. The loss is multiplied by a small
+# number, such as 0.01, since it works against the loss of the text. ([Fedus et al.,
+# 2021](https://arxiv.org/abs/2101.03961).)
 #
 # On several ranks, $f$ is counted over all of them, by an all-reduce of $E$ numbers: `load_balancing_loss(me, routing)`
-# does so. Each rank for itself would ask that every little part of a batch use all experts.
+# does so. If each rank counted alone, the loss would ask every small part of a batch to use all experts.
 #
 # <!-- word: selection bias | also: auxiliary-loss-free load balancing -->
-# A **selection bias** is a number for each expert that is added to the probabilities when a token's experts are chosen,
-# and nowhere else. After each step, experts with more tokens than the mean lose a fixed amount of bias, such as 0.001.
-# Those with fewer gain as much. No gradient is involved. ([Wang et al., 2024](https://arxiv.org/abs/2408.15664), in use
-# in DeepSeek-V3.)
+# A **selection bias** is a number for each expert that is added to the probabilities when a token's experts are chosen.
+# It is used nowhere else. After each step, experts with more tokens than the mean lose a fixed amount of bias, such as
+# 0.001. Experts with fewer tokens gain as much. No gradient is involved. ([Wang et al.,
+# 2024](https://arxiv.org/abs/2408.15664), in use in DeepSeek-V3.)
 #
-# How fast is that? Take four experts, one for each token, and 100 tokens that are all alike. The router gives them
-# probabilities of 0.45, 0.275, 0.175 and 0.1, so that all go to expert 0. **With a rate of 0.001: after how many steps
-# does some token go elsewhere?**
+# How fast does the bias work? Take four experts, one for each token, and 100 tokens that are all alike. The router
+# gives the experts probabilities of 0.45, 0.275, 0.175 and 0.1, so all tokens go to expert 0. **The rate is 0.001.
+# After how many steps does some token go to another expert?**
 
 # %%
 ### BEGIN SOLUTION
@@ -228,8 +232,8 @@ while choices[0] == 100:
 reveal("10.steps", num_steps, PROBABILITIES, choices)
 
 # %% [markdown]
-# And then? The same router goes on for 400 steps. How many tokens has an expert in a single step, and how many in the
-# mean over many?
+# What happens afterwards? The next cell continues for 400 steps with the same router. It prints how many tokens each
+# expert has in single steps, and in the mean over many steps:
 
 # %% tags=["nbval-ignore-output"]
 seen = []
@@ -240,13 +244,13 @@ print("in single steps:", *(counts.tolist() for counts in seen[-5:]))
 print("the mean of the last 100 steps:", torch.stack(seen[-100:]).float().mean(0).tolist())
 
 # %% [markdown]
-# Tokens that are alike move together. So the bias makes experts equal in the mean over steps, and in a single step only
-# as far as tokens differ. The loss has the same trouble: it too can only ask a router for what the router can tell
-# apart.
+# Tokens that are alike move together. So the bias makes experts equally busy in the mean over steps. In a single step
+# it can do so only as far as tokens differ. The loss has the same limit: a router cannot send tokens to different
+# experts if it cannot distinguish them.
 #
-# ### Both, trained
+# ### Training with both
 #
-# The same transformer from the same start, once with each lever.
+# The next cell trains the same transformer from the same start, once with the loss and once with the bias.
 
 # %% tags=["nbval-ignore-output"]
 by_loss, loss_loss = one.run(trained, balance=0.01)[0]
@@ -263,8 +267,9 @@ lines(
 )
 
 # %% [markdown]
-# What is it worth, if four ranks have two experts each? All wait for the rank with the most rows: how many times the
-# mean has it, in each of the last ten steps? And beside it what the levers cost, the loss of the text:
+# How much time does that save, if four ranks have two experts each? All ranks wait for the rank with the most rows. The
+# next cells divide its rows by the mean of all ranks, in each of the last ten steps. Beside it they print the loss of
+# the text, which each way may make worse:
 
 
 # %%
@@ -280,19 +285,19 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
     print(f"{name:<17} experts take {times:.2f} times as long as even ones, text loss {text_loss:.2f}")
 
 # %% [markdown]
-# (Another seed moves the losses by 0.1 or 0.2, and experts on one rank make up for each other a little.) In a run this
-# short neither lever costs much, and both take their time. While tokens look alike to a router, it cannot tell them
-# apart. A loss that is multiplied by more is quicker, and pulls harder on the router and on all layers below it. The
-# bias pulls on nothing.
+# (Another seed moves the losses by 0.1 or 0.2. Two experts on one rank even each other out a little.) In a run this
+# short neither way costs much, and both need some steps to work. While tokens look alike to a router, it cannot
+# distinguish them. A larger factor makes the balance loss work faster. But its gradients then change the router, and
+# all layers below it, more. The bias gives no gradients.
 #
 # ## A limit
 #
 # <!-- word: expert capacity | also: capacity factor | sentences: 2 -->
-# Until now an expert took whatever came. An **expert capacity** is the most tokens that an expert takes in a step. It
-# is a *capacity factor* times those that it would get if all were equally busy. Then it is known beforehand how much
-# time and memory a step takes at most. For every token that comes later the expert's output is 0; if none of a token's
-# experts has room, the residual stream alone goes on. (The course drops by position, as GShard and Switch do. By
-# default Megatron-Core drops the tokens to which the router gave the lowest probability, wherever they stand.)
+# Until now an expert took all tokens that came. An **expert capacity** is the most tokens that an expert takes in a
+# step. It is a *capacity factor* times the number that it would get if all experts were equally busy. So the most time
+# and memory that a step takes is known beforehand. For each token beyond the capacity the expert's output is 0. If none
+# of a token's experts has room, only the residual stream goes on. (The course drops by position, as GShard and Switch
+# do. By default Megatron-Core drops the tokens to which the router gave the lowest probability, wherever they stand.)
 #
 # <!-- word: dropped token | also: token dropping | sentences: 2 -->
 # A **dropped token** is one that an expert turns away because it is full. There is no error, and the layer goes on
@@ -301,8 +306,8 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
 # ![An expert with four places, four tokens in them, and two more tokens that go past the expert on the residual
 # stream](../assets/10_room.png)
 #
-# So let the router be as even as can be: a fair die with eight sides. 4096 tokens, each to one of 8 experts, and a
-# factor of 1:
+# Now take the most even router, a fair die with eight sides. It sends each of 4096 tokens to one of 8 experts, and the
+# factor is 1:
 
 
 # %%
@@ -321,8 +326,8 @@ print(f"one rank with 4096 tokens: {rounded(100 * whole_share, 1)}% turned away"
 
 # %% [markdown]
 # Counting over all ranks would take a message before any token may leave. So each rank counts its own tokens, and an
-# expert keeps some places for each rank. **The same tokens, to the same experts, on 64 ranks with 64 tokens each: what
-# share is turned away?**
+# expert keeps some places for each rank. **The same tokens go to the same experts, on 64 ranks with 64 tokens each.
+# What share is turned away?**
 
 # %%
 ### BEGIN SOLUTION
@@ -334,7 +339,7 @@ ask("10.dealt").commit(1.7)  # "the same tokens and the same experts"
 reveal("10.dealt", whole_share, turned_away(64, 1.0))
 
 # %% [markdown]
-# The table shows what a larger factor helps. Its price is room. The last column is the largest share of the reserved
+# The table shows how much a larger factor helps. It costs memory: the last column is the largest share of the reserved
 # places that can be used.
 
 # %%
@@ -347,8 +352,8 @@ for factor in (1.0, 1.25, 1.5, 2.0):
 # ## Clinic: twice the room, and a worse model
 #
 # *Symptom.* A colleague has added a capacity to the model above, with a factor of 2 to be safe. The colleague has also
-# made the balance loss ten times as strong. There is no error, and the loss falls. It ends higher than without a limit.
-# The code:
+# made the balance loss ten times as strong. There is no error, and the loss falls. But the loss ends higher than
+# without a limit. This is the colleague's code:
 
 # %%
 FACTOR = 2.0
@@ -387,15 +392,15 @@ ask("10.tenth").commit("the balance loss is too strong")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* `routing.kept` says which choices had room. The last fifty steps: what share was turned away, of first
-# choices, of second choices, and by the place of a sequence in the batch.
+# *Evidence.* `routing.kept` says which choices had room. The next cell looks at the last fifty steps. It prints which
+# share was turned away: of first choices, of second choices, and by the place of a sequence in the batch.
 
 
 # %%
 def evidence(run):
     kept = torch.stack([routing.kept for routing in run[-50:]]).float()  # (steps, tokens, choices)
     first, second = (1 - kept.mean((0, 1))).tolist()
-    print(f"turned away: {first:.0%} of first choices, {second:.0%} of second ones")
+    print(f"turned away: {first:.0%} of first choices, {second:.0%} of second choices")
     by_sequence = 1 - kept.view(50, 8, -1).mean((0, 2))
     print("by sequence:", *(f"{share:4.0%}" for share in by_sequence.tolist()))
     shares = [busiest(routing) for routing in run[-50:]]
@@ -409,7 +414,7 @@ reveal("10.tenth", limited[-50:], colleagues_room(512, NUM_EXPERTS, TOP_K, FACTO
 # %% [markdown]
 # ### Mend it
 #
-# One line: an expert takes `factor` times its even share, rounded up, and never more than there are tokens.
+# Change one line. An expert takes `factor` times its even share, rounded up, and never more than there are tokens.
 
 
 # %%
@@ -435,18 +440,18 @@ evidence(mended)
 print(f"text loss {mended_loss:.2f}; without a limit it was {unlimited_loss:.2f}")
 
 # %% [markdown]
-# Look at the share of dropped tokens beside the loss, always. And this matters to people who use the model. With a
-# capacity, the output for a sequence depends on the sequences that stand before it in the batch. (Where the lowest
-# probabilities are dropped, it depends on all sequences of the batch.)
+# Always look at the share of dropped tokens beside the loss. A capacity also matters to people who use the model. The
+# output for a sequence depends on the sequences that stand before it in the batch. (Where the lowest probabilities are
+# dropped, it depends on all sequences of the batch.)
 #
 # ## Experts that have copies
 #
-# On many ranks there are several copies of each expert: an axis of experts and one of data, a mesh as in lesson 09.
-# Take four ranks. Ranks 0 and 1 share out one set of experts, ranks 2 and 3 another. So ranks 0 and 2 have the same
-# ones, and ranks 1 and 3. The loss is the mean of all ranks' losses, each the mean over its own tokens. What all ranks
-# hold, such as the router, gets the mean of its gradients over all four. And the experts? A colleague takes the mean
-# over the two ranks with the same ones, as a data-parallel wrapper for these two would. **How many times too large are
-# the experts' gradients?** (1 for right.)
+# On many ranks there are several copies of each expert. Then the ranks form a mesh as in lesson 09, with an axis for
+# experts and an axis for data. Take four ranks. Ranks 0 and 1 share out one set of experts, ranks 2 and 3 another. So
+# ranks 0 and 2 have the same experts, and so do ranks 1 and 3. The loss is the mean of all ranks' losses, each the mean
+# over its own tokens. Parameters that all ranks hold, such as the router, get the mean of their gradients over all
+# four. For the experts a colleague takes the mean over the two ranks with the same experts, as a data-parallel wrapper
+# for these two would. **How many times too large are the experts' gradients?** (1 means that they are right.)
 
 # %%
 ### BEGIN SOLUTION
@@ -498,14 +503,14 @@ reveal("10.copies", times["the colleague's"], times["the course's"])
 # | a loop over experts | grouped matrix products, `torch.nn.functional.grouped_mm` |
 # | `average_gradients` | Megatron-Core's own groups for the gradients of experts |
 #
-# Megatron-Core's `aux_loss`, its default, counts each micro-batch on each data-parallel rank for itself. The course's
-# loss counts over all ranks, as `global_aux_loss` does.
+# Megatron-Core's `aux_loss`, its default, counts each micro-batch on each data-parallel rank alone. The course's loss
+# counts over all ranks, as `global_aux_loss` does.
 #
-# Early large models had a capacity (GShard, Switch), since their compilers wanted every size beforehand. Many trainers
-# now drop nothing, as grouped products take experts of any size ([MegaBlocks](https://arxiv.org/abs/2211.15841), 2022).
-# Balance is wanted as much as before: all still wait for the busiest. DeepSeek-V3 moves its bias by 0.001 a step for
-# most of the training, and keeps a very small balance loss within each sequence beside it. It drops no token
-# ([report](https://arxiv.org/abs/2412.19437), sections 2.1.2 and 4.2).
+# Early large models had a capacity (GShard, Switch), since their compilers needed every size beforehand. Many trainers
+# now drop no token, since grouped products take any number of tokens for each expert
+# ([MegaBlocks](https://arxiv.org/abs/2211.15841), 2022). They still need balance, since all ranks wait for the busiest
+# one. DeepSeek-V3 changes its bias by 0.001 in each step for most of the training. It also has a very small balance
+# loss within each sequence. It drops no token ([report](https://arxiv.org/abs/2412.19437), sections 2.1.2 and 4.2).
 #
 # ## Five questions on parts 1 to 4
 
@@ -515,13 +520,14 @@ quiz("10")
 # %% [markdown]
 # ## What you can do now
 #
-# You can cut a sequence by positions, and attention with it, with equal work for all. You can do it by a ring of keys,
-# or by heads and two all-to-alls. You can share out experts and send tokens to them and back. You know what one busy
-# expert costs, two levers that keep experts even, and how to see tokens that a limit turns away.
+# You can cut a sequence by positions, and attention with it, with equal work for all ranks. You can do it by a ring of
+# keys, or by heads and two all-to-alls. You can share out experts, and send tokens to them and back. You know what one
+# busy expert costs, and two ways to keep experts equally busy. And you know how to notice tokens that a limit turns
+# away.
 #
-# **The limit.** You have now cut data, states, layers, matrices, sequences and experts. Each cut helps against
-# something, costs something, and wants some link. Which of them, and how much of each, for *your* model on *your*
-# machines? Lesson 11 has the means to work that out before anybody books a GPU.
+# **The limit.** You have now cut data, states, layers, matrices, sequences and experts. Each cut solves one problem,
+# costs something, and needs some link. How much of each cut is right for *your* model on *your* machines? In lesson 11
+# you work that out before anybody books a GPU.
 #
 # **Further reading.** Shazeer et al., [Outrageously Large Neural Networks](https://arxiv.org/abs/1701.06538) (2017),
 # section 4: routers left alone. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 2.2:

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10e · Long context and experts: hide the exchange
 #
-# You read the trace of a job on eight A100 and find out which of its all-to-alls hide under computing, and why others
-# stand exposed. Then you hide your own experts' all-to-alls: two micro-batches take turns.
+# You read the trace of a job on eight A100 GPUs. You find out which of its all-to-alls hide under computing, and why
+# others do not. Then you hide your own experts' all-to-alls: two micro-batches take turns.
 #
 # **75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -16,13 +16,13 @@
 #
 # At the end you can
 #
-# - say of each exchange in a trace what waits for it, and what could hide it;
-# - compute from a trace what another order would give, by a model;
+# - say for each exchange in a trace what waits for it, and what could hide it;
+# - estimate from a trace, by a model, how much time another order would save;
 # - let two micro-batches hide each other's exchanges, forward and backward;
-# - say what that costs in memory.
+# - say how much memory that costs.
 #
-# From [part 3](10c_experts.ipynb) you need dispatch and combine, the two journeys of a token. From [lesson
-# 02](02c_hangs.ipynb) you need `async_op=True`: a collective is started, and `wait()` ends it.
+# From [part 3](10c_experts.ipynb) you need dispatch and combine, the two exchanges that send a token to its experts and
+# back. From [lesson 02](02c_hangs.ipynb) you need `async_op=True`: a collective is started, and `wait()` ends it.
 
 # %%
 from course_lib import Link, Links, ask, check, hint, quiz, reveal, shared_cluster
@@ -46,12 +46,13 @@ four = shared_cluster(4)
 # ## A job that exchanges rows
 #
 # <!-- word: embedding table | also: embedding tables -->
-# A recommendation model predicts whether a person will like a thing. It knows persons and things by number, and looks
-# each number up in an **embedding table**, which has a row of weights for every number. Such tables may be too large
-# for one GPU.
+# A recommendation model predicts whether a person will like a thing. Each person and each thing has a number. The model
+# looks up each number in an **embedding table**, which has a row of weights for every number. Such tables may be too
+# large for one GPU.
 #
 # So in this job each rank holds some tables whole, and needs rows for the samples of all ranks. The rest of the model
-# is dense: it is small, every rank has all of it, and its gradients are averaged, as in lesson 04. A step goes so:
+# is dense: it is small, every rank has all of it, and its gradients are averaged, as in lesson 04. A step has these
+# parts:
 #
 # | in a step | from rank to rank |
 # |---|---|
@@ -60,12 +61,12 @@ four = shared_cluster(4)
 # | the dense part computes, forward and backward | all-reduces of its gradients |
 # | gradients of the rows go to the ranks of the tables | an all-to-all |
 #
-# This exchange is the journey of a token to its expert and back, with a table in the place of the expert.
+# Compare this with experts: a table takes the place of an expert, and a row the place of a token.
 #
 # (The trace is of rank 3 of 8, recorded by `torch.profiler`, with six steps. It comes from the test data of [Holistic
 # Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis), MIT licence, © Meta Platforms, Inc. and
-# affiliates; `assets/traces/README.md` has the licence. The course carries it as a table, without the host's single
-# operators. It does not say how many bytes were sent.)
+# affiliates; `assets/traces/README.md` has the licence. The course has it as a table, without the host's single
+# operators. The trace does not say how many bytes were sent.)
 
 # %% tags=["computed-time"]
 rows = sorted(table_rows("recommender_rank3_of_8xa100"), key=lambda row: row.start_us)
@@ -91,10 +92,10 @@ print(f"computing {length(computing) / 1e3:.0f} ms, communication {length(spans(
 print(f"both at once {length(common(computing, spans(sent))) / 1e3:.1f} ms")
 
 # %% [markdown]
-# ### What is sent when
+# ### When each exchange runs
 #
-# The host's annotations say in which part of the program it asked for an exchange. One stream carries out its calls in
-# the order in which they were asked for. So the first call belongs to the first row of the GPU, and so on.
+# The host's annotations say in which part of the program it asked for an exchange. One stream runs the exchanges in the
+# order in which the host asked for them. So the first call belongs to the first row of the GPU, and so on.
 
 # %% tags=["computed-time"]
 PARTS = {  # annotations of the program, and what is sent there
@@ -120,9 +121,9 @@ for number in range(10, 20):  # the second step
     )
 
 # %% [markdown]
-# Every step has these ten. Five of them bring the numbers of the *next* batch; the first of the five brings counts: how
-# many numbers will come. Nothing in this step needs what they bring. **What share of the time of these five lies under
-# computing, over all six steps?**
+# Every step has these ten exchanges. Five of them bring the numbers of the *next* batch. The first of the five brings
+# counts: how many numbers will come. Nothing in this step needs what the five bring. **What share of the time of these
+# five lies under computing, over all six steps?**
 
 # %%
 ### BEGIN SOLUTION
@@ -153,7 +154,8 @@ for step, one, under_us in zip(steps, exchanges, hidden_us, strict=True):
 reveal("10.trace_next", sum(hidden_us), sum(map(length, exchanges)))
 
 # %% [markdown]
-# The same program, the same exchanges, and such different steps. **Why do the five stand exposed at all?**
+# The program and the exchanges are the same in each step, and the shares differ much. **Why are the five exposed at
+# all?**
 
 # %%
 ### BEGIN SOLUTION
@@ -162,9 +164,9 @@ ask("10.trace_why").commit("their stream is busy with other exchanges")
 ### END SOLUTION
 
 # %% [markdown]
-# Three pieces of evidence for each step. When does the host ask for the second of the five, counted from the end of the
-# first, the counts? When the host has launched all of its forward pass, how much of it has the GPU still before it? And
-# how long did the GPU stand in an exchange of that forward pass, the one of rows?
+# There are three pieces of evidence for each step. First, when does the host ask for the second exchange, counted from
+# the end of the first one (the counts)? Second, how much of the forward pass does the GPU still have to compute when
+# the host has launched all of it? Third, how long does the exchange of rows in that forward pass take?
 
 # %% tags=["computed-time"]
 ROWS = "looked-up rows, forward"
@@ -175,20 +177,20 @@ for step, stood_us in zip(steps, rows_us, strict=True):
     forward, backward = (note_of(name, step) for name in ("## forward ##", "## backward ##"))
     last_us = max(row.end_us for row in kernels if row.start_us < backward.start_us and row.lane == "7")
     left_us.append(max(0.0, last_us - forward.end_us))
-    print(f"{step.name[8:]}: asked {asked_us[-1] / 1e3:.1f} ms after the first; ", end="")
+    print(f"{step.name[8:]}: second asked for {asked_us[-1] / 1e3:.1f} ms after the first; ", end="")
     print(f"of forward {left_us[-1] / 1e3:.1f} ms left; {stood_us / 1e3:.1f} ms in rows")
 reveal("10.trace_why", asked_us, left_us, hidden_us, rows_us)
 
 # %% [markdown]
-# [Part 3](10c_experts.ipynb) has said it of experts: where a host has to know sizes, it waits for the counts.
+# You met this in [part 3](10c_experts.ipynb): a host that has to know sizes waits for the counts.
 #
-# ### What another order would give
+# ### How much another order would save
 #
-# Suppose that the program asked for these exchanges from another thread, while its backward pass is launched. The
-# backward pass computes for a while before it exchanges anything itself, and its own exchanges should not have to wait.
-# So there is room up to the first of them. This is a *model*: exchanges and computing take as long as in the trace, and
-# nothing else changes. **By how many per cent does a step become shorter, by this model?** (The first cell's numbers
-# give all exposed communication, of every part.)
+# Suppose that another thread of the program asked for these exchanges while the backward pass is launched. The backward
+# pass computes for a while before its own first exchange, and its own exchanges should not have to wait. So the five
+# have room until that first exchange. This is a *model*: exchanges and computing take as long as in the trace, and
+# nothing else changes. **By how many per cent does a step become shorter, by this model?** (The numbers of the first
+# cell give the exposed communication of all exchanges.)
 
 # %%
 ### BEGIN SOLUTION
@@ -215,13 +217,14 @@ exposed_us = length(minus(spans(sent), computing))
 reveal("10.trace_most", gained_us, exposed_us, sum(step.duration_us for step in steps))
 
 # %% [markdown]
-# The estimate is a model, and no bound. Nobody has measured it. It has two weak points, and both are in the trace.
+# The estimate comes from a model. It is not a bound, and nobody has measured it. It has two weak points, and the trace
+# shows both.
 #
-# - A GPU that comes early waits *inside* its exchange for the other ranks, and the table counts that as communication.
-#   One rank's trace cannot tell it from sending. You saw it above in the exchange of rows: from step to step it takes
-#   very unlike times. A wait that is hidden in one exchange may come up again in the next.
-# - While the host waits, it launches nothing. To take that wait away may save idle time, too, which the model leaves
-#   out. How much is it, between the first of the five and the backward pass?
+# - A GPU that is early waits *inside* its exchange for the other ranks, and the table counts that as communication. One
+#   rank's trace cannot separate this wait from sending. You saw it above in the exchange of rows, whose time differs
+#   much from step to step. A wait that is hidden in one exchange may appear again in the next.
+# - While the host waits, it launches nothing. Without that wait some idle time might be saved, too. The model leaves
+#   that out. The next cell counts the idle time between the first of the five and the backward pass:
 
 # %% tags=["computed-time"]
 between = spans([])
@@ -237,26 +240,25 @@ for part in dict.fromkeys(parts):
     print(f"{part:<28}{length(one) / 1e3:>7.1f}{under / 1e3:>9.1f}{(length(one) - under) / 1e3:>9.1f}")
 
 # %% [markdown]
-# So rows and their gradients are most of the exposed time. Beside the rows the program already computes those dense
-# layers that need none. The next layers need all of them, and the GPU waits. As long as a batch stays in one piece, no
-# other order helps.
+# So rows and their gradients are most of the exposed time. While the rows travel, the program already computes those
+# dense layers that need no rows. The next layers need all rows, and the GPU waits. As long as a batch stays in one
+# piece, no other order helps.
 #
-# TorchRec is PyTorch's library for such models. The annotations, and their order, are those of its
+# (TorchRec is PyTorch's library for such models. The annotations, and their order, are those of its
 # `TrainPipelineSparseDist` in an older version, which asked for all five in one place. Later versions ask in two
-# halves: they start the exchange of counts early, and read the counts later. (The trace does not say which program it
-# is of.)
+# halves: they start the exchange of counts early, and read the counts later. The trace does not name its program.)
 #
 # ## Your own ranks
 #
-# Experts have the same trouble. Dispatch waits for the router, the experts wait for dispatch, combine waits for the
+# Experts have the same problem. Dispatch waits for the router, the experts wait for dispatch, combine waits for the
 # experts, and the next layer waits for combine.
 #
-# Below, a layer comes in four steps, so that you choose their order. `dense` is what stands before the experts, such as
-# attention. `dispatch` and `combine` *start* an exchange and return at once; `wait()` gives what has come. (`dispatch`
-# also tells the other ranks how many rows will come. For these few counts it waits.)
+# Below, a layer comes in four steps, so that you choose their order. `dense` is the part before the experts, such as
+# attention. `dispatch` and `combine` *start* an exchange and return at once; `wait()` returns what has arrived.
+# (`dispatch` also sends the other ranks the numbers of rows that will come. It waits for these few counts.)
 #
-# Ranks, messages and numbers are real. Links are emulated, and the two computing steps are *paced*, so that your cores
-# do not decide. Each takes 60 ms of timed waiting forward and 120 ms backward.
+# Ranks, messages and numbers are real. Links are emulated, and the two computing steps are *paced*, so that the number
+# of your cores does not matter. Each takes 60 ms of timed waiting forward and 120 ms backward.
 
 # %%
 WIDTH, TOKENS = 64, 256
@@ -315,8 +317,8 @@ def waited_ms(spans):
 
 
 # %% [markdown]
-# Each token has two experts, and three of four of them are on another rank. So in an exchange a rank sends about 98 KB,
-# which takes about 26 ms on the link below.
+# Each token has two experts, and three quarters of all choices are on another rank. So in an exchange a rank sends
+# about 98 KB, which takes about 26 ms on the link below.
 
 # %% tags=["nbval-ignore-output"]
 link = Link(latency_s=1e-3, bandwidth_bytes_per_s=4e6)
@@ -326,15 +328,16 @@ print(f"{took_ms(apart):.0f} ms, of which rank 0 waits {waited_ms(apart):.0f} ms
 gantt(apart, names={0: "rank 0"}, title="Forward, one micro-batch after the other")
 
 # %% [markdown]
-# Four exchanges: there and back, for each of two. How many of them had a step of computing between their start and
-# their `wait()`? This is counted by the order of calls, so that no clock decides.
+# There are four exchanges: dispatch and combine, for each of two micro-batches. The next cell counts those with a step
+# of computing between their start and their `wait()`. It counts by the order of calls, and not by a clock.
 
 # %%
 print("behind computing:", num_behind_computing(apart), "of 4")
 
 # %% [markdown]
-# Now the two may take turns. The link carries one exchange at a time, and a rank computes one step at a time. **One
-# layer, two micro-batches, the best order: how many of the four exchanges have computing beside them?**
+# Now the two micro-batches may take turns. The link carries one exchange at a time, and a rank computes one step at a
+# time. **Take one layer, two micro-batches and the best order. How many of the four exchanges have computing beside
+# them?**
 
 # %%
 ### BEGIN SOLUTION
@@ -346,8 +349,8 @@ ask("10.two_hidden").commit(2)  # "those of one behind the other"
 # ### Build: take turns
 #
 # Write the order, for any number of layers. Count each step as 1 and each exchange as 1, on a link that carries one at
-# a time. Then the rank waits for 1 in all, however many layers there are. The layers are those of above. At the end
-# nothing is in flight.
+# a time. With the best order the rank then waits for 1 in all, however many layers there are. The layers are those from
+# above. At the end nothing is in flight.
 
 
 # %%
@@ -381,7 +384,7 @@ order_verdict = check("10.interleave", interleaved)
 # hint("10.interleave")
 
 # %% [markdown]
-# Your order on the four ranks. (Until it has passed, the course's is used.)
+# The next cell runs your order on the four ranks. (Until it has passed, the course's order is used.)
 
 # %% tags=["nbval-ignore-output"]
 by_turns = interleaved if order_verdict.passed else the_courses
@@ -396,10 +399,10 @@ reveal("10.two_hidden", num_behind_computing(turns), 4)
 
 # %% [markdown]
 # In your picture the four steps are dense of A, dense of B, experts of A and experts of B (or B first). The thin bars
-# are exchanges. In the small gaps between steps the ranks exchange their counts. With more layers the turns go on from
-# layer to layer, and one exchange of all is exposed. You have written no line for backward. Autograd goes through your
-# order from its end to its beginning. Where forward waited for rows, backward starts the exchange of their gradients.
-# Where forward started an exchange, backward waits. So what you put between the two lies between them again.
+# are exchanges. In the small gaps between steps the ranks exchange their counts. With more layers the turns continue
+# from layer to layer, and only one exchange of all is exposed. You have written no line for backward. Autograd goes
+# through your order from its end to its beginning. Where forward waited for rows, backward starts the exchange of their
+# gradients. Where forward started an exchange, backward waits. So what you put between the two lies between them again.
 
 # %% tags=["nbval-ignore-output"]
 with four.shaped(links=Links(link)):
@@ -414,8 +417,8 @@ for name, one, two in (("forward", apart, turns), ("backward", apart_back, turns
     print(f"{name:<9} behind computing: {counts[0]} of 8 one after the other, {counts[1]} of 8 by turns")
 
 # %% [markdown]
-# (On a busy machine ranks also wait for a core, and for each other. The counts stay.) And the numbers, in float64:
-# outputs, and the gradients of all parameters of rank 0.
+# (On a busy machine ranks also wait for a core, and for each other. The counts stay the same.) The next cell compares
+# numbers in float64: the outputs, and rank 0's gradients of all parameters.
 
 
 # %%
@@ -433,8 +436,8 @@ print("the same outputs and gradients:", same)
 # %% [markdown]
 # ## What it costs
 #
-# No byte more is sent, and no step more is computed. A job with gradient accumulation does forward and backward of A,
-# and then of B. **By turns, how many times as many bytes of activations does a rank hold, at most?**
+# Taking turns sends no more bytes and computes no more steps. A job with gradient accumulation runs forward and
+# backward of A, and then of B. **By turns, how many times as many bytes of activations does a rank hold at most?**
 
 # %%
 ### BEGIN SOLUTION
@@ -476,13 +479,12 @@ reveal("10.two_memory", turns_bytes, apart_bytes)
 # | (not here) | an expert that all tokens use computes meanwhile: `--moe-shared-expert-overlap` |
 #
 # DeepSeek-V3's DualPipe and Megatron-Core's `--overlap-moe-expert-parallel-comm` pair the forward of one micro-batch
-# with the backward of another. A pipeline has several micro-batches in flight anyhow (lesson 07), so it pays less for
-# the second one. The course's ranks have not run that. (Megatron-Core takes either this flag or the one for shared
-# experts.)
+# with the backward of another. A pipeline has several micro-batches in flight anyway (lesson 07), so a second one costs
+# it less. The course has not run that. (Megatron-Core takes either this flag or the one for shared experts.)
 #
-# On a GPU one more thing is shared. An exchange by kernels takes some of the GPU's own units, and what computes beside
-# it gets fewer. DeepSeek-V3's training sets 20 of a GPU's 132 streaming multiprocessors aside for it. A paced step does
-# not feel that, and gloo's threads use the host's cores.
+# On a GPU, exchange and computing share one more thing. An exchange by kernels takes some of the GPU's own units, and
+# the computing beside it gets fewer. DeepSeek-V3's training reserves 20 of a GPU's 132 streaming multiprocessors for
+# exchanges. A paced step does not become slower by that, and gloo's threads use the host's cores.
 #
 # ## Two questions
 
@@ -492,12 +494,12 @@ quiz("10e")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say of an exposed exchange whether the order of the program, the host, or the model itself keeps it from being
-# hidden. You have hidden your own, forward and backward, and you know the price.
+# You can say why an exchange is exposed: because of the order of the program, because of the host, or because of the
+# model itself. You have hidden your own exchanges, forward and backward, and you know how much memory that costs.
 #
-# **The limit.** To hide an exchange does not make it shorter. Where it takes longer than what computes beside it, the
-# rest is exposed again, and a busy expert makes all wait as before. [Lesson 11](11b_how_long.ipynb) has a model for
-# the time of a whole step.
+# **The limit.** A hidden exchange is not shorter. If it takes longer than the computing beside it, the rest is exposed
+# again. And all ranks wait for a busy expert as before. [Lesson 11](11b_how_long.ipynb) has a model for the time of a
+# whole step.
 #
 # **Further reading.** DeepSeek-AI, [DeepSeek-V3 Technical Report](https://arxiv.org/abs/2412.19437) (2024), sections
 # 3.2.1 and 3.2.2: DualPipe, and what the exchange takes of a GPU. Naumov et al., [Deep Learning Recommendation

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10f · Long context and experts: many small experts
 #
-# Mixtures now have hundreds of small experts, and a token goes to eight of them. You find out what that changes, and
-# write the rule by which a token goes to a node once. You also give attention and experts meshes of their own.
+# Mixtures now have hundreds of small experts, and a token goes to eight of them. You find out what that changes. You
+# write the rule that sends a token to each node only once. You also give attention and experts meshes of their own.
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,10 +17,10 @@
 #
 # At the end you can
 #
-# - say what the size of an expert does to bytes, arithmetic and balance;
-# - work out how many nodes a token's experts lie on, and what a limit saves;
+# - say how the size of experts changes bytes, arithmetic and balance;
+# - compute on how many nodes a token's experts lie, and what a limit saves;
 # - send a token once to a node, and add up its outputs there;
-# - share experts out among more ranks than there are replicas of the data.
+# - share out experts among more ranks than there are replicas of the data.
 #
 # From [part 3](10c_experts.ipynb) you need dispatch and combine, from [part 4](10d_busy_experts.ipynb) capacity and
 # the selection bias, from [lesson 08](08c_sequence_parallel.ipynb) sequence parallelism, and from
@@ -48,13 +48,13 @@ import torch
 eight = shared_cluster(8)
 
 # %% [markdown]
-# ## Few large ones, many small ones
+# ## Few large experts, many small ones
 #
-# Mixtral 8x7B has 8 experts in a layer, as the layers of part 3, and 2 for each token. DeepSeek-V3 has 256, and 8 for
-# each token. Here are both layers by the course's cost functions.
+# Mixtral 8x7B has 8 experts in a layer, as in part 3, and 2 for each token. DeepSeek-V3 has 256, and 8 for each token.
+# The next cell computes both layers by the course's cost functions.
 #
-# (Their experts have three matrices, and the course's have two. So `hidden` below is one and a half times theirs: then
-# the numbers of parameters are the same.)
+# (Their experts have three matrices, and the course's have two. So `hidden` below is one and a half times theirs. This
+# makes the numbers of parameters equal.)
 
 # %%
 LAYERS = {
@@ -73,19 +73,19 @@ for name, sizes in LAYERS.items():
 # ([DeepSeekMoE](https://arxiv.org/abs/2401.06066), 2024.)
 #
 # <!-- word: shared expert -->
-# Beside them stands a **shared expert**, an expert through which every token goes. What all tokens need does not have
-# to be learned by each of the others. No router chooses it, each rank holds it whole, and no token travels to it. (It
-# is not counted above.)
+# Such a layer also has a **shared expert**, an expert through which every token goes. It learns what all tokens need,
+# so the other experts need not learn it. No router chooses it, each rank holds it whole, and no token travels to it.
+# (It is not counted above.)
 #
 # <!-- word: sigmoid scores | also: sigmoid gating -->
-# And the router has **sigmoid scores**: each expert's score is the sigmoid of its product with the token. A softmax
-# shares one whole out among all 256. A sigmoid looks at one expert alone. An expert is chosen by its score plus its
-# bias (part 4). Its weight is made of the score alone: the scores of the chosen eight, divided by their sum.
-# (DeepSeek-V3 then multiplies these weights by 2.5, `route_scale` of its configuration.)
+# And the router has **sigmoid scores**: each expert's score is the sigmoid of its product with the token. The
+# probabilities of a softmax depend on all 256 experts. A sigmoid depends on one expert alone. An expert is chosen by
+# its score plus its bias (part 4). Its weight is computed without the bias: its score, divided by the sum of the eight
+# chosen scores. (DeepSeek-V3 then multiplies these weights by 2.5, `route_scale` of its configuration.)
 #
 # Eight ranks share out each of these layers, and every choice sends one row there and gets one back, as in part 3.
-# Tokens are spread evenly. Take the operations of a rank's routed experts for each byte that the rank sends, both in
-# the forward pass. **DeepSeek-V3's are how many times Mixtral's?**
+# Tokens are spread evenly. Divide the operations of a rank's routed experts by the bytes that the rank sends, both in
+# the forward pass. **How many times Mixtral's quotient is DeepSeek-V3's?**
 
 # %%
 ### BEGIN SOLUTION
@@ -115,9 +115,9 @@ for name, sizes in LAYERS.items():
 reveal("10.per_byte", *per_byte.values(), 14336, 2048, 4)
 
 # %% [markdown]
-# What is that in time? At most an H100 does 989 TFLOP/s in bfloat16
-# ([data sheet](https://www.nvidia.com/en-us/data-center/h100/)). Between nodes take 50 GB/s, the InfiniBand of
-# DeepSeek-V3's machines ([report](https://arxiv.org/abs/2412.19437), section 3.2.2).
+# How long does the sending take, compared with the computing? An H100 does at most 989 TFLOP/s in bfloat16 ([data
+# sheet](https://www.nvidia.com/en-us/data-center/h100/)). Between nodes assume 50 GB/s, the InfiniBand of DeepSeek-V3's
+# machines ([report](https://arxiv.org/abs/2412.19437), section 3.2.2).
 
 # %%
 at_once = 989e12 / 50e9
@@ -126,14 +126,16 @@ for name, operations in per_byte.items():
     print(f"{name:<13}sending between nodes takes {at_once / operations:.1f} times as long as computing")
 
 # %% [markdown]
-# So for small experts the links decide. (These are the best rates of both. Real arithmetic is slower, which is kinder
-# to the links. And each choice counts as a row of its own, as if each rank were a node. The report says of the whole
-# model, attention included, that cross-node experts bring computing and communicating to about 1 to 1, section 3.2.1.)
+# So for small experts the links limit the speed. (These are the best rates of both. Real arithmetic is slower, so the
+# share of sending is smaller. And each choice counts as a row of its own, as if each rank were a node. In section 3.2.1
+# the report counts the whole model, attention included: with experts on several nodes, computing and communicating are
+# about 1 to 1.)
 #
 # ### Tokens or gradients, again
 #
 # In part 3 you compared two ways: to send tokens, or to keep all experts on each rank and send gradients. From some
-# number of tokens on, gradients are the lighter ones. Do 32 times the experts move that number?
+# number of tokens on, gradients need fewer bytes. The next cell computes whether 32 times as many experts change that
+# number:
 
 # %%
 for name, sizes in LAYERS.items():
@@ -145,15 +147,17 @@ for name, sizes in LAYERS.items():
     print(f"{name:<13}equal at {gradient_bytes / token_bytes / 1000:.1f} thousand tokens on a rank")
 
 # %% [markdown]
-# Hardly: there are 32 times the experts, each with a seventh of the hidden width, and 4 times the choices: 32 / 7 / 4
-# is 1.14. (The width of the model cancels: an expert's parameters and a token's row both grow with it.) But nobody can
-# hold all 256 experts on each rank. So tokens travel, and the rest of this page is about fewer bytes for their journey.
+# They hardly change it. There are 32 times as many experts, each with a seventh of the hidden width. And there are 4
+# times as many choices: 32 / 7 / 4 is 1.14. (The width of the model cancels: an expert's parameters and a token's row
+# both grow with it.) But no rank can hold all 256 experts. So tokens travel, and the rest of this page is about sending
+# fewer bytes for them.
 #
 # ### Who is busy?
 #
-# A die in place of the router, for 8,192 tokens: 2 of 8 experts, or 8 of 256 (all different for one token). Eight ranks
-# hold 1 expert each, or 32. The busiest one shows how uneven they are: how many times the mean does it have? **With
-# many small experts in place of few large ones: are the experts more even, or less? And the ranks?**
+# Take a die in place of the router, for 8,192 tokens. Each token gets 2 of 8 experts, or 8 of 256 (all different).
+# Eight ranks hold 1 expert each, or 32. Divide the load of the busiest expert by the mean of all experts, and the same
+# for ranks. A larger quotient means less even. **Are many small experts more even than few large ones, or less? And the
+# ranks that hold them?**
 
 # %%
 ### BEGIN SOLUTION
@@ -182,19 +186,19 @@ reveal("10.even", large, small)
 
 # %% [markdown]
 # DeepSeek-V3 drops no token. It keeps experts busy by the bias of part 4 and a very small loss (section 2.1.2). A real
-# router is no die: what it likes has reasons, and experts of one rank may be liked together.
+# router does not choose at random: it prefers some experts, and may prefer several of one rank together.
 #
 # ## Once to each node
 #
 # The ranks of one node have fast links to each other, NVLink, and slow ones to other nodes. In DeepSeek-V3's training
-# 64 GPUs on 8 nodes share out a layer's experts, 32 on each node. A token has 8. If two of them lie on one node, why
-# send its row there twice? Send it once, and let the node copy it.
+# 64 GPUs on 8 nodes share out a layer's experts, 32 on each node. A token has 8 experts. If two of them lie on one
+# node, its row need not go there twice. Send it once, and let the node copy it.
 #
 # ![Left, a token sends four rows over the slow link, to four experts on two nodes. Right, it sends two rows, one to
 # each node, where it is copied](../assets/10_once_a_node.png)
 #
-# It depends on how often two experts meet on a node. **Eight of 256 experts, thrown by dice: on how many different
-# nodes, of eight, do they lie on average?**
+# The saving depends on how often two experts of a token lie on one node. **Choose eight of 256 experts at random. On
+# how many of the eight nodes do they lie on average?**
 
 # %%
 ### BEGIN SOLUTION
@@ -212,9 +216,9 @@ reveal("10.nodes", mean, cost.distinct_groups(num_experts=256, top_k=8, num_grou
 # %% [markdown]
 # ### Build: which token goes to which node
 #
-# Write the rule. You get the table of chosen experts of one rank's tokens. You give two things for one all-to-all: the
-# tokens that are sent, node after node, and how many go to each node. The own node is a node like the others: what is
-# for it stays at home, so the function need not know which it is.
+# Write the rule. You get the table of chosen experts of one rank's tokens. You return two things for one all-to-all:
+# the tokens that are sent, node after node, and how many go to each node. The rank's own node is treated like the
+# others. Its rows are not sent over a slow link, so the function need not know which node is its own.
 #
 # Say 8 experts lie on 2 nodes, and three tokens chose `[[0, 5], [4, 7], [6, 1]]`. Tokens 0 and 2 go to both nodes,
 # token 1 to node 1 alone. So the tokens are `[0, 2, 0, 1, 2]`, and the sizes `[2, 3]`.
@@ -247,15 +251,16 @@ node_verdict = check("10.once_a_node", once_a_node)
 # %% [markdown]
 # ### On eight ranks
 #
-# Now with rows. Four nodes of two ranks, 32 experts, 8 for each token, 64 tokens on each rank, in float64. (The nodes
-# are names here, wherever your ranks are. Bytes are counted, times are not.)
+# Now send real rows. There are four nodes of two ranks, 32 experts, 8 for each token, and 64 tokens on each rank, in
+# float64. (The nodes are only names here, wherever your ranks are. Bytes are counted, and times are not.)
 #
 # Over the slow link a row is sent to the node's rank with the sender's local number. That rank passes it on inside its
-# node, to each rank that has one of its experts, again once. Beside the row travel the numbers of its experts, and
-# their weights.
+# node, once to each rank that has one of its experts. The numbers of its experts, and their weights, travel with the
+# row.
 #
-# The way back can be as short, since a sum may be made in parts. A rank weighs and adds up what its own experts made of
-# a token. The rank that passed the row on adds up its node's sums, and one row goes home.
+# The way back can use as few rows, since a sum may be computed in parts. Each rank adds up the outputs of its own
+# experts for a token, times their weights. The rank that passed the row on adds up its node's sums, and sends one row
+# back.
 
 # %%
 WIDTH, EXPERTS, TOP_K = 128, 32, 8
@@ -294,7 +299,7 @@ def forward(me, way, max_nodes=None):
 
 
 # %% [markdown]
-# Three ways, each beside one process with the tokens of all eight ranks:
+# The next cells run three ways. Each is compared with one process that has the tokens of all eight ranks:
 
 # %%
 EVERY = torch.cat([own_tokens(rank) for rank in range(8)])
@@ -329,8 +334,8 @@ def compare(way, max_nodes=None):
 between = {way: compare(way) for way in ("a choice", "a rank", "a node")}
 
 # %% [markdown]
-# And by the formula: each token's rows to other nodes, there and back. `distinct_groups` says on how many ranks, or
-# nodes, the experts lie if all sets of 8 are equally likely.
+# The next cell computes the same by a formula: each token's rows to other nodes, there and back. `distinct_groups` says
+# on how many ranks, or nodes, the experts lie on average if all sets of 8 are equally likely.
 
 # %%
 on_ranks, on_nodes = (
@@ -345,21 +350,22 @@ for way, (rows, extra_bytes) in rows_of.items():
     print(f"a row for each {way[2:] + ':':<7} {away:.2f} rows to other nodes, {sizes}")
 
 # %% [markdown]
-# A little is missing in the formula (counts travel first), and this router is no die. And the fast links carry more.
-# With a row for each node in place of a row for each rank, some 2.2 MiB more go inside of nodes. Between nodes it is
-# 1.5 MiB less. That is the bargain. If one link waits for the other, it pays where the links inside are more than 1.5
-# times as fast. (DeepSeek-V3 counts with 160 GB/s of NVLink beside 50 GB/s of InfiniBand.)
+# The formula leaves out a little (counts travel first), and this router does not choose at random. The fast links carry
+# more than before. Compare a row for each node with a row for each rank. Inside of nodes some 2.2 MiB more are sent,
+# and between nodes 1.5 MiB less. If one link waits for the other, this pays when the links inside are more than 1.5
+# times as fast. (DeepSeek-V3's report assumes 160 GB/s for NVLink and 50 GB/s for InfiniBand.)
 #
 # ## A limit on nodes
 #
 # <!-- word: node-limited routing | also: device-limited routing, group-limited routing -->
-# In **node-limited routing** a token's experts have to lie on a few nodes. First the router chooses the nodes. A node
-# counts as much as its best few experts together, by score plus bias: as many as k divided by the limit. Then it
-# chooses the k best experts on these nodes. DeepSeek-V3 allows 4 of 8 nodes, and each counts by its best two experts
-# (section 2.1.2). Equal scores: the lower number goes first, so that all ranks and runs choose alike.
+# In **node-limited routing** a token's experts have to lie on a few nodes. First the router chooses the nodes. The
+# score of a node is the sum over its best few experts, by score plus bias; their number is k divided by the limit. Then
+# the router chooses the k best experts on these nodes. DeepSeek-V3 allows 4 of 8 nodes, and each node's score is the
+# sum over its best two experts (section 2.1.2). If scores are equal, the lower number goes first, so that all ranks and
+# runs choose alike.
 #
-# In the small layer above allow 2 of 4 nodes. **How many bytes go between nodes now, in per cent of those of a row for
-# each choice?**
+# In the small layer above allow 2 of 4 nodes. **How many bytes go between nodes now, in per cent of the bytes that a
+# row for each choice takes?**
 
 # %%
 ### BEGIN SOLUTION
@@ -372,7 +378,8 @@ limited = compare("a node", max_nodes=2)
 reveal("10.limited", limited, between["a choice"], NODES, 2, TOP_K)
 
 # %% [markdown]
-# What is the price? Take a router that was never limited, and limit it now: how many choices change?
+# What does the limit cost? The next cell takes a router that was never limited, limits it, and counts how many choices
+# change:
 
 # %%
 free, near = (mixture(max_nodes).router(EVERY) for max_nodes in (None, 2))
@@ -382,14 +389,14 @@ print(
 )
 
 # %% [markdown]
-# So the limit is a part of the model, as k is. It is there from the first step of training, and the router learns with
-# it. To run a model with another limit than it was trained with is to run another model.
+# So the limit is a part of the model, as k is. It is used from the first step of training on, and the router learns
+# with it. With another limit than in training, a model gives other outputs.
 #
 # ## Attention and experts have meshes of their own
 #
-# On eight ranks attention is cut with `tp=4`, and there are two replicas for data. How many ranks share out the
-# experts? If they are cut along the axis of data alone, two. But experts do not care how attention was cut. A token
-# that comes out of it is a row, and may go anywhere.
+# On eight ranks attention is cut with `tp=4`, and there are two replicas for data. Among how many ranks can the experts
+# be shared out? If they are cut along the axis of data alone, among two. But experts do not depend on how attention was
+# cut. The output of attention for a token is a row, and may go to any rank.
 #
 # <!-- word: MoE parallel folding | also: parallel folding -->
 # **MoE parallel folding** gives attention one mesh and experts another, on the same ranks: `dp_replicate=2 tp=4` for
@@ -403,12 +410,12 @@ for num_ranks in (2, 8):
     )
 
 # %% [markdown]
-# (Why not cut the experts themselves with `tp=4`, too? Matrices that are 2,048 wide would be 512 wide: bad for a GPU's
-# arithmetic. And each row would go to four ranks.)
+# (Cutting the experts themselves with `tp=4`, too, has two disadvantages. Matrices that are 2,048 wide would be 512
+# wide, too narrow for a GPU's best speed. And each row would go to four ranks.)
 #
-# Without sequence parallelism the four ranks of a tensor-parallel group have equal outputs of attention, of all
-# positions. Somebody lets each rank send the tokens that it has to their experts, and divides gradients of experts by
-# eight, as in part 3. **What comes of it?**
+# Without sequence parallelism the four ranks of a tensor-parallel group have the same outputs of attention, for all
+# positions. A colleague lets each rank send all its tokens to their experts. The gradients of experts are divided by
+# eight, as in part 3. **What happens?**
 
 # %%
 ### BEGIN SOLUTION
@@ -473,7 +480,7 @@ num_rows, num_needed, *_ = beside_one_process(sequence_parallel=True)
 print(f"rows computed: {num_rows:,}; needed: {num_needed:,}")
 
 # %% [markdown]
-# Megatron-Core demands it: with experts and tensor parallelism on, sequence parallelism has to be on as well.
+# Megatron-Core requires this: with experts and tensor parallelism on, sequence parallelism has to be on as well.
 #
 # ## In production
 #
@@ -493,15 +500,15 @@ quiz("10f")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say what small experts do to a layer: less arithmetic for each byte, experts that are less even, ranks that
-# are more so. Your rule sends a token once to a node. You know what a limit adds to that, and that the limit is a part
-# of the model. You have put experts on all ranks, whatever attention does with them.
+# You can say what changes with small experts: less arithmetic for each byte, less even experts, more even ranks. Your
+# rule sends a token once to each node. You know what a limit saves in addition, and that the limit is a part of the
+# model. You have put experts on all ranks, however attention is cut.
 #
-# **The limit.** Fewer bytes are still bytes, and experts still wait for them. How much of each cut is right for *your*
-# model on *your* machines? [Lesson 11](11a_does_it_fit.ipynb) works that out.
+# **The limit.** Experts still wait for the bytes that remain. [Lesson 11](11a_does_it_fit.ipynb) works out how much of
+# each cut is right for *your* model on *your* machines.
 #
 # **Further reading.** DeepSeek-AI, [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), sections 2.1.2 (router,
-# bias, nodes), 3.2 (how it is sent) and 4.2 (the sizes). Jiang et al., [Mixtral of Experts](https://arxiv.org/abs/2401.04088)
-# (2024), section 2. Dai et al., [DeepSeekMoE](https://arxiv.org/abs/2401.06066) (2024), section 3: small and shared
-# experts. Liu et al., [MoE Parallel Folding](https://arxiv.org/abs/2504.14960) (2025). Code:
-# [DeepEP](https://github.com/deepseek-ai/DeepEP).
+# bias, nodes), 3.2 (how it is sent) and 4.2 (the sizes). Jiang et al., [Mixtral of
+# Experts](https://arxiv.org/abs/2401.04088) (2024), section 2. Dai et al.,
+# [DeepSeekMoE](https://arxiv.org/abs/2401.06066) (2024), section 3: small and shared experts. Liu et al., [MoE Parallel
+# Folding](https://arxiv.org/abs/2504.14960) (2025). Code: [DeepEP](https://github.com/deepseek-ai/DeepEP).

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10g · Long context and experts: packed documents
 #
-# Training packs many documents into one long sequence. You find out what that does to the balance of a ring, and see
-# which of its messages nobody needs. Then you deal out positions so that all ranks have equal work again.
+# Training packs many documents into one long sequence. You find out what that does to the balance of a ring, and which
+# of its messages no rank needs. Then you deal out positions so that all ranks have equal work again.
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,7 +17,7 @@
 # At the end you can
 #
 # - count the work of each rank for any packing, in pairs;
-# - say which bytes of a ring are sent in vain, and leave them out;
+# - say which bytes of a ring no rank needs, and leave them out;
 # - deal out the positions of any documents, so that tokens and pairs are even;
 # - say how far a rank can run ahead of its neighbours in a ring as it is built here;
 # - choose between these cuts and attention by heads.
@@ -50,13 +50,13 @@ four = shared_cluster(4)
 # %% [markdown]
 # ## Several documents, one sequence
 #
-# A model is trained with sequences of one length, say 8192 tokens. Most documents are shorter. To fill a sequence with
-# padding would waste most of it.
+# A model is trained with sequences of one length, say 8192 tokens. Most documents are shorter. If each sequence held
+# one document and padding, most of it would be wasted.
 #
 # <!-- word: packed sequence | also: packing, sequence packing -->
 # A **packed sequence** holds several documents, one behind the other, so that no place in it is empty.
 #
-# Documents have nothing to do with each other, and a token should look at its own alone.
+# The documents are independent, and a token should look at its own document alone.
 #
 # <!-- word: block-causal mask | also: document mask, intra-document mask -->
 # A **block-causal mask** lets a query look at the keys of its own document that are not after it, and at no others.
@@ -74,8 +74,8 @@ print("pairs of these four documents:     ", int(mask.sum()))
 print("pairs of each document:            ", [length * (length + 1) // 2 for length in LENGTHS])
 
 # %% [markdown]
-# Here packing leaves less than half of the arithmetic. Who has it? Part 2 dealt out one document in zigzag order. Four
-# ranks cut 64 tokens into eight parts, and rank r has part r from the front and part r from the back:
+# Here the mask leaves less than half of the arithmetic. Which ranks compute it? Part 2 dealt out one document in zigzag
+# order. Four ranks cut 64 tokens into eight parts, and rank r has part r from the front and part r from the back:
 
 # %%
 ZIGZAG = DocumentCut.by_order(LENGTHS, 4, "zigzag")
@@ -84,8 +84,8 @@ for rank in range(4):
     print(f"rank {rank}: tokens {front[0]:>2} to {front[-1]:>2}, and {back[0]} to {back[-1]}")
 
 # %% [markdown]
-# With one document all ranks had equal work. Now there are four. Count work in pairs. **Divide the busiest rank's pairs
-# by the mean of all ranks. What comes out?** (1 means that all ranks have the same.)
+# With one document all ranks had equal work. Now there are four documents. Count work in pairs. **Divide the busiest
+# rank's pairs by the mean of all ranks. Which number do you get?** (1 means that all ranks have the same.)
 
 # %%
 ### BEGIN SOLUTION
@@ -94,9 +94,9 @@ ask("10.packed").commit(1)  # "zigzag is even"
 ### END SOLUTION
 
 # %% [markdown]
-# Now on four ranks. `ring_attention` is the ring of part 1. A `DocumentCut` tells it who has which positions, and which
-# document each belongs to; a pair of tiles from two documents is not computed. `pair_counts` gets the number of pairs
-# that a rank has computed, step by step.
+# The next cells run it on four ranks. `ring_attention` is the ring of part 1. A `DocumentCut` says which rank has which
+# positions, and to which document each belongs. A pair of tiles from two documents is not computed. `pair_counts`
+# receives the number of pairs that a rank has computed, step by step.
 
 # %%
 random = torch.Generator().manual_seed(0)
@@ -138,11 +138,11 @@ print("pairs of ranks 0 to 3:", work)
 reveal("10.packed", work, ZIGZAG)
 
 # %% [markdown]
-# ## What is sent in vain
+# ## Bytes that no rank needs
 #
-# The ring still sends every block of keys and values all the way round, to three ranks. But many ranks look at nothing
-# in it. Say that a key is sent *in vain* if no rank looks at it on the rest of its way round. That includes the rank
-# that receives it now. **Forward, what share of the ring's bytes is sent in vain?**
+# The ring still sends every block of keys and values all the way round, to three ranks. But many ranks need nothing in
+# a block. A key is sent *in vain* if neither the rank that receives it nor any later rank looks at it. **Forward, what
+# share of the ring's bytes is sent in vain?**
 
 # %%
 ### BEGIN SOLUTION
@@ -151,8 +151,8 @@ ask("10.unused").commit(40)  # "what belongs to the short documents"
 ### END SOLUTION
 
 # %% [markdown]
-# All ranks know the lengths, so each can compute who needs what. No message has to say so. With `skip_unseen` the ring
-# leaves out what would travel in vain. The meter counts bytes both ways:
+# All ranks know the lengths, so each can compute which rank needs which keys, without a message. With `skip_unseen` the
+# ring leaves out the keys that would be sent in vain. The meter counts bytes with it and without it:
 
 
 # %%
@@ -176,13 +176,14 @@ print("pairs of ranks 0 to 3:", [sum(pairs) for _, pairs in ranks])
 reveal("10.unused", in_full, needed, ZIGZAG)
 
 # %% [markdown]
-# So bytes are easily saved. Work is not: the same rank has as much to do as before, and the others wait for it.
+# So bytes are easy to save. Work is not: the busiest rank has as many pairs as before, and the others wait for it.
 #
-# ## Way out 1: hand out blocks by their work
+# ## First way: hand out blocks by their work
 #
-# Cut the sequence into small blocks, here of 4 tokens. Sort them by their pairs. Give the heaviest block first, each to
-# the rank that has the fewest pairs so far and still has room. (Room, so that tokens stay even.) This is a *greedy*
-# way, known from planning jobs on machines. Here it is with two long documents and two short ones:
+# Cut the sequence into small blocks, here of 4 tokens. Sort them by their pairs. Begin with the block that has the most
+# pairs. Give each block to the rank that has the fewest pairs so far and still has room for tokens. (The limit on
+# tokens keeps these even.) This is a *greedy* method, known from planning jobs on machines. The next cell uses it for
+# two long documents and two short ones:
 
 # %%
 TWO_LONG = [24, 8, 24, 8]
@@ -194,10 +195,10 @@ for step, by_rank in enumerate(zip(*(pairs for _, pairs in ranks), strict=True))
     print(f"  in step {step}: {list(by_rank)}")
 
 # %% [markdown]
-# In sum all ranks have the same number of pairs. In each single step some have far more than others, and a ring goes
-# step by step. In each step but the last, a rank sends the block it has to the next rank, and gets one from the rank
-# before. It goes on when it has computed and both messages are through. A lap ends when the last rank is done. **What
-# share of the four ranks' time in a lap is computing?** Count messages as taking no time.
+# In sum all ranks have the same number of pairs. In single steps some have far more than others, and a ring works step
+# by step. In each step but the last, a rank sends its block to the next rank, and gets one from the rank before. It
+# continues when it has computed and both messages are complete. A lap ends when the last rank is done. Suppose that
+# messages take no time. **What share of the four ranks' time in a lap is computing?**
 
 # %%
 ### BEGIN SOLUTION
@@ -206,8 +207,8 @@ ask("10.ahead").commit(47)  # "each step lasts as long as its busiest rank"
 ### END SOLUTION
 
 # %% [markdown]
-# A lap as in part 2: messages are real, and short beside the computing. That is *paced*, a timed wait of 1 ms a pair,
-# with the pairs printed above.
+# The next cells measure a lap as in part 2. Messages are real, and short compared with the computing. The computing is
+# *paced*: a timed wait of 1 ms for each pair, with the pairs printed above.
 
 
 # %%
@@ -248,14 +249,14 @@ print(f"by work: {lap.wall_s * 1e3:.0f} ms, computing {share:.0%} of it (paced)"
 gantt(lap, title="A lap with blocks handed out by work (paced): gaps are waiting")
 
 # %% [markdown]
-# If keys and values come by one all-gather before attention begins, there are no steps, and sums alone count. This way
-# has three costs. Positions are scattered in blocks. A block has to be as large as a kernel's tile, often 128 tokens.
-# And where blocks are few, sums are not as even as here.
+# If keys and values come by one all-gather before attention begins, there are no steps, and only the sums matter.
+# Handing out blocks by their work has three costs. The positions of a rank are scattered in blocks. A block has to be
+# as large as a kernel's tile, often 128 tokens. And with few blocks the sums are not as even as here.
 #
-# ## Way out 2: zigzag in each document
+# ## Second way: zigzag in each document
 #
-# What a query costs goes by its place in its own document. So deal out each document by itself. Cut it into eight
-# parts, and give rank r part r from its front and part r from its back. 40 and 8 divide by eight:
+# The work of a query depends on its place in its own document. So deal out each document by itself. Cut it into eight
+# parts, and give rank r part r from its front and part r from its back. The lengths 40 and 8 are divisible by eight:
 
 # %%
 PER_DOCUMENT = DocumentCut.by_order(LENGTHS, 4, "per_document")
@@ -266,11 +267,11 @@ for step, by_rank in enumerate(zip(*(pairs for _, pairs in ranks), strict=True))
 print(f"bytes, all ranks: {in_full:,} in full; only what is needed: {forward_bytes(PER_DOCUMENT, True):,}")
 
 # %% [markdown]
-# Even in sum, and in each step. And now seven eighths of the bytes are needed: each document lies on all ranks, the
-# short ones too. Balance has its price in bytes.
+# The work is even in sum, and in each step. But now seven eighths of the bytes are needed: each document lies on all
+# ranks, the short ones too. So the even work costs bytes.
 #
-# But lengths do not divide in real data. `per_document` then makes the first parts of each document one token longer.
-# Take 21 documents of 3 tokens and one of 1 token, 64 in all. **How many tokens has rank 3?**
+# But in real data few lengths are divisible. `per_document` then makes the first parts of each document one token
+# longer. Take 21 documents of 3 tokens and one of 1 token, 64 in all. **How many tokens does rank 3 have?**
 
 # %%
 ### BEGIN SOLUTION
@@ -290,8 +291,8 @@ reveal("10.short", sizes[3], SHORT, 4)
 #
 # ### Build: even for any lengths
 #
-# You can do without padding. Write who has which positions, for any documents. Sums are judged, and steps are not; the
-# table further down shows what your cut makes of them.
+# You can avoid padding. Write which rank has which positions, for any documents. The check judges sums, and not steps;
+# the table further down shows how even your cut is in each step.
 
 
 # %%
@@ -345,11 +346,11 @@ for name, lengths in PACKINGS.items():
     print(f"{name:<11} right: {is_right(cut, ranks)}, tokens {list(cut.sizes)}, pairs {work}")
 
 # %% [markdown]
-# ## All of them, side by side
+# ## All cuts, side by side
 #
 # For each packing and cut the table has the fewest and the most tokens of a rank, and the busiest rank's pairs over the
-# mean. It also has how much of a lap is computing, and what share of the bytes is needed. Pairs and bytes are from
-# runs. How much of a lap is computing comes from the rule that you have just met, `cost.ring_lap_balance`.
+# mean. It also has how much of a lap is computing, and what share of the bytes is needed. Pairs and bytes come from
+# runs. The share of computing comes from the model that you have just met, `cost.ring_lap_balance`.
 
 
 # %%
@@ -369,11 +370,11 @@ for name, lengths in PACKINGS.items():
     print(f"{name:<12}{whose:<14}{row(your_cut(lengths))}")
 
 # %% [markdown]
-# Look at the short documents. There zigzag over the whole sequence is nearly even, and needs the fewest bytes. Each
-# document is shorter than one of the eight parts, and most lie on one rank. To cut each of them costs bytes and wins
-# little. You can also mix: keep short documents whole, and cut the long ones.
+# Look at the rows of the short documents. There zigzag over the whole sequence is nearly even, and needs the fewest
+# bytes. Each document is shorter than one of the eight parts, and most lie on one rank. Cutting each of them costs
+# bytes and gains little. You can also mix: keep short documents whole, and cut the long ones.
 #
-# ## Or by heads
+# ## Attention by heads
 #
 # Attention by heads (part 2) gives each rank all positions of some heads. Each head has the whole mask, so all ranks
 # have equal work, whatever the documents are, in any order of positions:
@@ -397,15 +398,16 @@ print(
 )
 
 # %% [markdown]
-# This way sends q, k, v and the output whatever the mask hides, and nothing can be skipped. Its limits are those of
-# part 2: no more ranks than heads of keys and values, and its messages are waited for.
+# This way sends q, k, v and the output, whatever the mask hides, and can skip nothing. Its limits are those of part 2:
+# it has no more ranks than heads of keys and values, and ranks wait for its messages.
 #
 # ## In production
 #
-# PyTorch 2.13 has these ways out as private classes, all of them prototypes. `_PerDocumentHeadTailLoadBalancer` is
-# zigzag in each document; lengths must divide by twice the number of ranks. `_PTRRLoadBalancer` sorts blocks by their
-# work and deals them out to and fro, for `flex_attention`, whose keys and values come by an all-gather. You hand one to
-# `_context_parallel_shard`; `context_parallel` itself, from part 2, takes plain zigzag. Does yours agree?
+# PyTorch 2.13 has these ways as private classes, all of them prototypes. `_PerDocumentHeadTailLoadBalancer` is zigzag
+# in each document; lengths must be divisible by twice the number of ranks. `_PTRRLoadBalancer` sorts blocks by their
+# work and deals them out back and forth, for `flex_attention`, whose keys and values come by an all-gather. You pass
+# such a class to `_context_parallel_shard`; `context_parallel` itself, from part 2, uses plain zigzag. The next cell
+# compares your cut with PyTorch's:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -430,13 +432,13 @@ else:
         print("short documents: refused, with", type(error).__name__)
 
 # %% [markdown]
-# False is no fault of yours: other cuts are even, too.
+# `False` does not mean that your cut is wrong: other cuts are even, too.
 #
 # NVIDIA's TransformerEngine, which Megatron-Core uses, cuts packed sequences in the same way, and has
 # `pad_thd_sequences_for_cp` to pad each document. Llama 3 gathers keys and values before it computes, which makes any
 # mask easy.
 #
-# Whatever the cut, positions travel with their tokens, as in part 2. The targets do, the numbers for rotary embeddings,
+# With every cut, positions travel with their tokens, as in part 2. So do the targets, the angles of rotary embeddings,
 # and the number of the document.
 #
 # ## Two questions
@@ -447,13 +449,13 @@ quiz("10g")
 # %% [markdown]
 # ## What you can do now
 #
-# You have seen a balanced ring lose its balance by packing, and found that most of its bytes were sent in vain. You
-# have dealt out positions for any lengths without padding, and seen how far a rank can run ahead. You can say what each
-# way costs: bytes, scattered positions, padding, or a limit of heads.
+# You have seen that packing makes a balanced ring uneven, and that most of its bytes were sent in vain. You have dealt
+# out positions for any lengths without padding, and seen how far a rank can run ahead. You can say what each way costs:
+# bytes, scattered positions, padding, or a limit by heads.
 #
 # **The limit that remains.** Each packed sequence has other lengths, so each batch needs its own cut, made before its
-# tokens are sent to the ranks. And one cut evens out one sequence. Other data-parallel groups have other sequences at
-# the same time, with more pairs or fewer. All of them wait for the slowest when gradients are added.
+# tokens are sent to the ranks. And one cut makes the work for one sequence even. Other data-parallel groups have other
+# sequences at the same time, with more pairs or fewer. All groups wait for the slowest one when gradients are added.
 #
 # **Further reading.** Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2:
 # context parallelism by all-gather, and why. PyTorch, `torch/distributed/tensor/experimental/_context_parallel/`

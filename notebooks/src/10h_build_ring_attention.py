@@ -1,7 +1,7 @@
 # %% [markdown]
 # # 10h · Long context and experts: build ring attention
 #
-# One empty class, and seven steps that ask more of it each time. At the end it stands in a transformer, beside the
+# You fill one empty class, in seven steps that each ask more of it. At the end it runs in a transformer, beside the
 # course's ring and beside one device.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
@@ -16,8 +16,8 @@
 #
 # At the end you can
 #
-# - write attention for a sequence that no rank has whole, forward and backward;
-# - say for each byte of the ring why it is sent, and for each tensor how long it stays;
+# - write attention, forward and backward, for a sequence that no rank has whole;
+# - say for each byte of the ring why it is sent, and for each tensor how long it stays in memory;
 # - order messages and computing so that one hides behind the other.
 #
 # From [part 1](10a_long_context.ipynb) you need the ring and how two results are joined; from [part
@@ -54,12 +54,12 @@ four = shared_cluster(4)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before it
-# ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# This cell is all that you write. Below it stand seven steps. Each step has a check. It asks for all that the earlier
+# steps ask for, and for one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
 # Take two sittings. The first one ends with step 3, and each has some 75 minutes.
 #
-# Write the shortest thing that passes the next check. For step 1 every rank may send everything to everybody.
+# For each step, write the shortest code that passes its check. For step 1 every rank may send everything to all ranks.
 
 
 # %%
@@ -195,16 +195,17 @@ class MyRingAttention:
 # %% [markdown]
 # ## Step 1: the values
 #
-# No mask yet: every query looks at every key. The check has scores of 1000, and calls your object twice. (What comes in
-# is yours to read, and not to change.)
+# There is no mask yet: every query looks at every key. The check uses scores of 1000, and calls your object twice. (Do
+# not change the tensors that your object receives.)
 #
-# Messages go by `start`, of which `exchange` is made: `wait = start([send(x, after), recv(room, before)])` begins both
-# and returns at once; `wait()` waits for both. A message is one piece of memory: `torch.stack([k, v])` makes one of
-# two.
+# Send messages by `start`, the first half of `exchange`: `wait = start([send(x, after), recv(room, before)])` begins
+# both and returns at once; `wait()` waits for both. A message is one piece of memory: `torch.stack([k, v])` makes one
+# tensor of two.
 #
-# The run below has 64 positions on four ranks: by your class, by the course's ring, and by PyTorch. PyTorch's ring is
-# for GPUs ([part 2](10b_equal_work.ipynb)). So its column has an all-gather of keys and values, and then its attention
-# kernel. Llama 3 was trained so. A class that fails has dashes.
+# The run below computes 64 positions on four ranks in three ways: by your class, by the course's ring, and by PyTorch.
+# PyTorch's ring is for GPUs ([part 2](10b_equal_work.ipynb)). So the column for PyTorch uses an all-gather of keys and
+# values, and then PyTorch's attention kernel. (Llama 3 was trained in this way.) For a class that fails the table shows
+# dashes.
 
 # %%
 T, K = 64, 8
@@ -290,9 +291,9 @@ values = check("10.ring_values", MyRingAttention)
 # %% [markdown]
 # ## Step 2: the way back
 #
-# A message has numbers, and no history: autograd does not see what another rank has done with them. So you write the
-# way back yourself. This is how an operation with its own backward looks; `ctx` carries things from forward to
-# backward.
+# A message carries numbers, and no history: autograd does not see what another rank has done with them. So you write
+# the backward pass yourself. The next cell shows an operation with its own backward; `ctx` carries things from forward
+# to backward.
 
 
 # %%
@@ -316,9 +317,9 @@ print(x.grad)
 # %% [markdown]
 # Take one query with weights $p_j$, output $o = \sum_j p_j v_j$ and gradient $g$ of that output. The gradient of value
 # $v_j$ is then $p_j g$. The gradient of the score of key $j$ is $p_j (g \cdot v_j - g \cdot o)$. With the log-sum-exp
-# $\ell$ of all keys a weight can be made anew from its score $s_j$ alone: $p_j = e^{s_j - \ell}$.
+# $\ell$ of all keys you can compute a weight again from its score $s_j$ alone: $p_j = e^{s_j - \ell}$.
 #
-# Which of these can a rank compute of a block that is not its own? To whom does it belong?
+# Which of these gradients can a rank compute from another rank's block? And to which rank does each gradient belong?
 
 # %%
 beside()
@@ -333,16 +334,16 @@ check("10.ring_backward", MyRingAttention)
 # ## Step 3: a causal mask
 #
 # Now a query looks at keys that are not after it. Each rank has one stretch of positions, or two in zigzag order, or
-# more. A *stretch* has no gap. `positions` has those of all ranks:
+# more. A *stretch* has no gap. `positions` has the positions of all ranks:
 
 # %%
 print("rank 0:", dealt("zigzag")[0])
 print("rank 3:", dealt("zigzag")[3])
 
 # %% [markdown]
-# Take a stretch of your queries and a stretch of somebody's keys. If all of these keys come after all of these queries,
-# nothing may be computed of this pair. The check counts multiplications; some more for scales and sums are fine. Where
-# both are the same positions you may compute all and mask.
+# Take a stretch of your queries and a stretch of some rank's keys. If all of these keys come after all of these
+# queries, compute nothing for this pair. The check counts multiplications, and allows some more for scales and sums. If
+# both are the same positions, you may compute all scores and mask some.
 
 # %%
 beside("zigzag", causal=True)
@@ -354,17 +355,17 @@ check("10.ring_causal", MyRingAttention)
 # hint("10.ring_causal")
 
 # %% [markdown]
-# A good place to stop. What you have is kept.
+# You can stop here: your class is kept.
 #
 # ## Step 4: messages
 #
-# Now bytes count. With p ranks a rank sends p - 1 blocks of keys and values forward, to a neighbour, in at most two
-# messages each. Backward it may send twice the bytes, in at most four messages for each step. There is no collective
-# and no barrier.
+# Now the check counts bytes. With p ranks a rank sends p - 1 blocks of keys and values forward, to a neighbour, in at
+# most two messages each. Backward it may send twice the bytes, in at most four messages for each step. There is no
+# collective and no barrier.
 #
-# And heads may be grouped: 4 heads of queries with 2 or 1 of keys and values. How many heads travel? Compare the bytes
-# in the table with those above. As in a transformer, q, k and v may be strided, with gaps between the positions of a
-# head.
+# Heads may also be grouped: 4 heads of queries with 2 heads or 1 of keys and values. How many heads have to travel?
+# Compare the bytes in the next table with those above. As in a transformer, q, k and v may be strided, with gaps in
+# memory between the positions of a head.
 
 # %%
 beside("zigzag", heads=(4, 2), causal=True)
@@ -380,12 +381,14 @@ check("10.ring_messages", MyRingAttention)
 #
 # ## Step 5: memory
 #
-# Why a ring at all? Look at the row of memory in the tables. The check looks whenever you compute:
+# The reason for a ring is memory: compare the rows of memory in the tables. The check looks at memory whenever you
+# compute:
 #
-# - forward at most two blocks that came or are coming are there, in backward four, for the sums of gradients;
+# - forward there are at most two blocks that came or are coming; backward at most four, since sums of gradients travel
+#   as well;
 # - no tensor is larger than the scores of one block, or than a block;
-# - from forward to backward you keep the output, and what has the size of your own part, and no scores;
-# - when the output is gone, nothing is left.
+# - from forward to backward you keep the output and tensors of the size of your own part, but no scores;
+# - when the output is deleted, nothing stays in memory.
 
 # %%
 check("10.ring_memory", MyRingAttention)
@@ -394,13 +397,13 @@ check("10.ring_memory", MyRingAttention)
 # hint("10.ring_memory")
 
 # %% [markdown]
-# ## Step 6: time hidden
+# ## Step 6: hidden messages
 #
-# While a block is computed, the next one can be on its way. No clock judges that. The check asks at the first product
-# of each block: what has begun, and was not waited for? Forward it is the next block, coming and going. And backward?
-# There two things travel.
+# While a rank computes with one block, the next one can travel. The check uses no clock. At the first product of each
+# block it asks which messages have begun and were not yet waited for. Forward these must be the next block's, sent and
+# received. Backward two things travel; which messages can be in flight there?
 #
-# Here is a longer sequence on a slow link. The last row is a time, and differs from run to run.
+# The next cell has a longer sequence on a slow link. The last row is a time, and differs from run to run.
 
 # %% tags=["nbval-ignore-output"]
 T = 512
@@ -409,7 +412,7 @@ with four.shaped(links=slow):
     beside("zigzag", heads=(4, 2), causal=True, hidden=True)
 
 # %% [markdown]
-# What rank 0 sends and receives in it, forward and backward. Where are the gaps?
+# The next picture shows what rank 0 sends and receives there, forward and backward. Look for the gaps between messages.
 
 
 # %%
@@ -442,12 +445,12 @@ check("10.ring_hidden", MyRingAttention)
 # %% [markdown]
 # ## Step 7: awkward sequences
 #
-# In which of these does your class hang, and in which is it wrong without a word?
+# In which of these cases does your class hang, and in which does it give a wrong result without an error?
 #
 # - ranks with 3, 0, 6 and 1 positions; every fourth position on each rank;
-# - bfloat16: it comes in and goes out, and scores and sums are in float32;
+# - bfloat16 for inputs and outputs, with scores and sums in float32;
 # - k needs no gradient, and the others do;
-# - two rings by turns, with other positions;
+# - two rings that take turns, with different positions;
 # - a group of two ranks of four, a group of one, and a job of one rank.
 
 # %%
@@ -459,9 +462,9 @@ check("10.ring_awkward", MyRingAttention)
 # %% [markdown]
 # ## Then it is used
 #
-# A transformer with two layers learns the course's documentation, 128 positions on four ranks in zigzag order. Its
-# attention is your ring. (`mine.MyRingAttention` is the version of yours that has passed; the course's stands in until
-# then.)
+# A transformer with two layers trains on the course's documentation, with 128 positions on four ranks in zigzag order.
+# Its attention is your ring. (`mine.MyRingAttention` is the version of yours that has passed; the course's stands in
+# until then.)
 
 # %% tags=["nbval-ignore-output"]
 own_ring = mine.MyRingAttention
@@ -526,7 +529,7 @@ print("all losses as on one device:", agree(losses, train_alone(), within=1e-6))
 print("the last loss is lower than the first:", losses[-1] < losses[0])
 
 # %% [markdown]
-# And what does a step cost, by the course's ring and by yours?
+# The next cell counts what a step sends, with the course's ring and with yours:
 
 # %% tags=["nbval-ignore-output"]
 trained = mine.beside(
@@ -549,14 +552,14 @@ gantt_beside(
 build_progress("10.ring")
 
 # %% [markdown]
-# **For the quick.** Let your class take the lengths of packed documents ([part 7](10g_packed_documents.ipynb)), and
-# leave out pairs of stretches of two documents. Which blocks need not travel all the way?
+# **If you have time.** Let your class take the lengths of packed documents ([part 7](10g_packed_documents.ipynb)), and
+# leave out pairs of stretches of two documents. Then find the blocks that need not travel all the way round.
 #
 # ## What you can do now
 #
-# You have written what stands behind context parallelism in PyTorch and Megatron-Core. Theirs call a fused kernel for
-# each block, which gives an output and a log-sum-exp, and join these as you did in part 1. Yours has the arithmetic in
-# the open, and sends the same bytes.
+# You have written the core of context parallelism as in PyTorch and Megatron-Core. Their versions call a fused kernel
+# for each block, which returns an output and a log-sum-exp, and join these as you did in part 1. Your class computes
+# each step visibly, and sends the same bytes.
 #
-# What a fused kernel does better: it never writes the scores of a block to memory. The course's ring takes a step in
-# that direction, with tiles of a block (`course_lib/parallel/context/ring.py`).
+# A fused kernel does one thing better: it never writes the scores of a block to memory. The course's ring does part of
+# that, with tiles of a block (`course_lib/parallel/context/ring.py`).

@@ -2,8 +2,8 @@
 # # 11a · Choosing: does it fit?
 #
 # You know many ways to cut a model. Which of them does a job need? Memory decides first. You size a job by hand, and
-# write down what each cut takes from each part. You hold it against runs of your own and of others, and find the fewest
-# GPUs.
+# write down how much each cut takes from each part. You compare the result with runs of your own and of others, and
+# find the fewest GPUs that are enough.
 #
 # **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -17,12 +17,12 @@
 # At the end you can
 #
 # - size a job by three numbers, and say on how many GPUs it cannot run;
-# - say which cut makes which number smaller, and which ones it leaves as they are;
+# - say which numbers each cut makes smaller, and which it leaves as they are;
 # - write down the bytes of any rank of a layout, and find the fewest GPUs that hold it;
-# - find out what has filled a device that seemed large enough.
+# - find out why a device that seemed large enough is full.
 #
-# You need what the lessons before have measured: states ([05](05a_sharded_data_parallel.ipynb)), micro-batches in
-# flight ([07](07a_pipeline_parallel.ipynb)), the activations of a block ([08](08c_sequence_parallel.ipynb)), and axes
+# You need what earlier lessons have measured: states ([05](05a_sharded_data_parallel.ipynb)), micro-batches in flight
+# ([07](07a_pipeline_parallel.ipynb)), the activations of a block ([08](08c_sequence_parallel.ipynb)), and axes
 # ([09](09a_meshes.ipynb)).
 
 # %%
@@ -62,8 +62,8 @@ one, four = (shared_cluster(number) for number in (1, 4))
 # %% [markdown]
 # ## A job, and a device
 #
-# The job: train a model of the sizes of Llama 3 8B, on sequences of 8,192 tokens, 64 of them in a step. The devices:
-# H100s, which are sold with 80 GB. (In this part a GB is 10⁹ bytes.)
+# The job is to train a model of the sizes of Llama 3 8B, on sequences of 8,192 tokens, 64 of them in a step. The
+# devices are H100 GPUs, which are sold with 80 GB. (In this part a GB is 10⁹ bytes.)
 
 # %%
 model = decoder("llama-3-8b")
@@ -75,11 +75,11 @@ print(f"gated MLPs, {model.ffn} wide inside; {model.vocab:,} tokens in the vocab
 
 # %% [markdown]
 # <!-- word: gated MLP | also: SwiGLU, gated linear unit | sentences: 2 -->
-# Two things in it you have not built here. A **gated MLP** has two matrices to its inner width and a third one back. It
-# multiplies the results of the two, one of them after an activation function. And positions are *rotary*: they are not
-# added to the tokens, but queries and keys are turned by them in each layer.
+# The model has two parts that you have not built here. A **gated MLP** has two matrices to its inner width and a third
+# one back. It multiplies the results of the two, one of them after an activation function. And positions are *rotary*.
+# No vector is added to the tokens; each layer rotates queries and keys by their position.
 #
-# 80 GB, says the shop. What does the driver say, in units of 10⁹ bytes?
+# The next cell prints how much memory the driver reports, in units of 10⁹ bytes:
 
 # %%
 reserve_bytes = Constants().reserve_bytes
@@ -91,8 +91,8 @@ print(
 )
 
 # %% [markdown]
-# Shops mean GiB and write GB; PyTorch reports GiB. Not all of it is yours, and this part leaves out what the last
-# number says.
+# Shops mean GiB and write GB; PyTorch reports GiB. You cannot use all of it. This part subtracts the last number from
+# the driver's.
 #
 # ## Three numbers
 #
@@ -110,13 +110,13 @@ room_bytes = machine.memory_bytes - reserve_bytes
 print(f"states {states_bytes / 1e9:.1f} GB; a device has room for {room_bytes / 1e9:.1f} GB")
 
 # %% [markdown]
-# So one device is out of the question, and by this number two would do.
+# So one device is too small, and by this number alone two would be enough.
 #
 # ### The second: activations
 #
-# Lesson 08's formula has 34 bytes for each token and channel of a layer, or $34\,sbh$. It was made for GPT: plain MLPs
-# of width 4h, as many heads of keys as of queries, dropout. **How many GB does this model keep of one sequence, in all
-# its layers?** (16-bit numbers, fused attention, nothing computed again.)
+# **How many GB does this model keep of one sequence, in all its layers?** (With 16-bit numbers and fused attention, and
+# nothing computed again.) Lesson 08 has a formula, $34\,sbh$. Does it hold here? It is for plain MLPs of width 4h, as
+# many heads of keys as of queries, and dropout.
 
 # %%
 ### BEGIN SOLUTION
@@ -147,7 +147,7 @@ reveal("11.kept", kept_bytes, job.seq, model)
 # ### The third: logits
 #
 # At the end of the model every token gets a score for each of the 128,256 tokens that might follow. **How many GB do
-# the logits of this one sequence take, with what the loss makes of them?**
+# the logits of this one sequence take, with the tensors that the loss makes from them?**
 
 # %%
 ### BEGIN SOLUTION
@@ -164,14 +164,14 @@ total_bytes = states_bytes + kept_bytes + logits_bytes
 print(f"{total_bytes / 1e9:.0f} GB: {total_bytes / room_bytes:.1f} devices, if all of it could be cut evenly")
 
 # %% [markdown]
-# ## What a cut cuts
+# ## What each cut makes smaller
 #
 # ![A table: rows are states, activations and logits; columns are the cuts; every cell is a question
 # mark](../assets/11_cuts.png)
 #
-# No cut divides all three evenly: it takes from some of them, and leaves the rest. Guess first, on paper: in which
-# cells of the table is a rank's number smaller than that of a device alone? Two of the columns you try on real ranks,
-# with a small model in float32.
+# No cut divides all three evenly: each makes some of them smaller, and leaves the rest. Guess first, on paper: in which
+# cells of the table is a rank's number smaller than that of one device alone? A table further down has the answers. You
+# try two of the columns on real ranks, with a small model in float32.
 
 
 # %%
@@ -196,8 +196,8 @@ def held(me, wrap):
 
 
 # %% [markdown]
-# Sharding 3, or ZeRO-3, on four ranks; each rank has one sequence of its own. Put it beside a device that trains alone,
-# on one sequence:
+# The next cell runs sharding 3, or ZeRO-3, on four ranks. Each rank has one sequence of its own. Beside it, one device
+# trains alone, on one sequence:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -211,11 +211,12 @@ for name, (states, kept) in {"alone": alone, "of four": shared}.items():
     print(f"{name:<8} states {bytes_text(states):>9}   activations {bytes_text(kept):>9}")
 
 # %% [markdown]
-# Sharding takes from the states, which belong to the model. What belongs to the batch stays: each rank keeps the
-# activations of its own sequence.
+# Sharding makes the states smaller, which belong to the model. It does not make smaller what belongs to the batch: each
+# rank keeps the activations of its own sequence.
 #
-# Now a pipeline: four stages with two of the eight layers each, 1F1B, 16 micro-batches of one sequence. **How much does
-# the first stage keep at most? Answer in per cent of one sequence on a device with all eight layers.**
+# Now take a pipeline of four stages, with two of the eight layers each. Its schedule is 1F1B, with 16 micro-batches of
+# one sequence. **How much does the first stage keep at most? Answer in per cent of one sequence on a device with all
+# eight layers.**
 
 # %%
 ### BEGIN SOLUTION
@@ -254,16 +255,17 @@ print(f"undivided: states {bytes_text(undivided[0]):>7}   activations {bytes_tex
 reveal("11.stages", undivided[1], [kept for _, kept in of_stages])
 
 # %% [markdown]
-# The other cells you have met. A **data axis** alone cuts nothing. A **tensor axis** cuts every matrix. With sequence
-# parallelism it cuts all that a layer keeps, and with a vocabulary that is shared out the logits, too. But it stays
-# within a machine. **Recomputation** of all layers keeps their inputs, and the inside of one.
+# You know the other cells from earlier lessons. A **data axis** alone cuts nothing. A **tensor axis** cuts every
+# matrix. With sequence parallelism it cuts all that a layer keeps. With vocabulary parallelism it cuts the logits, too.
+# But it stays within a machine. **Recomputation** of all layers keeps only their inputs, and all activations of one
+# layer at a time.
 #
 # ### Build: the bytes of a rank
 #
-# Write it down once, for any layout. `each` says how many bytes one of each takes. `each.weight`, `each.gradient` and
-# `each.optimizer` are of a parameter. `each.layer` is of a token in a layer (or `each.input`, its input alone), and
-# `each.logit` of a logit. Layers divide evenly among stages. What is small is left out: the last norm, a layer that
-# sharding 3 gathers for a moment, what a stage hands on.
+# Write all this as one function, for any layout. `each` holds numbers of bytes. `each.weight`, `each.gradient` and
+# `each.optimizer` are bytes for one parameter. `each.layer` is what one layer keeps of a token, `each.input` the
+# layer's input alone. `each.logit` is for one logit. The layers divide evenly among stages. Small parts are left out:
+# the last norm, a layer that sharding 3 gathers for a moment, and what a stage hands on.
 
 
 # %%
@@ -310,8 +312,9 @@ fits_verdict = check("11.fits", rank_bytes)
 # hint("11.fits")
 
 # %% [markdown]
-# Is it true? Here it is beside the four stages that have run above. In float32 a parameter takes 4, 4 and 8 bytes, and
-# what a layer keeps of a token is measured, on one device. (Until yours has passed, the course's own stands in for it.)
+# The next cell compares your function with the four stages that have run above. In float32 a parameter takes 4, 4 and 8
+# bytes. What a layer keeps of a token was measured on one device. (Until your function has passed, the course's own
+# stands in for it.)
 
 # %% tags=["nbval-ignore-output"]
 from course_lib.plan import stage_bytes as the_courses
@@ -328,9 +331,9 @@ for stage, measured in enumerate(of_stages):
     print(f"stage {stage:<4}{row[0]:>8.0f}{row[1]:>10.0f}{row[2]:>14.0f}{row[3]:>10.0f}")
 
 # %% [markdown]
-# (Stage 0 has a table of positions besides, and the last stage makes logits, which are small here and were put at 0.)
+# (Stage 0 also has a table of positions. The last stage makes logits, which are small here and count as 0.)
 #
-# Here is the table of the cuts, in GB, for the job that we began with. Compare it with your guesses.
+# The next table shows all cuts, in GB, for the job from the beginning. Compare it with your guesses.
 
 # %%
 each = BytesEach(weight=2, gradient=2, optimizer=12, layer=layer_bytes, input=2 * model.hidden, logit=10)
@@ -357,11 +360,11 @@ for name, where in {"one": (Layout(), 0), **eight, "one, recomputed": (Layout(re
 # this one. In the second sitting you look for the fewest devices on which a job fits.
 
 # %% [markdown]
-# ## The fewest
+# ## The fewest devices
 #
-# A layout fits when its fullest stage does. Take 1, 2, 4, 8 ... devices, one sequence in a micro-batch, and try every
-# layout of tensor, pipeline and data axis, with any sharding. **On how many does the job fit first, if no layer is
-# computed again? And if they all may be?**
+# A layout fits when its fullest stage fits. Take 1, 2, 4, 8 ... devices, one sequence in a micro-batch, and try every
+# layout of tensor, pipeline and data axis, with any sharding. **What is the smallest number of devices on which the job
+# fits, if no layer is computed again? And if all layers are?**
 
 # %%
 ### BEGIN SOLUTION
@@ -401,16 +404,17 @@ reveal("11.fewest", *(layout.gpus for layout in found.values()))
 # %% [markdown]
 # <!-- word: parallel layout | also: parallelism strategy, parallel configuration | sentences: 2 -->
 # A **parallel layout** of a job says how many ranks lie along each axis, and how a step runs. That is what is sharded,
-# how large a micro-batch is, and what is computed again. Here it is a `Layout`. Many of them fit on as many devices;
-# which of them is fast is the question of [part 2](11b_how_long.ipynb).
+# how large a micro-batch is, and what is computed again. In code it is a `Layout`. Many layouts fit on the same number
+# of devices. [Part 2](11b_how_long.ipynb) asks which of them is fast.
 #
 # ## Runs of others
 #
-# Your function knows some sizes of a model, and nothing of CUDA, of buffers, of a program's habits. How far does that
-# go? The runs behind Hugging Face's [Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook)
-# are published with the memory that they took. Here are all 16 of one model (8.9 billion parameters, 4,096 tokens, 256
-# sequences a step). That program keeps a gradient in 2 bytes and adds it up in 4 more, so a parameter takes 20 bytes.
-# (In a layout's short name `mb` is sequences a micro-batch, `zero` the stage of sharding, `sp` sequence parallelism.)
+# Your function uses some sizes of a model. It does not count CUDA, buffers, or what each program does differently. How
+# good is it then? The runs behind Hugging Face's [Ultra-Scale
+# Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) are published with the memory that they took.
+# The next cell takes all 16 runs of one model (8.9 billion parameters, 4,096 tokens, 256 sequences a step). That
+# program keeps a gradient in 2 bytes and its sum in 4 more, so a parameter takes 20 bytes. (In a layout's short name
+# `mb` is the number of sequences in a micro-batch, `zero` the stage of sharding, and `sp` sequence parallelism.)
 
 
 # %%
@@ -435,19 +439,19 @@ print(f"at most {-min(gigabytes for gigabytes, _ in apart):.1f} GB too few")
 
 # %% [markdown]
 # <!-- word: fragmentation | also: memory fragmentation -->
-# Mostly too few: there is what your function leaves out, there are buffers, and holes. **Fragmentation** is memory in
-# holes between tensors, too small for the next one, and so of no use to anybody. Some of all this is there however
-# small the rest is. Sometimes it is too many: programs differ in what they keep. So trust no plan that fits to the last
-# gigabyte: leave free what was missing at most in runs of your kind.
+# Most predictions are too small. Your function leaves out small parts, buffers, and holes in memory. **Fragmentation**
+# is memory in holes between tensors that are too small for the next tensor, and so of no use. Some of this memory is
+# there even for a small job. Some predictions are too large, because programs differ in what they keep. So do not trust
+# a plan that fits to the last gigabyte. Leave as much memory free as was missing at most in runs of your kind.
 #
 # ## Clinic: it did fit
 #
 # ![Left, a device with states and activations, half of it left over; right, the same device over the brim, and a
 # question mark](../assets/11_full.png)
 #
-# *Symptom.* A colleague has a small device. He counts the states, and what the layers keep of a sequence. There is
-# room for both, and half of the device is left. The job starts, and dies before any weight has its gradient. **What
-# has filled the device?**
+# *Symptom.* A colleague has a small device. He counts the states, and what the layers keep of a sequence. By his count
+# both fit, and half of the device is left. The job starts, and runs out of memory before any weight has its gradient.
+# **What has filled the device?**
 
 # %%
 ### BEGIN SOLUTION
@@ -471,8 +475,8 @@ def colleagues_loss(model, tokens):
 
 
 # %% [markdown]
-# *Evidence.* The ledger looks at a first step on a device without a limit. It looks at the step as it was, with half
-# the layers, and with half the tokens.
+# *Evidence.* The ledger measures a first step on a device without a limit. It measures the step as it was, then with
+# half the layers, and then with half the tokens.
 
 # %%
 ROOM = 48 * 2**20
@@ -503,9 +507,9 @@ reveal("11.died")
 # %% [markdown]
 # ### Mend it
 #
-# A token's loss needs its own scores and nobody else's. So let no more than `length` positions have theirs at a time,
-# and keep none of them for backward. `checkpoint(f, *inputs, use_reentrant=False)` keeps inputs, and computes `f` again
-# in the backward pass. (`split` cuts a tensor in pieces of this length.)
+# A token's loss needs only the logits of this token. So compute the logits of at most `length` positions at a time, and
+# keep no logits for backward. `checkpoint(f, *inputs, use_reentrant=False)` keeps the inputs, and computes `f` again in
+# the backward pass. (`split` cuts a tensor in pieces of a given length.)
 
 
 # %%
@@ -541,9 +545,10 @@ if loss_verdict.passed:
 
 # %% [markdown]
 # <!-- word: chunked cross-entropy | also: fused linear cross-entropy, chunked loss -->
-# A **chunked cross-entropy** computes the loss of some positions at a time and lets their logits go before it makes the
-# next ones. It multiplies by the output matrix once more. Libraries have it as one *fused* kernel as well; and where
-# tensor ranks share out a vocabulary (08), each has a part of the logits. What is that product more, beside all others?
+# A **chunked cross-entropy** computes the loss of some positions at a time and frees their logits before it makes the
+# next ones. It multiplies by the output matrix one more time. (Libraries also have it as one *fused* kernel. And where
+# tensor ranks share out a vocabulary, as in lesson 08, each has a part of the logits.) The next cell compares that
+# additional product with all others:
 
 # %%
 products = model.layers * model.layer_parameters + model.embedding_parameters
@@ -552,11 +557,12 @@ print(f"{model.embedding_parameters / products:.0%} of the products of a forward
 # %% [markdown]
 # ## What you can do now
 #
-# You size a job by three numbers, know which cut takes from which, and find the fewest devices. You do it by a function
-# that you have held against runs of your own and of others. And you count the logits, which stand in no list of layers.
+# You size a job by three numbers, know which of them each cut makes smaller, and find the fewest devices. You do it by
+# a function that you have compared with runs of your own and of others. And you count the logits, which a list of
+# layers does not have.
 #
-# **The limit.** Some of the layouts that fit are many times faster than others, and memory does not say which. [Part
-# 2](11b_how_long.ipynb) counts seconds.
+# **The limit.** Some of the layouts that fit are many times faster than others, and memory does not show which. [Part
+# 2](11b_how_long.ipynb) predicts seconds.
 #
 # **Further reading.** Korthikanti et al., [Reducing Activation Recomputation in Large Transformer
 # Models](https://arxiv.org/abs/2205.05198) (2022), section 4: the formula, term by term, and the first stage of a
@@ -567,19 +573,20 @@ print(f"{model.embedding_parameters / products:.0%} of the products of a forward
 #
 # This section takes some ten minutes more, and nothing later asks for it.
 #
-# By your function the job does not fit on one device. There is one more way, lesson 01's *offload*: AdamW's 12 bytes
-# lie in the memory of the host, which also makes the update. Once a step gradients go there and weights come back, over
-# a link that is slow beside a device's own memory. The course's planner knows time as well as memory. In a terminal it
-# is
+# By your function the job does not fit on one device. There is one more way, lesson 01's *offload*. AdamW's 12 bytes
+# lie in the memory of the host, which also computes the update. In each step gradients go to the host and weights come
+# back, over a link that is slow compared with the device's own memory. The course's planner predicts time as well as
+# memory. In a terminal the command is
 #
 # `./course plan --model llama-3-8b --machine 8xh100 --gpus 8 --batch 64 --seq 8192`
 #
-# and here it looks for the fastest layout on 1 to 16 devices, for the job that we began with. (In the terminal it takes
-# 6 bytes for a gradient and its sum; here 2, as you did. Its constants are fitted to published runs, and it fills a
-# device to 93 %. `cp` is context parallelism. `full` computes whole layers again, `selective` attention and every
-# second product. *8 in 10* is where such runs lay that the planner had not seen; part 2 looks into it.)
+# and the cell below looks for the fastest layout on 1 to 16 devices, for the job from the beginning. (In the terminal
+# the planner counts 6 bytes for a gradient and its sum; here it counts 2, as you did. Its constants are fitted to
+# published runs, and it fills a device to 93 %. `cp` is context parallelism. `full` computes whole layers again;
+# `selective` computes attention and every second product again. The column *8 in 10* has the range in which 8 of 10
+# such runs lay, of those that the planner had not seen. Part 2 explains it.)
 #
-# **How many tokens a second does one device with offloading make, in per cent of one of the 8 devices?**
+# **How many tokens in a second does one device with offloading process, in per cent of one of the 8 devices?**
 
 # %%
 ### BEGIN SOLUTION
@@ -605,4 +612,5 @@ for gpus in (1, 2, 4, 8, 16):
 reveal("11.alone", best[1].step, best[8].step_s, 8, job.batch)
 
 # %% [markdown]
-# (Offloaded runs are in no band. And some of these plans fill a device to the last gigabytes: see above.)
+# (There are no published runs with offloading behind such a range. And some of these plans fill a device to the last
+# gigabytes, which above you learned not to trust.)

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 11b · Choosing: how long does it take?
 #
-# A planner adds up terms, and ranks thousands of layouts by the sum. You take its formula apart by runs that others
-# measured, write two pieces of it, and see how far to trust what it puts first. Then you bet, and three plans run.
+# A planner adds up terms, and ranks thousands of layouts by the sum. You test the terms of its formula with runs that
+# others measured, and write two of them. You find out how far to trust the layout that it puts first. Then you bet on a
+# layout, and three plans run.
 #
 # **2 × 60 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -16,10 +17,10 @@
 #
 # At the end you can
 #
-# - say what a step's time is made of, and which part of it waits for a link;
-# - try one term of a formula by two runs that differ in one thing;
-# - say how far off a planner was for layouts of a kind, and which of its layouts are a tie;
-# - say how much a wrong layout costs, and tell when a habit of choosing is out of date.
+# - name the parts of a step's time, and say which of them wait for a link;
+# - test one term of a formula by two runs that differ in one thing;
+# - say how far off a planner was for one kind of layouts, and which of its layouts are a tie;
+# - say how much a wrong layout costs, and when a habit of choosing no longer fits.
 #
 # From earlier lessons you need a ring all-reduce ([02](02a_collectives.ipynb)), and buckets of gradients that travel
 # beside the backward pass ([04](04a_distributed_data_parallel.ipynb)). You need the bubble of a pipeline
@@ -43,22 +44,24 @@ from statistics import median
 four = shared_cluster(4)
 
 # %% [markdown]
-# ## A sum, tried term by term
+# ## A sum, tested term by term
 #
 # <!-- word: planner | also: layout search, auto-parallelism -->
-# A **planner** works out the memory and the time of every layout before any of them runs, and ranks those that fit. Its
-# time is a sum of such parts:
+# A **planner** computes the memory and the time of every layout before any of them runs, and sorts those that fit by
+# time. Its time is a sum of such parts:
 #
 # ![A step in two stages, as bars over time: forward and backward with thin stripes for the sums of tp, arrows for
 # messages between stages, gaps, and gradients at the end, each with its name](../assets/11_parts.png)
 #
-# Its constants are fitted to published runs: which share of a data sheet's numbers a cluster reaches. Do not trust it
-# yet. Take two published runs that differ in one thing, subtract, and see whether the term says the same.
+# Its constants are fitted to published runs. They say which share of a data sheet's numbers a cluster reaches. Do not
+# trust the planner yet. Take two published runs that differ in one thing, subtract their times, and compare with the
+# planner's term.
 #
 # ### The bubble
 #
-# A model of GPT-3's size, 1,536 sequences a step, on A100. In the names, `tp`, `pp` and `dp` are sizes of axes, and
-# `mb` is a micro-batch in sequences. With `full`, backward computes all layers again.
+# Here are two runs of a model of GPT-3's size, with 1,536 sequences a step, on A100 GPUs. In the names, `tp`, `pp` and
+# `dp` are sizes of axes, and `mb` is the number of sequences in a micro-batch. With `full`, backward computes all
+# layers again.
 
 # %% tags=["computed-time"]
 axes_384, axes_1536 = plan.replayed_runs("megatron-2021-t2-ptd")
@@ -68,8 +71,9 @@ for run in (axes_384, axes_1536):
     print(f"{run.gpus:>5} GPUs: {run.of.run.layout.num_micro_batches(1536)} micro-batches for each pipeline")
 
 # %% [markdown]
-# Two runs, four times the pipelines, and nothing else is different. With m micro-batches and p stages a step has
-# m + p − 1 slots. **By the slots alone: by how many per cent is the second step longer than a quarter of the first?**
+# The second run has four times as many pipelines, and nothing else is different. **Count only the slots of the
+# pipeline. By how many per cent is the second step longer than a quarter of the first?** (Lesson 07 counts the slots of
+# m micro-batches and p stages.)
 
 # %%
 ### BEGIN SOLUTION
@@ -91,7 +95,8 @@ print(f"{zero_384.measured_s:5.1f} s a step: {zero_384.name}")
 print(f"    ? s a step: {zero_1536.name}")
 
 # %% [markdown]
-# Four times the ranks, and each has one sequence where it had four. **How many seconds does a step take there?**
+# The second run has four times as many ranks, and each has one sequence in place of four. **How many seconds does its
+# step take?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -103,8 +108,9 @@ ask("11.fourfold").commit(23)  # "a quarter, and a little for the network"
 reveal("11.fourfold", zero_384, zero_1536, (axes_384, axes_1536))
 
 # %% [markdown]
-# Now subtract. Each rank has one micro-batch in both runs: of four sequences, and of one. So a step is *a* for each
-# sequence, and *b* whatever their number. Two runs, two unknowns.
+# Now subtract. In both runs each rank has one micro-batch: of four sequences in the first, of one in the second. So
+# suppose that a step takes *a* seconds for each sequence, and *b* more for any number of sequences. Two runs give two
+# equations for the two unknowns.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -112,7 +118,9 @@ reveal("11.fourfold", zero_384, zero_1536, (axes_384, axes_1536))
 a_sequence_s = (zero_384.measured_s - zero_1536.measured_s) / (4 - 1)
 whatever_s = zero_1536.measured_s - a_sequence_s
 ### END SOLUTION
-print(f"by subtraction: {a_sequence_s:.1f} s a sequence, and {whatever_s:.1f} s whatever their number")
+print(
+    f"by subtraction: {a_sequence_s:.1f} s for each sequence, and {whatever_s:.1f} s for any number of them"
+)
 print(f"at the data sheet's full rate a sequence takes {zero_1536.at_peak_s:.1f} s")
 for run in (zero_384, zero_1536):
     data_s = run.elsewhere_parts.data_s
@@ -121,21 +129,23 @@ for run in (zero_384, zero_1536):
     )
 
 # %% [markdown]
-# No GPU beats its data sheet, so something in the subtraction is wrong. It takes two things for equal in both runs.
-# **Which of them is not?** Keep your answer: your own term will settle it. Nor is the planner's term the same in both.
+# No GPU is faster than its data sheet, so something in the subtraction is wrong. It assumes that *a* and *b* are equal
+# in both runs. **Which of the two is not?** Keep your answer: your own term will decide it below. The planner's term
+# differs between the two runs as well.
 #
-# (Here and below the planner has constants of *other* clusters: nothing was fitted to these runs. So it will be for
-# your cluster.)
+# (Here and below the planner has constants of *other* clusters: nothing was fitted to these runs. For your cluster it
+# will be the same.)
 #
-# (Since 2021 ZeRO-3 has learnt to gather in fewer and larger calls, and ahead; lesson 05. By default it sends as many
-# bytes as then. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it on. It sends weights
-# in int8 and gradients in int4, and keeps a second copy of the weights in each node.)
+# (The two runs are of 2021. Since then ZeRO-3 gathers in fewer and larger calls, and ahead of use; see lesson 05. By
+# default it still sends as many bytes. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it
+# on. It sends weights in int8 and gradients in int4, and keeps a second copy of the weights in each node.)
 #
-# ### Two terms more
+# ### Two more terms
 #
-# The authors of vTrain measured 26 layouts of one model on 64 A100, all with the same batch. First a pipeline of two
-# stages, with its micro-batches cut in half, and once more. Then a tensor axis of 4 and one of 8, within a machine.
-# **On paper, for each pair: which part of the step grows, which one shrinks, and which way does the whole go?**
+# The authors of vTrain measured 26 layouts of one model on 64 A100 GPUs, all with the same batch. The next cell
+# compares three pairs. In the first two a pipeline of two stages gets micro-batches of half the size. In the third a
+# tensor axis of 4 becomes one of 8, within a machine. **Write down for each pair: which part of the step grows, which
+# part shrinks, and does the whole step become longer or shorter?**
 
 
 # %% tags=["computed-time"]
@@ -159,15 +169,16 @@ compare_two(of_layout["pp2 dp32 mb4 full"], of_layout["pp2 dp32 mb2 full"])
 compare_two(of_layout["tp4 dp16 mb8 full"], of_layout["tp8 dp8 mb8 full"])
 
 # %% [markdown]
-# Where the two differ, a term is wrong, or one is missing. For which of the three pairs is the planner nearest?
+# If the measured and the predicted difference are not equal, a term is wrong, or one is missing. Look for the pair for
+# which the planner is nearest.
 #
-# ## What hides
+# ## Which messages hide
 #
-# Most parts add up: a layer waits for its sums, a stage for its message. Gradients are another matter, since they may
-# travel beside the backward pass. How much of them is waited for all the same?
+# Most parts add up: a layer waits for its sums, a stage for its message. Gradients are different, since they may travel
+# beside the backward pass. For how long do ranks still wait for them?
 #
-# Four ranks with a copy each of a model of eight layers. Its gradients, 1 MiB, travel in four equal buckets, each as
-# soon as backward has filled it. (Computing is paced, the link is shaped.)
+# Take four ranks, each with a copy of a model of eight layers. Its gradients, 1 MiB, travel in four equal buckets, each
+# as soon as backward has filled it. (Computing is paced, the link is shaped.)
 
 # %% tags=["computed-time"]
 FORWARD_S, BACKWARD_S, BUCKETS = 0.1, 0.2, 4
@@ -201,15 +212,17 @@ reveal("11.hidden", waited_s * 1e3, BACKWARD_S * 1e3, on_the_link_s * 1e3, BUCKE
 # %% [markdown]
 # ## Build: the term of the data axis
 #
-# Bytes, calls, and what hides: that is the whole term. Write it for copies (sharding 0), for optimizer states that are
-# shared out (1), and for weights that are (3). Stage 2 is left out. All of it comes in one object, `sizes`:
+# The term needs three things: bytes, calls, and what hides. Write it for copies (sharding 0), for optimizer states that
+# are shared out (1), and for weights that are shared out (3). Stage 2 is left out. The function gets everything in one
+# object, `sizes`:
 #
-# - `numbers` are the weights of a rank while all of them are whole, 2 bytes each. A gradient takes `gradient_bytes`.
-# - `group.all_gather_s(size_bytes)` are the seconds until all ranks of the axis have a buffer of this size. A
-#   reduce-scatter of the buffer takes as long. `group.all_reduce_s(size_bytes)` takes about twice that.
-# - `computing_s` is what a rank computes for one micro-batch, forward and backward, in all its layers. Backward is two
-#   thirds of it.
-# - `ahead`: weights are gathered before they are needed, so that they can hide. Without it a layer waits for them.
+# - `numbers` is how many weights a rank has while all of them are whole, with 2 bytes each. A gradient takes
+#   `gradient_bytes`.
+# - `group.all_gather_s(size_bytes)` gives the seconds until all ranks of the axis have a buffer of this size. A
+#   reduce-scatter of the buffer takes as long. `group.all_reduce_s(size_bytes)` gives about twice that.
+# - `computing_s` is the time that a rank computes for one micro-batch, forward and backward, in all its layers.
+#   Backward is two thirds of it.
+# - With `ahead`, weights are gathered before they are needed, so that they can hide. Without it a layer waits for them.
 
 
 # %%
@@ -249,8 +262,9 @@ data_verdict = check("11.data", data_term_s)
 # hint("11.data")
 
 # %% [markdown]
-# First the open question. What does the data axis of the two runs send, whatever hides, by your term? (Until yours has
-# passed, the course's own stands in.)
+# First the open question: is *a* or *b* not equal in both runs? The next cell computes by your term how long the
+# messages of the data axis take in each run, if nothing hides. (Until your term has passed, the course's own stands
+# in.)
 
 # %% tags=["computed-time"]
 from course_lib.plan import waits_s as the_courses_term
@@ -264,14 +278,14 @@ for run in (zero_384, zero_1536):
     )
 
 # %% [markdown]
-# The bytes are the same in both, and the ring is four times as long. So *b* was not the same, and the subtraction took
-# a part of it for computing. A term by subtraction is as good as what you take for equal.
+# The bytes are the same in both runs, and the ring is four times as long. So *b* is not equal in both, and the
+# subtraction counted a part of it as computing. A term by subtraction is right only if all else is really equal.
 #
-# ### Tried on its family
+# ### Tested on all runs of its kind
 #
-# 18 published runs have weights that are sharded over several machines. Put your term in the place of the planner's.
-# The first column has the share that hides by the planner, the next ones nothing that hides, and all. The last column
-# has no data axis.
+# 18 published runs have weights that are sharded over several machines. The next cell puts your term in the place of
+# the planner's. In the first column as much hides as the planner assumes. In the second column nothing hides, and in
+# the third everything. The last column leaves out the data axis.
 
 # %% tags=["computed-time"]
 family = [run for run in plan.replayed_runs() if run.kind == "weights sharded over nodes"]
@@ -299,7 +313,8 @@ for name, found in errors.items():
     print(f"{name:<14} off by {median(sizes):4.0%} at the median, by {max(sizes):4.0%} at most")
 
 # %% [markdown]
-# No listing tells you by itself how far this term may be wrong, and in which direction. Now you know it of a family.
+# A list of predictions alone does not show how far this term may be wrong, and in which direction. Now you know it for
+# one kind of runs.
 
 # %% [markdown]
 # ### A good place to stop
@@ -310,7 +325,8 @@ for name, found in errors.items():
 # %% [markdown]
 # ## A recommendation, and its band
 #
-# Llama 3 with 70 billion parameters, on 16 machines with 8 H100 each; a step has 512 sequences of 8192 tokens.
+# Take Llama 3 with 70 billion parameters, on 16 machines with 8 H100 GPUs each. A step has 512 sequences of 8192
+# tokens.
 
 # %% tags=["computed-time"]
 job = plan.Job(plan.decoder("llama-3-70b"), seq=8192, batch=512)
@@ -323,22 +339,22 @@ best = listing.best
 bands = plan.error_bands("elsewhere")
 print(f"{len(listing.options):,} layouts fit; the first: {best.layout}")
 print(
-    f"{best.step_s:.1f} s a step; 8 in 10 of its kind, the runs above: {plan.step_band(listing, best, bands)}"
+    f"{best.step_s:.1f} s a step; the band, from 8 in 10 runs of its kind: {plan.step_band(listing, best, bands)}"
 )
 
 # %% [markdown]
 # (`cp` would cut sequences, as in lesson 10; `v` are virtual stages of a rank, `sp` is sequence parallelism. `zero1`
 # shares out optimizer states, `zero3` gradients and weights as well. `selective` computes every second product again.)
 #
-# The last numbers are its **band**: in it lay 8 in 10 published runs of the same kind, which the planner had not seen.
-# Two layouts of one job whose predicted steps are near each other are a *tie*: their order says nothing. How near that
-# is was measured, too.
+# The last numbers are the **band** of the prediction. In it lay 8 in 10 published runs of the same kind, which the
+# planner had not seen. Two layouts of one job are a *tie* if their predicted steps are so near each other that their
+# order means nothing. The next cell prints how near, as published runs show it:
 
 # %%
 print(f"of pairs predicted less than {bands.tie - 1:.0%} apart, one in ten ran in the other order")
 
 # %% [markdown]
-# **How many of the layouts that fit are a tie with the first?**
+# **How many of the layouts that fit are a tie with the first one?**
 
 # %%
 ### BEGIN SOLUTION
@@ -350,8 +366,9 @@ ask("11.near").commit(3)  # "there is a best one, and a runner-up or two"
 reveal("11.near", [option.step_s for option in listing.options], bands.tie)
 
 # %% [markdown]
-# Many would take another one, by a habit: `tp` fills a machine, `pp` goes from machine to machine, and `dp` takes the
-# rest. Here is the first of that kind beside the first of all, each with its band and by its parts.
+# Many people would choose another layout, by a habit: `tp` fills a machine, `pp` goes from machine to machine, and `dp`
+# takes the rest. The next cell prints the best layout of that kind beside the best of all, each with its band and its
+# parts.
 
 
 # %%
@@ -376,11 +393,12 @@ print_parts(by_habit)
 print(f"the habit takes {by_habit.step_s / best.step_s - 1:.0%} more: a tie up to {bands.tie - 1:.0%}")
 
 # %% [markdown]
-# (`output` is the scores for all tokens of the vocabulary, and the loss.) Each has a band of its own kind. Do the two
-# overlap?
+# (`output` is the scores for all tokens of the vocabulary, and the loss.) Each layout has the band of its own kind.
+# Compare the two bands: if they overlap, they do not decide which layout is faster.
 #
-# Now turn the constants, and watch the order. Each line changes one, within what clusters were found to have. It says
-# which layout comes first then, and how far the habit is behind. Change a line, or add one.
+# Now change the planner's constants, and watch the order. Each line changes one constant, within the range that was
+# found for clusters. It says which layout then comes first, and how much longer the habit's layout takes. Change a
+# line, or add one.
 
 # %% tags=["computed-time"]
 turned = [{}, {"hidden_share": 0.02}, {"hidden_share": 1.0}, {"outside_share": 0.15}, {"matmul_share": 0.85}]
@@ -392,28 +410,29 @@ for changed in turned:
     print(f"{how:<20} first {other.best.layout!s:<28} {other.best.step_s:5.1f} s; the habit {behind:+.0%}")
 
 # %% [markdown]
-# A first place that another constant takes away was no recommendation. So take a few of the tied layouts that *differ*,
-# and let them run. That comes now, small enough for this machine.
+# If another constant changes the first place, the first place was not a recommendation. So take a few of the tied
+# layouts that *differ*, and run them. You do that next, with a job that is small enough for this machine.
 #
 # ## Build: a whole step in fifteen lines
 #
 # You have met every part of a step. Now put them together, for copies of a model (sharding 0). Three dataclasses are
 # given:
 #
-# - `work` has `layers`, and `forward_s`, which is of one layer for the whole batch on one device. Its
-#   `activation_bytes` are what a layer gives the next for the whole batch, and `gradient_bytes` are of all layers.
-#   Backward computes twice as long as forward.
-# - `cut`: `pp`, `dp`, `tp`, sizes of axes; `micro_batches` of each pipeline; `buckets`.
+# - `work` has `layers`, and `forward_s`, the time of one layer for the whole batch on one device. Its
+#   `activation_bytes` are the bytes that a layer hands to the next for the whole batch. Its `gradient_bytes` are those
+#   of all layers. Backward computes twice as long as forward.
+# - `cut` has the sizes of axes, `pp`, `dp` and `tp`. It also has `micro_batches`, their number in each pipeline, and
+#   `buckets`.
 # - `nodes`: `nodes.link(size, stride)` is the link of an axis of `size` ranks whose numbers are `stride` apart. It is
 #   the link within a node if all of them are on one node, else the one between nodes. `link.time_s(size_bytes)` is the
 #   time of one message.
 #
 # Ranks are numbered along `tp` first, then along `dp`, then along `pp`. With `tp=2` and `dp=2` ranks 0 and 1 share a
 # layer, and ranks 0 and 2 are copies. A rank has its share of everything. The batch is divided by `dp` and by the
-# micro-batches, each layer by `tp`, and the layers by `pp`. All divide evenly.
+# micro-batches, each layer by `tp`, and the layers by `pp`. All of these divide evenly.
 #
-# One case by hand: two stages of two layers on one node, three micro-batches. A layer's forward takes 0.3 s for the
-# whole batch, and hands on 12 MB. So a micro-batch takes 0.1 s forward in a layer, and hands on 4 MB.
+# Here is one case by hand: two stages of two layers on one node, with three micro-batches. A layer's forward takes 0.3
+# s for the whole batch, and hands on 12 MB. So for one micro-batch it takes 0.1 s, and hands on 4 MB.
 
 # %% tags=["computed-time"]
 slot_s = 2 * (0.1 + 0.2) + 2 * Link(0.001, 100e6).time_s(4e6)  # two layers; a message there, and one back
@@ -460,15 +479,16 @@ step_verdict = check("11.step", step_s)
 # %% [markdown]
 # ## The bet
 #
-# Now a job that can run here. A transformer of four layers, 32 sequences, four ranks on two nodes of two. Links are
-# shaped: 20 MB/s within a node, and 2 MB/s for each rank between nodes. What one device would compute in 720 ms, 240
-# of them forward, is paced, and every plan shares it evenly. Messages, ranks and memory are real.
+# Now take a job that can run here: a transformer of four layers, 32 sequences, and four ranks on two nodes of two.
+# Links are shaped: 20 MB/s within a node, and 2 MB/s for each rank between nodes. The computing is paced. One device
+# would take 720 ms, 240 ms of them forward, and every plan shares this time evenly. Messages, ranks and memory are
+# real.
 #
 # ![Two nodes with two ranks each, thick lines within the nodes and thin ones between them, beside a list of seven plans
 # with a box to tick for each](../assets/11_bet.png)
 #
 # In a plan's name the last axis is the innermost, as in lesson 09: with `pp=2 tp=2` the ranks of `tp` share a node.
-# Memory first: a rank has room for 2,000,000 bytes of weights, gradients and optimizer states.
+# First memory decides: a rank has room for 2,000,000 bytes of weights, gradients and optimizer states.
 
 # %%
 from course_lib.cost import layout_step_s as the_courses_step
@@ -489,7 +509,7 @@ print(f"activations between two layers, for the whole batch {bytes_text(scaled.w
 
 # %% [markdown]
 # **Which plan has the shortest step?** A pipeline has two micro-batches for each of its stages, and gradients travel in
-# one bucket. Take a sheet of paper, or your formula: `my_step_s(scaled.work, Cut(...), pairs)`. (Until yours has
+# one bucket. Compute it on paper, or by your formula: `my_step_s(scaled.work, Cut(...), pairs)`. (Until yours has
 # passed, the course's own stands in.)
 
 # %%
@@ -501,8 +521,8 @@ bet.commit("dp_replicate=2 tp=2")  # "tensor parallelism within a node, data par
 ### END SOLUTION
 
 # %% [markdown]
-# Here is the table that a planner would show. It has times by your formula, and times that are *played* by the cost
-# model of lesson 09. That model lets each message of each rank wait for its turn.
+# The next cell prints the table that a planner would show. It has times by your formula, and times that the cost model
+# of lesson 09 *plays*. When it plays a step, each message of each rank waits for its turn on the link.
 
 # %% tags=["computed-time"]
 fitting = {name: mesh for name, mesh in plans.items() if scaled.fits(mesh)}
@@ -513,13 +533,13 @@ for name in by_table:
     print(f"{name:<20} by formula {formula_s * 1e3:5.0f} ms, played {played[name].step_s * 1e3:5.0f} ms")
 
 # %% [markdown]
-# The formula lets no message of a pipeline hide, and some do: while a message travels, a stage has another micro-batch.
-# And it counts `dp_shard` as if it were copies. For the order of the plans, is that too rough? Look which of them
-# change places.
+# In the formula no message of a pipeline hides. In truth some hide: while a message travels, a stage computes another
+# micro-batch. And the formula counts `dp_shard` as if it were copies. Is it good enough for the order of the plans?
+# Look which plans have another place by the formula than when played.
 #
 # <!-- word: regret | sentences: 2 -->
-# Three plans run: your bet, and the fastest of the table beside it. The **regret** of a choice is by how much it is
-# worse than the best one that was there. A step of 300 ms beside one of 200 ms is a regret of 50 %.
+# Now three plans run: your bet, and the fastest plans of the table. The **regret** of a choice says by how much it is
+# worse than the best choice that was possible. A step of 300 ms, where 200 ms were possible, is a regret of 50 %.
 
 
 # %%
@@ -544,11 +564,11 @@ def run_beside(bet, job, played, count, num_steps):
 # %% tags=["nbval-ignore-output"]
 runs, times_s = run_beside(bet.value, scaled, played, count=3, num_steps=2)
 errors = [time_s / played[name].step_s - 1 for name, time_s in times_s.items()]
-print(f"measured beside played: {median(errors):+.0%} at the median")
+print(f"measured compared with played: {median(errors):+.0%} at the median")
 reveal("11.bet", times_s, played)
 
 # %% [markdown]
-# A step of the slowest of the three, as it went by. And one of the fastest:
+# The next pictures show a step of the slowest of the three plans, and then one of the fastest:
 
 # %% tags=["nbval-ignore-output"]
 gantt(runs[max(times_s, key=times_s.get)].timeline)
@@ -557,22 +577,24 @@ gantt(runs[max(times_s, key=times_s.get)].timeline)
 gantt(runs[min(times_s, key=times_s.get)].timeline)
 
 # %% [markdown]
-# Each measured time is that of the shortest of a few steps. Measured times hold what no model here counts: the
-# arithmetic of the small model, and the start of each message, late where ranks share cores. A plan that sends many
-# messages pays most for that. So plans that are near each other may change places, and those far apart seldom do. That
-# is why a planner may be wrong in every number, and yet right about which few plans to try.
+# Each measured time is that of the shortest of a few steps. Measured times include two things that no model here
+# counts. One is the arithmetic of the small model. The other is the start of each message, which is late where ranks
+# share cores. This costs most in a plan that sends many messages. So plans with near times may change places, and plans
+# with very different times seldom do. A planner may be wrong in every number, and still name the right few plans to
+# try.
 #
 # ## What you can do now
 #
-# You can take a step apart before it runs: what computes, what waits for a sum, a message, a gradient, and what idles.
-# You have tried a formula term by term, by runs that others measured, and know how far off it was for a family. You
-# have bet on a layout, seen plans run, and know the price of a wrong bet.
+# You can predict the parts of a step before it runs: computing, idle time, and waiting for sums, messages and
+# gradients. You have tested a formula term by term, with runs that others measured, and know how far off it was for one
+# kind. You have bet on a layout, seen plans run, and know how much time a wrong bet costs.
 #
-# In a job of your own: `./course plan --model llama-3-70b --machine 8xh100 --nodes 16 --batch 512 --seq 8192`. It
-# prints the table with its bands, the parts of the first layout, and which others are a tie. Then measure two or three.
+# For a job of your own, run `./course plan --model llama-3-70b --machine 8xh100 --nodes 16 --batch 512 --seq 8192`. It
+# prints the table with its bands, the parts of the first layout, and which others are a tie with it. Then measure two
+# or three of them.
 #
 # **The limit.** A plan says how long a step should take. What if yours takes twice as long? [Part
-# 3](11c_sick_runs.ipynb) has six runs that are sick, and evidence.
+# 3](11c_sick_runs.ipynb) has six runs that are slow, with the evidence to find out why.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 3: formulas of this kind, and takeaways on how to
@@ -583,8 +605,8 @@ gantt(runs[min(times_s, key=times_s.get)].timeline)
 #
 # This section takes some ten minutes more, and nothing later asks for it.
 #
-# A year later the link between nodes is as fast as that within, 20 MB/s. Nothing else has changed. **Which plan is the
-# best one now?**
+# Suppose that a year later the link between nodes is as fast as that within, 20 MB/s. Nothing else has changed. **Which
+# plan is the best one now?**
 
 # %%
 ### BEGIN SOLUTION
@@ -606,8 +628,8 @@ _, even_s = run_beside(second_bet.value, even, played_even, count=2, num_steps=3
 reveal("11.fast", even_s, played_even)
 
 # %% [markdown]
-# And in between? From 1 to 20 MB/s, the step of every plan that fits, but for the slowest of the table. Where do the
-# curves of the two winners cross?
+# The next picture shows links from 1 to 20 MB/s, with the step of every plan that fits, except the slowest one. Look
+# for the speed at which the curves of the two winners cross.
 
 # %% tags=["computed-time"]
 speeds = (1, 2, 4, 8, 14, 20)

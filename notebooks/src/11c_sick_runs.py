@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 11c · Choosing: six sick runs
 #
-# Six training runs are slow, each for a reason of its own. From what they leave behind you find out why, change one
-# setting, and are scored by what the change gains.
+# Six training runs are slow, each for another reason. You find out why from their timelines and numbers, and change one
+# setting. Your score is the time that the change gains.
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -15,9 +15,9 @@
 #
 # At the end you can
 #
-# - read a timeline of many ranks, and tell communication that is hidden from communication that is waited for;
-# - look in an order that leaves one suspect: useful arithmetic, memory, who waits for whom, bytes by link;
-# - say which numbers look good in a sick run.
+# - read a timeline of many ranks, and distinguish hidden communication from communication that ranks wait for;
+# - look for the fault in four steps: useful arithmetic, memory, who waits for whom, bytes by link;
+# - say which numbers look good although a run is slow.
 #
 # You need bubbles ([lesson 07](07a_pipeline_parallel.ipynb)), the sums of tensor parallelism
 # ([08a](08a_tensor_parallel.ipynb)), places and links ([09a](09a_meshes.ipynb)), and the buckets of
@@ -40,18 +40,19 @@ for name, link in (("within a node", inside), ("between nodes", across)):
 # %% [markdown]
 # ## A run in good health
 #
-# All runs of this part are of one model, eight equal layers, and 16 rows in a step. Four ranks stand on two nodes: 0
-# and 1, 2 and 3. The ranks of a node share its one link to the other node, which is slower than the links inside. Ranks
-# and messages are real, and so are the tensors that are kept. Links are *shaped*, and computing and reading are
-# *paced*. They are timed waits, for a few cores cannot do the work of four devices. A MiB stands for a GiB.
+# All runs of this part train one model with eight equal layers, on 16 rows in a step. There are four ranks on two
+# nodes: 0 and 1 on one, 2 and 3 on the other. The ranks of a node share its one link to the other node, which is slower
+# than the links inside. Ranks and messages are real, and so are the tensors that are kept. Links are *shaped*.
+# Computing and reading are *paced*: they are timed waits, since a few cores cannot do the work of four devices. A MiB
+# here stands for a GiB in a real job.
 #
 # ![How to read a timeline. Two ranks, each with a bar of computing above a bar of communication, on one time axis;
 # marks say which part of the communication is hidden or exposed, when a rank is idle, and when bytes
 # travel](../assets/11_timeline.png)
 #
-# The first run is data parallel, a quarter of the rows for each rank. Gradients are averaged in four equal buckets,
-# each as soon as the backward of its two layers is done. The link carries all four in less time than the backward
-# takes. And yet a part of the all-reduces is *exposed*: no computing runs beside it.
+# The first run is data parallel, with a quarter of the rows on each rank. Gradients are averaged in four equal buckets,
+# each as soon as the backward of its two layers is done. The link carries all four buckets in less time than the
+# backward takes. Still a part of the all-reduces is *exposed*: no computing runs beside it.
 
 # %% tags=["nbval-ignore-output"]
 healthy = sick.evidence("0")
@@ -59,8 +60,8 @@ gantt(healthy.timeline(), title="Run 0: computing above, communication below")
 
 # %% [markdown]
 # The picture shows the quickest step of a few. `R` is an all-reduce (the key calls it `collective`), `S` is the
-# optimizer's step. How much of the all-reduces is exposed? Two bars that overlap for a while can be measured by eye;
-# for a job with a thousand of them a tool does it. Its heart is yours to write.
+# optimizer's step. How much of the all-reduces is exposed? You can measure two overlapping bars by eye; for a thousand
+# bars you need a tool. You write its central function.
 #
 # ### Build: exposed time
 #
@@ -95,8 +96,8 @@ exposed_verdict = check("11.exposed", exposed_s)
 # hint("11.exposed")
 
 # %% [markdown]
-# Now the four all-reduces of rank 0, each by itself and then all together, by your function (or by the course's, until
-# yours has passed):
+# The next cell measures the four all-reduces of rank 0, each by itself and then all together. It uses your function (or
+# the course's, until yours has passed):
 
 # %% tags=["nbval-ignore-output"]
 exposed = exposed_s if exposed_verdict.passed else sick_runs.exposed_s
@@ -110,44 +111,46 @@ sums_ms, exposed_ms = 1e3 * sum(end_s - begin_s for begin_s, end_s, _ in sums), 
 print(f"all four: {sums_ms:.1f} ms, exposed {exposed_ms:.1f} ms, {exposed_ms / sums_ms:.0%} of it")
 
 # %% [markdown]
-# A bucket is sent when the backward of its layers is done, and the last one when all of the backward is. Nothing is
-# left beside that one. Smaller buckets have a smaller last one, until the latency of many small messages costs more.
+# A bucket is sent when the backward of its layers is done. The last bucket is sent when all of the backward is done, so
+# no computing is left to run beside it. With smaller buckets the last one is smaller. But the latency of many small
+# messages costs more at some point.
 #
-# ## In which order to look
+# ## The order of four looks
 #
-# A run that is slow shows a hundred numbers. Four looks, in this order, leave few suspects:
+# A slow run shows a hundred numbers. Four looks, in this order, leave few possible causes:
 #
 # ![Four boxes in a row: useful arithmetic, memory, who waits for whom, bytes by link; below each what it is compared
 # with](../assets/11_looks.png)
 #
 # 1. **Useful arithmetic.** What share of the step would the model's own arithmetic take, at the devices' full speed?
-#    That is MFU, and says how much there is to gain. Beside it: how long do ranks compute? If that is much more,
-#    something is computed that need not be, or slowly.
-# 2. **Memory.** Is it full, and on all ranks alike? Room that is left can be spent.
-# 3. **Who waits for whom.** Not how long somebody waits, but at which box, and for whom. Waiting looks like
-#    communication on the one who waits.
-# 4. **Bytes by link.** What is sent within a node, and what leaves it? And how long does that take at the link's
-#    speed?
+#    That is MFU. It says how much time can be gained. Compare it with the share of the step in which ranks compute. If
+#    that share is much larger, ranks compute something that is not needed, or compute slowly.
+# 2. **Memory.** Is it full, and on all ranks alike? Free memory can be used to save time.
+# 3. **Who waits for whom.** Do not ask only how long a rank waits. Ask at which box it waits, and for which rank. On
+#    the rank that waits, waiting looks like communication.
+# 4. **Bytes by link.** How many bytes are sent within a node, and how many leave it? And how long does that take at the
+#    link's speed?
 #
-# For the healthy run:
+# Here are the four for the healthy run:
 
 # %% tags=["nbval-ignore-output"]
 healthy
 
 # %% [markdown]
 # `computes`, `talks only` (exposed communication), `reads` and `idle` are shares of the step. Bytes are what a rank
-# sends, in one step, to the rank beside it and to the other node. An all-reduce goes round a ring, so ranks 0 and 2
-# send to their neighbour, and 1 and 3 to the other node. Look at it for a minute: it is what you compare with. In a
-# healthy run, too, `useful` is less than `computes`. Each layer has a fixed cost beside that of its rows, and the
-# optimizer has its step. A timed wait on a busy machine ends late.
+# sends, in one step, to the rank beside it and to the other node. An all-reduce goes round a ring. So ranks 0 and 2
+# send to the other rank of their node, and ranks 1 and 3 send to the other node. Look at this table for a minute: you
+# will compare all other runs with it. Also in a healthy run `useful` is less than `computes`. Each layer has a fixed
+# cost besides that of its rows, the optimizer's step takes time, and on a busy machine timed waits end late.
 #
 # ## The runs
 #
-# Each has one thing wrong. They are not all cut like run 0. A sum after every layer belongs to tensor parallelism, and
-# `recv` (`←` where a box is narrow) waits for another stage of a pipeline. The eight suspects are the same every time,
-# and to find one clears no other. First bet from the evidence, then see, then mend. `sick.change("A")` shows six
-# settings with their values. `sick.change("A", buckets=8)`, say, does the run again with that *one* change. The score
-# is your gain, in per cent of the gain of the best single change. The last change counts.
+# Each run has one fault. Not all are cut like run 0. A sum after every layer belongs to tensor parallelism, and `recv`
+# (`←` where a box is narrow) waits for another stage of a pipeline. The eight possible answers are the same for every
+# run, and one answer may be right for several runs. First bet from the evidence, then read the answer, then mend the
+# run. `sick.change("A")` shows six settings with their values. `sick.change("A", buckets=8)`, for example, repeats the
+# run with that *one* change. The score is your gain, in per cent of the gain of the best single change. The last change
+# counts.
 #
 # ### Run A
 
@@ -312,8 +315,8 @@ print(sick.scores())
 # %% [markdown]
 # ## One number is not enough
 #
-# Here are the six runs in one table. It has what the rank that computes most does, what the rank that talks most does,
-# and what the step was good for.
+# The next table has all six runs. It shows the largest share of computing on any rank, the largest share of exposed
+# communication on any rank, and the share of useful arithmetic.
 
 # %% tags=["nbval-ignore-output"]
 print("run      step   computes, at most   talks only, at most   useful")
@@ -324,20 +327,20 @@ for run in (healthy, a, b, c, d, e, f):
     print(time + f"{most[0]:>20.0%}{most[1]:>22.0%}{run.useful_share:>9.0%}")
 
 # %% [markdown]
-# Look down a column. Ranks that compute nearly all of the time may do work that nobody needs, or do it slowly. The same
-# share of exposed communication comes from a link, from a schedule, from another rank. Only useful arithmetic says that
-# something is wrong, and only the other three looks say what.
+# Look down a column. Ranks that compute nearly all of the time may do work that is not needed, or do it slowly. The
+# same share of exposed communication may come from a link, from a schedule, or from another rank. Useful arithmetic
+# shows that something is wrong, and the other three looks show what it is.
 #
 # <!-- word: utilisation | also: GPU utilisation, GPU utilization -->
 # **Utilisation**, as `nvidia-smi` shows it for a GPU, is the share of time in which some kernel was running, whatever
-# it did. A kernel of NCCL that waits for another rank is running. So a job in which three ranks wait for a fourth can
-# show 100 % on all of them.
+# it did. A kernel of NCCL that waits for another rank counts as running. So a job in which three ranks wait for a
+# fourth can show 100 % on all of them.
 #
 # ## In production
 #
 # <!-- word: trace | sentences: 2 -->
-# A **trace** records a program span by span, with begin and end. Tools such as Perfetto draw it as a timeline. Where
-# the same evidence comes from:
+# A **trace** records what a program does as spans, each with begin and end. Tools such as Perfetto draw it as a
+# timeline. In your own job you get the same evidence from:
 #
 # | look | from |
 # | --- | --- |
@@ -345,20 +348,20 @@ for run in (healthy, a, b, c, d, e, f):
 # | memory by rank | `torch.cuda.max_memory_allocated()`, and the snapshots of PyTorch's memory history |
 # | timeline | traces of `torch.profiler`, of a few ranks for a few steps |
 # | computing, exposed, idle | Holistic Trace Analysis; its *overlap* is the share of communication that is hidden |
-# | who waits for whom | the times of a collective's begin, by rank: who comes last waits least |
+# | who waits for whom | the begin of each collective, by rank: the rank that begins last waits least |
 # | bytes by link | counters: NVLink's by NVIDIA's DCGM, an InfiniBand card's by Linux (`port_xmit_data`) |
 #
-# Two habits make it cheap. Record a healthy run while all is well: evidence is for comparing. And time one layer on
-# every rank before a long job: whoever is slow is found in a minute.
+# Two habits save time. Record a run while it is healthy, so that you can compare later. And time one layer on every
+# rank before a long job: this finds a slow rank in a minute.
 #
 # ## What you can do now
 #
-# You have written what tells hidden from exposed communication. You have named six faults from evidence, or learned
-# from a wrong bet, and seen what one setting gains. You know that waiting looks like communication, and that busy ranks
-# may be busy with the wrong thing.
+# You have written the function that measures exposed communication. You have found six faults from evidence, or learned
+# from a wrong bet, and seen how much one setting gains. You know that waiting looks like communication, and that busy
+# ranks may do work that is not needed.
 #
-# **The limit.** These runs were ours, and each had one fault. What do others reach on thousands of GPUs, would the
-# planner have known, and was it right to take so many? [Part 4](11d_runs_of_others.ipynb) looks.
+# **The limit.** These runs were ours, and each had one fault. [Part 4](11d_runs_of_others.ipynb) looks at runs of
+# others on thousands of GPUs. Would the planner have predicted them, and was it right to use so many GPUs?
 #
 # **Further reading.** Jiang et al., [MegaScale](https://arxiv.org/abs/2402.15627) (2024), on finding what slows ten
 # thousand GPUs, with timelines of many ranks. Llama Team, [The Llama 3 Herd of

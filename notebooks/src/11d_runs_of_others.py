@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 11d · Choosing: runs of others, and when not to
 #
-# You put the planner beside runs that others published, famous ones and others. Then you look for the case in which
-# several GPUs are a mistake, and write the function that says so with a bill.
+# You compare the planner with published runs of others, famous ones and less famous ones. Then you look for the case in
+# which several GPUs are a mistake, and write a function that computes the cheapest choice.
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -15,16 +15,16 @@
 # At the end you can
 #
 # - read a published run, and say which share of the peak it reached and by which count;
-# - hold a prediction against a null model, and beside its band, before you believe it;
-# - say when more GPUs make a training dearer and hardly quicker;
+# - compare a prediction with a null model and with its band, before you believe it;
+# - say when more GPUs make a training more expensive and hardly quicker;
 # - choose the cheapest way that fits and is in time.
 #
-# From parts 1 and 2 you need what the planner does. It adds up the memory of a layout, part by part, and the seconds of
-# its step, part by part. A layout is written as `tp8 pp16 dp64 mb1`. Eight ranks share each layer, sixteen stages share
-# the layers, 64 replicas share the batch, and one sequence goes through at a time. Then come `v4` (four chunks of the
-# pipeline on each rank), and `zero1` to `zero3` (what is sharded). Last are `sp` (sequence parallelism), and
-# `selective` or `full` (what is recomputed). `full` computes whole layers again in the backward pass; `selective` the
-# scores of attention, and in some programs every second product.
+# From parts 1 and 2 you need to know what the planner does. It adds up the memory of a layout, part by part, and the
+# seconds of its step, part by part. A layout is written as `tp8 pp16 dp64 mb1`. Eight ranks share each layer, sixteen
+# stages share the layers, 64 replicas share the batch, and one sequence goes through at a time. Then come `v4` (four
+# chunks of the pipeline on each rank), and `zero1` to `zero3` (what is sharded). Last are `sp` (sequence parallelism),
+# and `selective` or `full` (what is recomputed). `full` computes whole layers again in the backward pass. `selective`
+# computes the scores of attention again, and in some programs every second product.
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, problems, quiz, reveal, shared_cluster
@@ -63,8 +63,8 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))
 # %% [markdown]
 # ## A famous run
 #
-# Llama 3 405B was trained on up to 16,384 GPUs. Its paper has a table of some settings. Here is one of them, from the
-# small file of published runs that comes with the course:
+# Llama 3 405B was trained on up to 16,384 GPUs. Its paper has a table of some settings. The next cell prints one of
+# them, from the course's small file of published runs:
 
 # %%
 llama = replayed_runs("llama3-405b")[0]
@@ -76,8 +76,9 @@ print(
 print(f"the data sheet of a GPU: {gpu.peak_flops_per_s / 1e12:.0f} TFLOP/s in {run.dtype}, dense")
 
 # %% [markdown]
-# 8,192 GPUs in 1,024 machines, each replica on 128 GPUs, and a network in between. **Which share of the data sheet's
-# rate does the run reach, in FLOPs that the model needs?** (That is its MFU, from lesson 01.)
+# It ran on 8,192 GPUs in 1,024 machines, with a network between them, and each replica used 128 GPUs. **Which share of
+# the data sheet's rate does the run reach, if only FLOPs that the model needs count?** (That is its MFU, from lesson
+# 01.)
 
 # %%
 ### BEGIN SOLUTION
@@ -90,21 +91,22 @@ print(f"{llama.tokens_per_s_per_gpu:.0f} tokens a second on each GPU")
 reveal("11.share", llama)
 
 # %% [markdown]
-# Such tables are in tokens, seconds, TFLOP/s or per cent, as each author likes it. Mind what was counted:
+# Different authors give tokens, seconds, TFLOP/s or per cent. Always look which FLOPs they count:
 #
 # <!-- word: HFU | also: hardware FLOPs utilization, hardware FLOPs utilisation | sentences: 2 -->
-# **HFU** (hardware FLOPs utilization) is the share of the peak that a run reaches if all FLOPs count that are executed.
-# Those of recomputation count too, where MFU counts only what the model needs.
+# **HFU** (hardware FLOPs utilization) is the share of the peak that a run reaches if all executed FLOPs count. So
+# recomputed FLOPs count too, while MFU counts only those that the model needs.
 #
-# | number | what it is good for | what it hides |
+# | number | what you can compare or judge with it | what it does not show |
 # |---|---|---|
-# | HFU | how busy the GPUs are | work that is done twice counts as work |
+# | HFU | how busy the GPUs are | work that is done twice counts twice |
 # | MFU | runs on other GPUs, of other models | whether the scores of attention that a mask removes are counted |
 # | tokens a second and GPU | two layouts of one model | everything else |
-# | days, price, energy | what you will be asked for | what no table of steps has: failures, restarts, other batches |
+# | days, price, energy | what a training costs | failures, restarts, other batches: no table of steps has them |
 #
-# The table's last line, for a training of 15.6 trillion tokens, as the paper tells of this model. The price of a GPU
-# hour is a guess of ours: put yours. 700 W are of the GPU's data sheet, without hosts, network and cooling.
+# The next cell computes the table's last line, for a training of 15.6 trillion tokens, as the paper reports it. The
+# price of a GPU hour is our guess: put in your own price. The 700 W are from the GPU's data sheet, without hosts,
+# network and cooling.
 
 # %%
 PRICE, WATTS = 2.50, 700  # dollars for a GPU hour; a GPU's power
@@ -115,7 +117,7 @@ print(f"{gpu_hours * WATTS / 1e9:.1f} GWh")
 print(f"MFU {llama.mfu:.0%}, HFU {llama.hfu:.0%}: nothing is recomputed; this HFU counts masked scores too")
 
 # %% [markdown]
-# The model card of Llama 3.1 405B tells 30.84 million GPU hours. A table of steps says nothing of smaller batches at
+# The model card of Llama 3.1 405B reports 30.84 million GPU hours. A table of steps does not show smaller batches at
 # the start, longer sequences at the end, failures and restarts.
 #
 # ## Twenty-five runs, and one number
@@ -123,18 +125,18 @@ print(f"MFU {llama.mfu:.0%}, HFU {llama.hfu:.0%}: nothing is recomputed; this HF
 # ![A published run's model, GPUs and layout go two ways, to the planner and to one share of the peak; the seconds that
 # come out are compared with those that were measured](../assets/11_replay.png)
 #
-# Can you trust the planner? Put it beside runs that others measured: it gets sizes and layout, and has to say the
-# seconds of a step. Its eight constants for each cluster were fitted to such runs, these among them, so its errors here
-# flatter it. *Elsewhere* is the same planner with constants of other clusters, as in part 2: that is what you get for
-# yours.
+# Can you trust the planner? Compare it with runs that others measured: it gets sizes and layout, and predicts the
+# seconds of a step. Its eight constants for each cluster were fitted to such runs, these included. So its errors here
+# are smaller than for a new cluster. *Elsewhere* is the same planner with constants of other clusters, as in part 2.
+# Expect errors of that size for your own cluster.
 #
 # <!-- word: null model | also: baseline model -->
-# A prediction is worth what it does better than the most foolish one. A **null model** knows one number, fitted to the
-# same data, and nothing else. Ours says that every run reaches the same share of the peak (in HFU). So a step takes its
-# FLOPs, divided by that share of the FLOPs that all GPUs could do. No links, no layout, no pipeline.
+# A prediction is useful only if it is better than a very simple one. A **null model** uses one number, fitted to the
+# same data, and nothing else. Ours says that every run reaches the same share of the peak (in HFU). So the time of a
+# step is its FLOPs, divided by that share of the rate of all GPUs. It uses no links, no layout and no pipeline.
 #
-# 25 runs from papers and pages, of 1.7 to 530 billion parameters on 8 to 8,192 GPUs of three kinds. For its one number
-# the null model gets the median of their shares. **How far off is the null model, at the median?** (Half of its
+# There are 25 runs from papers and web pages, of 1.7 to 530 billion parameters, on 8 to 8,192 GPUs of three kinds. The
+# null model's one number is the median of their shares. **How far off is the null model, at the median?** (Half of its
 # errors are larger than that, half smaller.)
 
 # %%
@@ -158,13 +160,14 @@ for run in chosen:
 
 # %% [markdown]
 # <!-- word: survivorship bias | also: survivor bias | sentences: 2 -->
-# **Survivorship bias** is to judge by what is left after a choice, and to forget the choice. Papers show the layout
-# that won, and the ones that lost are not in the table.
+# **Survivorship bias** is an error: somebody judges by what is left after a choice, and forgets the choice. Papers show
+# the layout that won, and the layouts that lost are not in the table.
 #
 # ### By kind
 #
-# How far off the planner is depends on what leaves an NVLink domain. In part 2 you went through one kind run by run:
-# weights that are sharded over nodes. Here is its verdict beside that of the others, over all runs that we know of:
+# The planner's error depends on which messages leave an NVLink domain. In part 2 you went through one kind run by run:
+# weights that are sharded over nodes. The next cell prints the band of this kind and of the others, over all published
+# runs that we know:
 
 # %%
 bands = error_bands("elsewhere")
@@ -175,20 +178,20 @@ for kind, band in bands.time.items():
 print(f"two layouts of one job are a tie where predictions are less than {bands.tie - 1:.0%} apart")
 
 # %% [markdown]
-# From here on, what the planner predicts for layouts that nobody ran stands with such a band.
+# From here on, each prediction for a layout that nobody ran has such a band.
 #
-# ## What was tried
+# ## 26 layouts of one job
 #
-# The authors of vTrain, a simulator, published what they measured while they tested it, good or bad. They have 26
-# layouts of one model of 3.6 billion parameters, all on the same 64 A100, all with the same batch. All of them run, and
-# all compute the same. Some of the 26:
+# The authors of vTrain, a simulator, published all that they measured while they tested it, also the bad results. They
+# have 26 layouts of one model of 3.6 billion parameters, all on the same 64 A100 GPUs, all with the same batch. All of
+# them run, and all compute the same. The next cell prints some of the 26:
 
 # %%
 tried = replayed_runs("tried")
 print(*(run.of.run.layout for run in tried[::5]), sep="\n")
 
 # %% [markdown]
-# **How many times as long as the fastest does the slowest take?**
+# **How many times as long as the fastest layout does the slowest take?**
 
 # %%
 ### BEGIN SOLUTION
@@ -215,7 +218,7 @@ lines(
 )
 
 # %% [markdown]
-# Now you see what a planner is for: it keeps you from most of that list. And where is it wrong?
+# So a planner is useful: it tells you not to try most of that list. The next cell prints where it is wrong:
 
 # %% tags=["computed-time"]
 for run in by_time:
@@ -224,14 +227,14 @@ for run in by_time:
 
 # %% [markdown]
 # Each of these took far longer than planned, and than a layout that differs by its micro-batch alone. The planner has
-# no term for that. From the table nobody can tell whether it was memory nearly full, a slow node, or something that all
-# such runs have. Seconds of a planner are an expectation, and the next step is to run the best three: part 2.
+# no term for that. The table does not show the cause: nearly full memory, a slow node, or something that all such runs
+# have. A planner's seconds are an expectation. The next step is to run the best three layouts, as in part 2.
 #
 # ## Inside the node
 #
-# "Tensor parallelism belongs inside a node." Here is a job on a single machine with 8 H100 and NVLink, from the runs
-# behind the Ultra-Scale Playbook. It has 3.6 billion parameters, and 256 sequences of 4,096 tokens. Three of its four
-# layouts:
+# A rule says: "Tensor parallelism belongs inside a node." Here is a job on a single machine with 8 H100 GPUs and
+# NVLink, from the runs behind the Ultra-Scale Playbook. It has 3.6 billion parameters, and 256 sequences of 4,096
+# tokens in a step. The next cell prints its four layouts, three of them with their time:
 
 # %% tags=["computed-time"]
 *better, inside = sorted(replayed_runs("ultra-scale"), key=lambda run: run.measured_s)
@@ -240,8 +243,8 @@ for run in better:
 print(f"    ? s a step: {inside.of.run.layout}")
 
 # %% [markdown]
-# The fourth has one tensor axis over all 8 GPUs, within the node, as the rule wants it, and takes one sequence at a
-# time. **How many seconds does its step take?**
+# The fourth layout has one tensor axis over all 8 GPUs, within the node, as in the rule. It has one sequence in a
+# micro-batch. **How many seconds does its step take?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -264,11 +267,12 @@ reveal("11.inside", inside, better[0])
 # ![A step as a rectangle, time to the right and GPUs upwards: one GPU, four if nothing is lost, and four as they run,
 # with a question mark](../assets/11_bill.png)
 #
-# You pay for GPU hours: the area. Take a small model now, on one rank, on two and on four. All are in different
-# machines, joined by a link of 1 ms and 60 MB/s. The batch stays the same, and so does the work. It is 60 ms of
-# computing in all, which the ranks share, and 1 MiB of gradients, in two buckets.
+# You pay for GPU hours, the area of the rectangle. Now take a small model, on one rank, on two and on four. All ranks
+# are in different machines, joined by a link of 1 ms and 60 MB/s. The batch stays the same, and so does the work. It is
+# 60 ms of computing in all, which the ranks share, and 1 MiB of gradients, in two buckets.
 #
-# Messages and the link are real; computing is *paced*. **What does a token cost on four ranks, in prices on one?**
+# Messages and the link are real; computing is *paced*. **How many times its price on one rank does a token cost on four
+# ranks?**
 
 # %%
 ### BEGIN SOLUTION
@@ -320,8 +324,8 @@ reveal("11.price", step_of, model_price)
 
 # %% [markdown]
 # On real GPUs the link is faster, and so are the GPUs. Take GPT-2 (124 million parameters) with half a million tokens a
-# step, on 1 to 128 H100. The planner gives its best layout of the data axis for each. The price is of 10 billion
-# tokens: first as predicted, then the range of 8 in 10 runs of the kind.
+# step, on 1 to 128 H100 GPUs. For each number of GPUs the planner prints its best layout with a data axis alone. The
+# price is for 10 billion tokens: first as predicted, then the band of 8 in 10 runs of the kind.
 
 # %%
 h100 = typical_constants([one for one in load_profiles().values() if one.gpu.name.startswith("H100")])
@@ -336,21 +340,21 @@ for gpus in (1, 2, 4, 8, 16, 32, 64, 128):
     print(f"{gpus:>4} {hours:6.2f} {gpus * hours * PRICE:8.0f} {low:5.0f}-{high:<5.0f}  {best.layout}")
 
 # %% [markdown]
-# Up to some number, more GPUs are a present: less time for the same money. Then time stops falling, and the bill goes
-# on. A larger batch would keep them busy: twice the sequences on twice the GPUs cost the same by the token. That works
-# up to the critical batch size of lesson 04. Beyond it a larger batch hardly saves steps, and the tokens that you add
-# buy little.
+# Up to some number, more GPUs need less time for the same money. Beyond it the time hardly falls, and the price rises.
+# A larger batch would keep the GPUs busy: with twice the sequences on twice the GPUs a token costs the same. That works
+# up to the critical batch size of lesson 04. Beyond it a larger batch hardly saves steps, and the additional tokens
+# bring little.
 #
-# So take several GPUs for one model if it does not fit on fewer, or if somebody waits for it. Otherwise eight small
-# trainings, one on each GPU, send nothing to each other, lose nothing, and tell you eight things.
+# So take several GPUs for one model if it does not fit on fewer, or if somebody waits for it. Otherwise run eight small
+# trainings, one on each GPU. They send nothing to each other, lose no time, and give you eight results.
 #
 # ## Build: the cheapest that is in time
 #
-# Rows of a plan come as tuples `(gpus, step_s, bytes)`: how many GPUs, seconds of a step, bytes of the fullest GPU.
-# Write the function that takes the one to pay for.
+# Rows of a plan are tuples `(gpus, step_s, bytes)`: the number of GPUs, the seconds of a step, and the bytes of the
+# fullest GPU. Write the function that chooses the row to pay for.
 #
-# The function also shows what a habit costs, "take all GPUs that there are". Its *regret* is what the habit pays too
-# much, as a share of the least cost (part 2 had a regret of time).
+# The function also computes what one habit costs: "take all GPUs that there are". Its *regret* is the additional cost
+# of the habit, as a share of the least cost (part 2 had a regret of time).
 
 
 # %%
@@ -390,9 +394,9 @@ cheapest_verdict = check("11.cheapest", cheapest)
 # hint("11.cheapest")
 
 # %% [markdown]
-# Use it. (Until yours has passed, the judge's own stands in.) The job is Llama 3 8B, 200 billion tokens, a batch of a
-# million tokens, on 1 to 512 H100. Every tensor axis is within a node, the rest is data, sharded by ZeRO-1 or ZeRO-3,
-# recomputed or not.
+# Now use your function. (Until it has passed, the judge's own stands in.) The job is Llama 3 8B, with 200 billion
+# tokens and a batch of a million tokens, on 1 to 512 H100 GPUs. Each layout has a tensor axis within a node and a data
+# axis. It is sharded by ZeRO-1 or ZeRO-3, with recomputation or without.
 
 # %%
 job = Job(decoder("llama-3-8b"), seq=8192, batch=128)
@@ -428,21 +432,21 @@ for days in (60, 30, 15, 7, 3, 1):
     print(f" {regret:19.0%}  {layouts[number]}")
 
 # %% [markdown]
-# Read the dollars from the top. For a long way a shorter deadline costs hardly anything: more GPUs, and as much less
-# time. Then it costs a lot. (128 sequences are enough for 128 replicas; GPUs beyond that must share a replica.) *A tie*
-# counts the rows in time that cost less than a tie more: choose among these by what is easiest to set up. And whoever
-# sets deadlines should see the band, not the dollars alone.
+# Read the dollars from the top. At first a shorter deadline costs hardly anything: there are more GPUs for a shorter
+# time. Then it costs a lot. (128 sequences are enough for 128 replicas; more GPUs must share a replica.) *A tie* counts
+# the rows that are in time and whose cost is a tie with the cheapest. Choose among these the one that is easiest to set
+# up. And show the band, not the dollars alone, to the person who sets deadlines.
 #
 # ## What changes the choice
 #
 # ![72 GPUs twice: as nine NVLink domains of eight with a network between them, and as one NVLink domain of all
 # 72](../assets/11_domains.png)
 #
-# *The NVLink domain.* Until now it was the machine, of eight GPUs. In a rack such as NVL72 it has 72. Take 72 H100 as
-# they are, in nine machines, and the same 72 as if NVLink joined them all. (Nobody sells that; only so do you see what
-# the domain does, and not the newer GPU.) Llama 3 70B, 144 sequences of 8,192 tokens; the planner looks for the best
-# layout on each, with one sequence a micro-batch. **By how many per cent is the best step shorter in the large
-# domain?**
+# *The NVLink domain.* Until now it was the machine, with eight GPUs. In a rack such as NVL72 it has 72. Take 72 H100
+# GPUs as they are, in nine machines, and the same 72 as if NVLink joined them all. (Nobody sells that. But so you see
+# the effect of the domain, and not that of a newer GPU.) The job is Llama 3 70B, with 144 sequences of 8,192 tokens.
+# The planner looks for the best layout on each, with one sequence in a micro-batch. **By how many per cent is the best
+# step shorter in the large domain?**
 
 # %%
 ### BEGIN SOLUTION
@@ -477,10 +481,11 @@ reveal("11.domain", on_nines.best, on_whole.best, *unstaged)
 print(how_sure(on_nines))
 
 # %% [markdown]
-# Is what the domain gains more than a tie? Other models talk more: try one with many experts, or longer sequences,
-# before you believe this of yours.
+# Compare the gain with the width of a tie. Other models send more. Before you believe this for your model, try one with
+# many experts, or longer sequences.
 #
-# *Memory.* More of it on each GPU buys fewer cuts. The 8 billion once more, 64 sequences, on one machine of each kind:
+# *Memory.* With more memory on each GPU a job needs fewer cuts. The next cell plans Llama 3 8B again, with 64
+# sequences, on one machine of each kind:
 
 # %%
 for machine in ("8xh100", "8xh200", "8xb200"):
@@ -496,7 +501,8 @@ for machine in ("8xh100", "8xh200", "8xb200"):
 #
 # ## In production
 #
-# The same from a terminal, in one line: `./course plan --model llama-3-8b --machine 8xh100 ...`. Here:
+# You get the same in a terminal with one line: `./course plan --model llama-3-8b --machine 8xh100 ...`. The next cell
+# runs it here:
 
 # %% tags=["computed-time"]
 line = "plan --model llama-3-8b --machine 8xh100 --batch 64 --seq 8192 --top 3"
@@ -504,7 +510,8 @@ status = course(line.split())
 
 # %% [markdown]
 # `./course plan --tokens 2e11 --price 2.5 --days 30` adds days, energy and price, and says how many GPUs would meet the
-# deadline; `--layout "tp=8"` asks about your own layout alone. Then, who takes the decision elsewhere:
+# deadline; `--layout "tp=8"` asks about your own layout alone. These are the settings of your decisions in three
+# libraries:
 #
 # | you decided | torchtitan | Megatron-Core | DeepSpeed |
 # |---|---|---|---|
@@ -514,15 +521,15 @@ status = course(line.split())
 # | micro-batch | `local_batch_size` | `--micro-batch-size` | `train_micro_batch_size_per_gpu` |
 # | recomputation | `activation_checkpoint.mode` | `--recompute-granularity` | `activation_checkpointing` |
 #
-# Names change with versions: look them up. As far as we know, none of the three chooses tensor axis and stages for
-# you. DeepSpeed has an autotuner that tries ZeRO stages and micro-batches by running them. That is the best way to end:
-# plan, run three, take the fastest.
+# Names change with versions: look them up. As far as we know, none of the three chooses tensor axis and stages for you.
+# DeepSpeed has an autotuner that tries ZeRO stages and micro-batches by running them. We advise the same for the last
+# step: plan, run three layouts, take the fastest.
 #
 # ## Claims on trial
 #
-# Here are three sentences from widely read articles (in our words). More GPUs give no proportional speed-up (C3). Very
-# small models train faster on one device (C12). It is a myth that model parallelism is always better than data
-# parallelism (C8). Bet on each, then let them run. (*Blocked*: the machine was too busy to decide.)
+# Here are three claims from widely read articles (in our words). C3 says: more GPUs give no proportional speed-up. C12
+# says: very small models train faster on one device. C8 says: it is a myth that model parallelism is always better than
+# data parallelism. Bet on each, then run the trials. (*Blocked*: the machine was too busy to decide.)
 
 # %% tags=["nbval-ignore-output"]
 print(verdicts("C3", "C12", "C8"))
@@ -537,12 +544,12 @@ quiz("11")
 # ## What you can do now
 #
 # You can size a job, first by memory and then by time. You can bet on a layout, run three and know your regret, and
-# find by evidence why a run is slow. You can replay what others measured, with a null model beside it, and say with a
-# bill how many GPUs to take.
+# find by evidence why a run is slow. You can compare a planner with runs that others measured and with a null model.
+# And you can compute how many GPUs to pay for.
 #
-# **The limit.** All plans of this lesson had machines that work. With thousands of GPUs some of them fail every day,
-# and a step that waits for all waits for the broken one too. Lesson 12 leaves the one machine, kills some ranks, and
-# carries on.
+# **The limit.** All plans of this lesson assume machines that work. With thousands of GPUs some of them fail every day,
+# and a step that waits for all ranks also waits for the broken one. In lesson 12 jobs run on several machines, lose
+# some ranks, and continue.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU
 # Clusters](https://arxiv.org/abs/2104.04473) (2021), sections 3 and 5: how to choose three axes, and tables 1 and 2.
@@ -558,21 +565,21 @@ quiz("11")
 # part, and bars for the memory of the fullest GPU by part with a dashed line where it may be
 # filled](../assets/11_explorer.png)
 #
-# The first row of controls is the job: a model, a machine, GPUs of it, tokens a sequence, sequences a step. Below stand
-# the planner's best layout, what it spends its time and memory on, and the best of the next cuts with what they lose.
-# The second row is a layout of your own; the data axis gets the ranks that the others leave. *Shared out* is what
-# sharding gives away. *Take the planner's* sets your layout to the best, so that you can turn one setting and see what
-# it costs. All of it is the planner's arithmetic, and nothing runs. It looks at some hundred layouts at once;
-# interleaved pipelines, hybrid sharding, offload and more than 16 stages are left to `./course plan`. (JupyterLab keeps
-# arrow keys and some letters for itself, even in a menu. Without a mouse, choose from a cell:
+# The first row of controls is the job: a model, a machine, GPUs of it, tokens a sequence, sequences a step. Below you
+# see the planner's best layout, with its time and memory by part. Then come the best layouts of other cuts, with the
+# time that they lose. The second row of controls is a layout of your own; the data axis gets the ranks that the other
+# axes leave. *Shared out* says what is sharded. *Take the planner's* sets your layout to the best one, so that you can
+# change one setting and see what it costs. The planner computes all of it, and nothing runs. It looks at some hundred
+# layouts at once. Only `./course plan` has interleaved pipelines, hybrid sharding, offload and more than 16 stages.
+# (JupyterLab keeps arrow keys and some letters for itself, even in a menu. Without a mouse, choose from a cell:
 # `explorer.choose(model="llama-3-70b", gpus=16)`.) Three missions:
 #
-# 1. `llama-3-70b` on 8x H100, 64 sequences of 8,192 tokens a step: a layout of your own without recomputation, on as
-#    few machines as hold one. Then read what it loses.
-# 2. `llama-3-8b` on 16 GPUs of 8x H100, 128 sequences of 8,192 tokens. Find a layout of your own with at most 70 % of
-#    the memory of the planner's best, that loses at most 15 % of time.
-# 3. A job that runs on one GPU, and on 8 GPUs or more costs at least twice as much for the same step. What is paid is
-#    GPUs times seconds.
+# 1. Take `llama-3-70b` on 8x H100, with 64 sequences of 8,192 tokens a step. Find a layout of your own without
+#    recomputation, on the fewest machines that hold one. Then read how much time it loses.
+# 2. Take `llama-3-8b` on 16 GPUs of 8x H100, with 128 sequences of 8,192 tokens. Find a layout of your own with at most
+#    70 % of the memory of the planner's best, that loses at most 15 % of time.
+# 3. Find a job that runs on one GPU, and whose step costs at least twice as much on 8 GPUs or more. The cost is GPUs
+#    times seconds.
 
 # %% tags=["computed-time"]
 explorer = PlanExplorer()

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 12a · Beyond one machine: two nodes
 #
-# A job outgrows its machine. You find out how agents meet before a rank starts, and number the ranks of any machines.
-# You write an all-reduce that spares the slow link between them. Then you start the real thing: two agents, four ranks,
-# one link.
+# A job needs more than one machine. You find out how agents meet before a rank starts, and number the ranks of any set
+# of machines. You write an all-reduce that sends little over the slow link between them. Then you start a real job: two
+# agents, four ranks, one link.
 #
 # **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -18,7 +18,7 @@
 # At the end you can
 #
 # - say what an agent, a store and a rendezvous do, and which machine becomes node 0;
-# - tell node and local rank from a global rank, for nodes of any sizes, and back;
+# - compute node and local rank from a global rank, for nodes of any sizes, and the global rank from these;
 # - count what crosses the link between nodes, for an all-reduce and for a step of training;
 # - say where a hierarchical all-reduce pays, and where it does not.
 #
@@ -49,23 +49,23 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import DynamicRende
 four = shared_cluster(4)
 
 # %% [markdown]
-# ## Who meets
+# ## How agents meet
 #
 # ![Two machines, zebra and ant. On each of them an agent; below each agent two ranks whose numbers are question marks.
 # Both agents point to a store, which stands on zebra](../assets/12_meet.png)
 #
-# Two machines, called `zebra` and `ant`, with two GPUs each. On *both* of them somebody types the same line:
+# Take two machines, called `zebra` and `ant`, with two GPUs each. On *both* of them somebody types the same line:
 #
 # `torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint zebra:29500 train.py`
 #
-# What starts is an agent on each machine (lesson 04). No rank exists yet. The agents look for each other at the
+# This starts an agent on each machine (lesson 04). No rank exists yet. The agents look for each other at the
 # *endpoint*. There the agent of `zebra` opens a **store**, a table of keys and values that others read and write over
-# the network. When as many agents as `--nnodes` says have written themselves in, the rendezvous is complete. Each agent
-# then knows its number, starts its ranks, and puts into their environment who they are.
+# the network. When as many agents as `--nnodes` says have registered, the rendezvous is complete. Each agent then knows
+# its number and starts its ranks. It puts their numbers into their environment.
 #
 # <!-- word: group rank | also: `GROUP_RANK`, node rank -->
-# The **group rank** of a rank is the number of its agent, and so of its node, from 0. (Nothing to do with process
-# groups: to torchrun, the ranks of an agent are a *worker group*.)
+# The **group rank** of a rank is the number of its agent, and so of its node, from 0. (This has nothing to do with
+# process groups. In torchrun, the ranks of an agent are a *worker group*.)
 #
 # Here is PyTorch's own rendezvous, with two agents as threads of this notebook, and a store in its memory. Agent
 # `zebra` begins at once, and `ant` half a second later.
@@ -114,7 +114,7 @@ ask("12.first").commit("zebra")  # "it came first, and it has the store"
 # %%
 met = rendezvous(["zebra", "ant"])
 for name, (number, master, _) in sorted(met.items()):
-    print(f"agent {name:<6} node {number}; its ranks will be told MASTER_ADDR={master}")
+    print(f"agent {name:<6} node {number}; its ranks will get MASTER_ADDR={master}")
 reveal("12.first", {name: number for name, (number, *_) in met.items()})
 
 # %% tags=["nbval-ignore-output"]
@@ -122,9 +122,9 @@ for name, (*_, waited_s) in met.items():
     print(f"agent {name:<6} waited {waited_s:.1f} s")
 
 # %% [markdown]
-# Two more things can be read here. An agent that is early waits: no rank starts, and nothing is computed, until all
-# agents are there. And the ranks get an address of their own, `MASTER_ADDR`, which is node 0's: there the ranks meet
-# once more, in `init_process_group`.
+# The output shows two more things. An agent that is early waits: no rank starts, and nothing is computed, until all
+# agents are there. And the ranks get an address, `MASTER_ADDR`, which is node 0's. There the ranks meet once more, in
+# `init_process_group`.
 #
 # | variable | what it says |
 # |---|---|
@@ -135,13 +135,13 @@ for name, (*_, waited_s) in met.items():
 #
 # ## Which GPU?
 #
-# Ranks are numbered node by node. Nodes need not be equal: three machines with 8, 4 and 4 GPUs and a rank for each are
-# one job of 16 ranks.
+# Ranks are numbered node by node. Nodes need not be equal: three machines with 8, 4 and 4 GPUs, with one rank for each
+# GPU, form one job of 16 ranks.
 #
-# A script chooses its GPU by `torch.cuda.set_device(RANK)`. On one machine that was right for years. On the second one,
-# rank 8 asks for GPU 8, and CUDA says "invalid device ordinal". A colleague mends it: `set_device(RANK % 8)`.
+# A script chooses its GPU by `torch.cuda.set_device(RANK)`. On one machine this works. On a second machine rank 8 asks
+# for GPU 8, and CUDA says "invalid device ordinal". A colleague mends it: `set_device(RANK % 8)`.
 #
-# **16 ranks on nodes with 8, 4 and 4 GPUs: how many of them still ask for a GPU that their node does not have?**
+# **Take 16 ranks on nodes with 8, 4 and 4 GPUs. How many of them still ask for a GPU that their node does not have?**
 
 # %%
 ### BEGIN SOLUTION
@@ -152,9 +152,9 @@ ask("12.gpu").commit(8)  # "both small nodes"
 # %% [markdown]
 # ### Build: the place of a rank
 #
-# The number of the GPU should be the local rank, which torchrun puts into `LOCAL_RANK`. But many a program has to work
-# it out for *other* ranks as well. It does so to form groups, to read a log, or to know which ranks were lost with a
-# machine. Write it for nodes of any sizes, both ways.
+# The number of the GPU should be the local rank, which torchrun puts into `LOCAL_RANK`. But many programs have to
+# compute it for *other* ranks as well. They need it to form groups, to read a log, or to know which ranks were lost
+# with a machine. Write it for nodes of any sizes, in both directions.
 
 
 # %%
@@ -188,7 +188,8 @@ place_verdict = check("12.place", MyNodes)
 # hint("12.place")
 
 # %% [markdown]
-# Here is who asks for what, by the colleague's line. (Until your class has passed, places come from a list.)
+# The next cell prints which GPU each rank asks for, by the colleague's line. (Until your class has passed, places come
+# from a list.)
 
 # %%
 sizes = [8, 4, 4]
@@ -205,21 +206,21 @@ reveal("12.gpu", places, sizes)
 
 # %% [markdown]
 # Numbers are not always dealt node by node. Slurm can deal its tasks out in turn (`--distribution=cyclic`), and then
-# node 0 of two has the ranks 0, 2, 4, 6. `RANK % 4` gives them the GPUs 0, 2, 0, 2: two GPUs for two ranks each, and
-# two for nobody. NCCL refuses that ("Duplicate GPU detected"); where messages go by gloo, no error comes. `LOCAL_RANK`
-# is right in any order, since it is the launcher who knows. (Slurm has a name of its own for it, `SLURM_LOCALID`.)
+# node 0 of two has the ranks 0, 2, 4, 6. `RANK % 4` gives them the GPUs 0, 2, 0, 2: two GPUs have two ranks each, and
+# two have none. NCCL refuses that ("Duplicate GPU detected"). With gloo there is no error. `LOCAL_RANK` is right in any
+# order, since the launcher sets it. (Slurm's own name for it is `SLURM_LOCALID`.)
 #
-# ## What crosses
+# ## Bytes that leave a node
 #
 # ![Twice two nodes of two ranks. On the left node 0 has the ranks 0 and 1, and arrows go from each rank to the next; on
 # the right node 0 has the ranks 0 and 2, and in the place of arrows stands a question mark](../assets/12_ring.png)
 #
-# Between nodes the link is slow, and all ranks of a node share it. So what counts from now on are the bytes that *leave
-# a node*. Lesson 02's all-reduce is a ring through all ranks; call it flat, since it knows nothing of nodes.
+# Between nodes the link is slow, and all ranks of a node share it. So from now on you count the bytes that *leave a
+# node*. Lesson 02's all-reduce is a ring through all ranks. It is called *flat*, since it does not know nodes.
 #
-# The next three cells are the instrument for the rest of this page. What it measures is a *job*, such as `flat`. This
-# is a function that gets the rank and two groups, `inside` (the ranks of its node) and `between` (one rank of each
-# node). It gives back what is to be run. `flat` needs neither group; others will.
+# The next three cells define the measurement for the rest of this page. They measure a *job*, such as `flat`. A job is
+# a function that gets the rank and two groups, `inside` (the ranks of its node) and `between` (one rank of each node).
+# It returns a function that is then run. `flat` needs neither group; other jobs will.
 
 # %%
 MIB = 2**20
@@ -281,8 +282,8 @@ flat_bytes = sum(flat_by_rank)
 print(f"2 MiB, all-reduced flat over two nodes of two: {bytes_text(flat_bytes)} leave each node")
 
 # %% [markdown]
-# Now the same job under a launcher that deals ranks out in turn: node 0 has the ranks 0 and 2, node 1 the others. The
-# ring goes from 0 to 1 to 2 to 3, as before. **How many times as much leaves a node?**
+# Now start the same job with a launcher that deals out ranks in turn. Node 0 has the ranks 0 and 2, and node 1 has the
+# others. The ring goes from 0 to 1 to 2 to 3, as before. **How many times as much leaves a node?**
 
 # %%
 ### BEGIN SOLUTION
@@ -294,20 +295,21 @@ ask("12.turn").commit(1)  # "the same ring, the same bytes"
 reveal("12.turn", leaving_bytes(flat, nodes=((0, 2), (1, 3))), flat_bytes)
 
 # %% [markdown]
-# NCCL looks for the machines itself, and lays its rings so that each of them enters a node once. The simple rings of
-# gloo and MPI do not, and no library can mend the groups that *you* make of rank numbers.
+# NCCL finds the machines itself, and builds its rings so that each ring enters a node once. The simple rings of gloo
+# and MPI do not. And no library can correct groups that *you* make from wrong rank numbers.
 #
-# ## In two storeys
+# ## In two levels
 #
 # ![Two nodes of two ranks, each with a tensor in two halves. Three steps: inside each node, between the nodes, inside
 # again; what each rank holds after the first two is a question mark](../assets/12_storeys.png)
 #
 # <!-- word: hierarchical all-reduce | also: two-level all-reduce, 2D all-reduce | sentences: 3 -->
 # A **hierarchical all-reduce** adds up inside every node first, so that each rank of a node has one part of the node's
-# sum. Then each part is added up between the nodes, by the ranks of one local rank. Then the ranks of a node hand each
-# other their parts.
+# sum. Then each part is added up between the nodes, by the ranks of one local rank. Then the ranks of each node
+# exchange their parts.
 #
-# **2 MiB, two nodes of two: how many MiB leave each node in this one?** (What left it in the flat one stands above.)
+# **Take 2 MiB on two nodes of two ranks. How many MiB leave each node with the hierarchical all-reduce?** (The number
+# for the flat one is printed above.)
 
 # %%
 ### BEGIN SOLUTION
@@ -324,9 +326,9 @@ ask("12.leave").commit(1)  # "each rank has a half"
 # %% [markdown]
 # ### Build: the hierarchical all-reduce
 #
-# Three collectives, and the two groups of this rank. The nodes have equally many ranks. The length may be any: parts of
-# one length are what `dist.reduce_scatter(own, parts, group=...)` and `dist.all_gather(parts, own, group=...)` want, so
-# fill up, and cut off at the end.
+# Use three collectives, and the two groups of this rank. All nodes have the same number of ranks. The tensor may have
+# any length. But `dist.reduce_scatter(own, parts, group=...)` and `dist.all_gather(parts, own, group=...)` need parts
+# of equal length. So pad the tensor, and cut the padding off at the end.
 
 
 # %%
@@ -355,7 +357,7 @@ hierarchical_verdict = check("12.hierarchical", all_reduce_on_nodes)
 # hint("12.hierarchical")
 
 # %% [markdown]
-# Count it. (Until yours has passed, the course's own stands in; it sends the same between nodes.)
+# The next cell counts its bytes. (Until yours has passed, the course's own stands in; it sends the same between nodes.)
 
 
 # %%
@@ -379,8 +381,8 @@ reveal("12.leave", storeys_bytes, flat_bytes, 2 * MIB)
 # %% [markdown]
 # ### On many nodes
 #
-# So far you have seen the smallest case. The cost model knows any other: 1 GiB on up to 128 nodes of 8 ranks, each node
-# with one link to the others. The last two columns count the messages that come one after the other:
+# So far you have seen the smallest case. The cost model computes larger ones: 1 GiB on up to 128 nodes of 8 ranks, each
+# node with one link to the others. The last two columns count messages that come one after the other:
 
 # %% tags=["computed-time"]
 FAST, SLOW = Link(5e-6, 200e9), Link(10e-6, 25e9)  # inside a node, and between
@@ -392,34 +394,35 @@ for num_nodes, per_node in ((2, 2), (2, 8), (16, 8), (128, 8)):
     print(f"{num_nodes:>5} {per_node:>14} {left} {ring.num_rounds:>16,} {two_level.num_rounds:>14,}")
 
 # %% [markdown]
-# A flat ring lets 2 (n - 1)/n of the tensor leave a node for n *ranks*, the hierarchical one for n *nodes*. So bytes
-# are saved where nodes are few, and where they are many both come to twice the tensor. What the hierarchical one saves
-# there is waiting: far fewer messages come one after the other. (NCCL has trees for that. Part 3 goes on to thousands.)
+# With both ways 2 (n - 1)/n of the tensor leave a node. For the flat ring n is the number of *ranks*, and for the
+# hierarchical way the number of *nodes*. So with few nodes the hierarchical way saves bytes. With many nodes both send
+# nearly twice the tensor. There the hierarchical way saves waiting: far fewer messages come one after the other. (NCCL
+# has trees for that. Part 3 has thousands of nodes.)
 #
 # ### A card for each rank
 #
-# So far all ranks of a node share one link. In a cluster for training, each GPU has a network card of its own. Give
-# each rank of a node a port, as fast as that link was. Then the busiest port decides:
+# So far all ranks of a node share one link. In a cluster for training, each GPU has a network card of its own. Now give
+# each rank of a node a port that is as fast as the shared link was. Then the busiest port sets the time:
 
 # %%
 for name, by_rank in {"flat": flat_by_rank, "hierarchical": storeys_by_rank}.items():
     sends = ", ".join(f"rank {rank} sends {bytes_text(size)}" for rank, size in enumerate(by_rank))
     print(f"{name:<12} {sends}")
-print(f"the flat one's busiest port sends {max(flat_by_rank) / max(storeys_by_rank):.1f} times as much")
+print(f"the busiest port of the flat ring sends {max(flat_by_rank) / max(storeys_by_rank):.1f} times as much")
 
 # %% [markdown]
-# A flat ring leaves a node at a single rank, and the other ports have nothing to send. With eight cards on a node one
-# works, where all eight do in the hierarchical one. NCCL therefore runs as many rings as there are cards, each leaving
-# by another.
+# A flat ring leaves a node at a single rank, and the other ports have nothing to send. With eight cards on a node only
+# one works; in the hierarchical way all eight work. So NCCL runs as many rings as there are cards, and each ring leaves
+# by another card.
 #
-# Bytes are not all of it. The hierarchical one makes three calls for one, and sends more inside the node. Where links
-# inside and between are alike, take a flat one.
+# Bytes between nodes do not decide alone. The hierarchical way makes three calls in place of one, and sends more inside
+# the node. Where the links inside and between nodes are equally fast, use a flat ring.
 #
 # ## A step of training
 #
-# Here are three ways to train four layers of 1 MiB in all on two nodes. The first is DDP (04). In the second every
-# layer is sharded over all four ranks (05). The third is hybrid sharding, with shards inside a node and replicas
-# between. **With which of the three does the least leave a node in a step?**
+# Here are three ways to train four layers of 1 MiB in all on two nodes. The first is DDP (lesson 04). In the second
+# every layer is sharded over all four ranks (lesson 05). The third is hybrid sharding, with shards inside a node and
+# replicas between nodes. **With which of the three do the fewest bytes leave a node in a step?**
 
 # %%
 ### BEGIN SOLUTION
@@ -473,8 +476,8 @@ for name, size_bytes in step_bytes.items():
 reveal("12.steps", step_bytes, 4 * 4 * WIDTH * WIDTH)
 
 # %% [markdown]
-# Where the link is slow, one sends less often. The batch in four pieces, `no_sync` for all but the last, one step of
-# the optimizer. **How many times as much as with hybrid sharding leaves a node with sharding over all?**
+# On a slow link you can send less often. Cut the batch in four pieces, use `no_sync` for all but the last, and take one
+# step of the optimizer. **How many times as much leaves a node with sharding over all ranks as with hybrid sharding?**
 
 # %%
 ### BEGIN SOLUTION
@@ -491,11 +494,11 @@ reveal("12.pieces", piece_bytes, step_bytes)
 # %% [markdown]
 # ## Two nodes for real
 #
-# All of that was counted on ranks of one machine. Now two agents of torchrun, each with two ranks, and a link between.
-# On Linux a process can have a *network namespace*: interfaces and addresses of its own, as if it were another machine.
-# Two of them, joined by a virtual cable that the kernel slows to 10 MB/s, are two nodes as far as the network goes.
-# Where a system does not allow that, the agents get two addresses of this machine, and the messages are slowed by the
-# course. The first line printed below says which of the two it is here.
+# All of that was counted on ranks of one machine. Now start two agents of torchrun, each with two ranks, and a link
+# between them. On Linux a process can have a *network namespace*: interfaces and addresses of its own, as on another
+# machine. A virtual cable joins two of them, and the kernel slows it to 10 MB/s. For the network these are two nodes.
+# If your system does not allow that, the agents get two addresses of this machine, and the course slows the messages.
+# The first line printed below says which of the two it is here.
 
 
 # %%
@@ -524,9 +527,9 @@ for environment in environments:
     print("".join(f"{environment[name]:>18}" for name in NAMES))
 
 # %% [markdown]
-# Are those the places of your class? (Behind `--rdzv-conf` stand shorter waits than torchrun's own.) And here are the
-# bytes that left node 0, by the course's meter and by the kernel. The kernel counts at the cable (where there is one)
-# and sees every header. Beside them are the seconds of the slowest rank.
+# Compare these places with those of your class. (After `--rdzv-conf` stand shorter waits than torchrun's own.) The next
+# table has the bytes that left node 0, by the course's meter and by the kernel. The kernel counts at the cable (if
+# there is one), with every header. Beside them is the time of the slowest rank.
 
 # %% tags=["nbval-ignore-output"]
 by_meter = [flat_bytes, storeys_bytes, *step_bytes.values(), *piece_bytes.values()]
@@ -538,13 +541,14 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
     print(f"{name:<32}{bytes_text(size_bytes):>10}{kernel:>14}{times}")
 
 # %% [markdown]
-# Bytes over bandwidth is the least that a job can take on a link of 10 MB/s, and beside a slow link a good guess. Where
-# a row takes much longer, its messages wait for each other, or the machine was busy. Read the last row of the steps and
-# the last row of the pieces. With hybrid sharding everything but one all-reduce stays on the fast side.
+# Bytes divided by bandwidth is the shortest time that a job can take on a link of 10 MB/s. On a slow link it is also a
+# good estimate. If a row takes much longer, its messages wait for each other, or the machine was busy. Read the last
+# row of the steps and the last row of the pieces. With hybrid sharding everything but one all-reduce stays inside the
+# nodes.
 #
 # ## In production
 #
-# (This section may be read at home: nothing on this page comes back to it.)
+# (You may read this section later: nothing on this page needs it.)
 #
 # <!-- word: InfiniBand | also: IB -->
 # **InfiniBand** is a network whose cards write straight into the memory of another machine (*RDMA*), without its
@@ -555,20 +559,20 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 # host's memory.
 #
 # <!-- word: rail | also: rail-optimized network, multi-rail -->
-# A **rail** is a network of its own for one local rank: the cards of all GPUs number 3, say, hang on the same switches.
-# An all-reduce between ranks of one local rank then never leaves its rail.
+# A **rail** is a network of its own for one local rank: the cards of GPU 3 of all machines, for example, share their
+# switches. An all-reduce between ranks of one local rank then never leaves its rail.
 #
-# Such a machine is your exercise as a building plan: eight GPUs, eight cards, eight rails, and `between` is a rail.
-# NCCL finds cards and GPUs by itself, runs several rings or trees at once so that every card is busy, and knows the
-# machines' borders. The gloo library uses one interface, unless it is given several. You tell them three things.
+# Such a machine is built like your exercise: it has eight GPUs, eight cards and eight rails, and `between` is a rail.
+# NCCL finds cards and GPUs by itself, and knows which ranks share a machine. It runs several rings or trees at once so
+# that every card is busy. The gloo library uses one interface, unless you name several. You set three things.
 # `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME` name the interface. A machine has several, and the wrong one is a common
 # reason for a job that hangs at its start. `NCCL_IB_HCA` names the cards. `NCCL_DEBUG=INFO` prints what was found.
 #
 # The rendezvous decides which machine is node 0 with `--rdzv-backend c10d`, as you saw; it ignores `--node-rank`, with
-# a warning. With the older *static* one you say it yourself:
-# `--rdzv-backend static --node-rank 1 --master-addr zebra --master-port 29500`. It has no room for nodes that come and
-# go, which [part 2](12b_when_ranks_die.ipynb) needs. Where a firewall stands between nodes, the endpoint's port is not
-# enough: ranks meet at `MASTER_PORT`, and gloo and NCCL open ports of their own.
+# a warning. With the older *static* backend you choose it yourself: `--rdzv-backend static --node-rank 1 --master-addr
+# zebra --master-port 29500`. It does not allow nodes that come and go, which [part 2](12b_when_ranks_die.ipynb) needs.
+# If there is a firewall between nodes, it is not enough to open the endpoint's port. Ranks meet at `MASTER_PORT`, and
+# gloo and NCCL open ports of their own.
 #
 # | you did | torchrun | Slurm |
 # |---|---|---|
@@ -576,16 +580,17 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 # | number of nodes | `--nnodes` | `--nodes`, `SLURM_NNODES` |
 # | endpoint | `--rdzv-endpoint zebra:29500` | the first line of `scontrol show hostnames` |
 # | `MyNodes.place_of` | `GROUP_RANK`, `LOCAL_RANK` | `SLURM_NODEID`, and `SLURM_LOCALID` of a task |
-# | `all_reduce_on_nodes` | up to NCCL: rings by every card, trees of nodes | the same |
+# | `all_reduce_on_nodes` | NCCL does it: rings by every card, trees of nodes | the same |
 # | hybrid sharding | `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))` | the same |
 #
 # [Part 4](12d_take_it_along.ipynb) has the whole scripts.
 #
 # ## What you can do now
 #
-# You know what happens before the first rank starts, and where each rank is. You have counted what leaves a node. A
-# hierarchical all-reduce saves bytes on few nodes, time where ranks have cards of their own, and waiting on many nodes.
-# And you know which way to train leaves a slow link alone. The all-reduces and the steps of training ran on two nodes.
+# You know what happens before the first rank starts, and where each rank is. You have counted the bytes that leave a
+# node. A hierarchical all-reduce saves bytes on few nodes, time where ranks have cards of their own, and waiting on
+# many nodes. And you know which way to train sends least over a slow link. The all-reduces and the steps of training
+# ran on two nodes.
 #
 # **The limit.** The two nodes stayed alive. With thousands of GPUs one of them dies every few hours. [Part
 # 2](12b_when_ranks_die.ipynb) kills a rank, and then a node.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 12b · Beyond one machine: when ranks die
 #
-# A job on two nodes loses a rank, then a node, and gets the node back. You see what that costs, why some programs train
-# on the same samples twice afterwards, and what to read when nothing crashes and nothing moves.
+# A job on two nodes loses a rank, then a node, and gets the node back. You see how much time that costs, and why some
+# programs then train on the same samples twice. You also learn what to read when a job hangs without a crash.
 #
 # **2 × 50 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -16,10 +16,10 @@
 #
 # At the end you can
 #
-# - write a checkpoint of a *whole job*, from which it goes on with any number of ranks;
-# - say which processes die with a rank, and what is done twice;
+# - write a checkpoint of a *whole job*, from which it continues with any number of ranks;
+# - say which processes end when a rank dies, and which steps are done twice;
 # - find a slow rank, and a rank that is missing in a collective, from evidence;
-# - say from the settings of agents who will never meet.
+# - say from the settings of agents which of them will never meet.
 #
 # You need agents and the rendezvous ([04c](04c_drift_and_production.ipynb), [12a](12a_two_nodes.ipynb)), and the flight
 # recorder ([02c](02c_hangs.ipynb)).
@@ -48,10 +48,10 @@ two, four = shared_cluster(2, backend="gloo"), shared_cluster(4, backend="gloo")
 # %% [markdown]
 # ## The state of a job
 #
-# Weights are not enough to go on from. The state of a job is all that the next step depends on. It is the weights, what
-# the optimizer keeps, the generator of random numbers, the step, the epoch, and the *place* in the epoch. Here is a job
-# so small that you see all of it. It has a linear model, momentum by hand, 96 samples, and 12 of them in a global
-# batch.
+# To continue a job, its weights are not enough. The state of a job is all that the next step depends on. It contains
+# the weights, the optimizer's states, the generator of random numbers, the step, the epoch, and the *place* in the
+# epoch. The next cells define a job so small that you see all of its state. It has a linear model, momentum by hand, 96
+# samples, and 12 of them in a global batch.
 
 # %%
 NUM, BATCH, EVERY = 96, 12, 5  # samples in an epoch, in a global batch; steps between checkpoints
@@ -93,9 +93,9 @@ def step_on(me, state, mine):
 
 
 # %% [markdown]
-# Around it stands the loop. `share` gives a rank its samples of the next step, and the place after it. One rank writes
-# the checkpoint, beside the last good one, and renames it (`save_by_one`, lesson 04). A `Diary` adds a line for each
-# step of each rank: who saw which samples. That is our evidence; a rank that dies leaves its diary behind.
+# Around this step runs the loop. `share` gives a rank its samples of the next step, and the place after that step. One
+# rank writes the checkpoint, beside the last good one, and renames it (`save_by_one`, lesson 04). A `Diary` adds a line
+# for each step of each rank: which samples the rank saw. That is our evidence: the diary of a dead rank stays.
 
 
 # %%
@@ -119,10 +119,10 @@ def train(me, folder, share, num_steps=10**9, keep_place=True, pace_s=0.0):
 
 
 # %% [markdown]
-# ## Where were we?
+# ## The place in the epoch
 #
-# Four ranks work for six steps and are stopped; two ranks find the checkpoint of step 5 and finish the epoch. First
-# with a program that keeps no place: it begins the epoch again. Then with one that does. It deals samples out as
+# Four ranks work for six steps and are stopped. Two ranks then find the checkpoint of step 5 and finish the epoch. The
+# first program keeps no place, so it begins the epoch again. The second one keeps a place. It deals out samples as
 # PyTorch's `DistributedSampler` does, every fourth one to a rank. Its place is the number of samples that a rank has
 # had.
 
@@ -147,10 +147,9 @@ lost, twice = stopped_and_resumed(by_rank, four, two, keep_place=False)
 print(f"the epoch begun again: {lost} samples lost, {twice} seen twice")
 
 # %% [markdown]
-# Nothing warns of that. (Steps after the checkpoint that the resumed run does
-# again do not count here: what they gave to the weights was thrown away with them.) Now with the place in the
-# checkpoint. At step 5 each of four ranks has had 15 samples. **How many samples will have been seen twice, at the end
-# of the epoch on two ranks?**
+# No error or warning shows that. (A step after the checkpoint that the resumed run repeats does not count here, since
+# its change of the weights was lost.) Now put the place in the checkpoint. At step 5 each of four ranks has had 15
+# samples. **How many samples have been seen twice, when two ranks have finished the epoch?**
 
 # %%
 ### BEGIN SOLUTION
@@ -165,8 +164,8 @@ print("four ranks resume: {} lost, {} seen twice".format(*stopped_and_resumed(by
 reveal("12.dealt", twice, 5 * BATCH, 4, 2)
 
 # %% [markdown]
-# On the same number of ranks it works, so a test that resumes on as many passes. What place would mean the same to any
-# number of ranks?
+# On the same number of ranks it works. So a test that resumes on the same number of ranks does not find the fault.
+# Write a `share` whose place does not depend on the number of ranks.
 
 
 # %%
@@ -187,18 +186,19 @@ for before, after in ((four, two), (two, four), (four, four)):
     print(ways, "-> {} lost, {} seen twice".format(*stopped_and_resumed(together, before, after)))
 
 # %% [markdown]
-# Where all six numbers are 0, you have mended it. From here on the course's `next_share` does the same.
+# When all six numbers are 0, you have mended it. From here on the page uses the course's `next_share`, which does the
+# same.
 #
 # ## Two nodes, and what happens to them
 #
 # <!-- word: elastic -->
-# A job is **elastic** if it can go on with another number of ranks than it began with. Now for real: two agents, two
-# ranks each, by torchrun, which may start the ranks again (`--max-restarts`) and go on with one node (`--nnodes 1:2`).
-# One job lives through all that follows. First a rank is killed, another one for each learner. Then node 1 is killed,
-# agent and ranks. Then node 1 is started again and joins. At the end the four ranks do one thing
-# more, which is for later.
+# A job is **elastic** if it can continue with another number of ranks than it began with. Now run a real job: two
+# agents of torchrun, with two ranks each. torchrun may start the ranks again (`--max-restarts`), and may continue with
+# one node (`--nnodes 1:2`). One job goes through all of the following. First one rank is killed; which rank differs
+# from learner to learner. Then node 1 is killed, agent and ranks. Then node 1 is started again and joins. At the end
+# the four ranks do one more thing, which a later section uses.
 #
-# **One rank is killed by SIGKILL. When the job goes on, how many of its four processes are new ones?**
+# **One rank is killed by SIGKILL. When the job continues, how many of its four processes are new?**
 
 # %%
 ### BEGIN SOLUTION
@@ -274,40 +274,40 @@ for start in lost_rank:
 reveal("12.restarted", *(start.processes for start in lost_rank))
 
 # %% [markdown]
-# And what became of the others, on both nodes? These ended by an error of their own:
+# What happened to the other ranks, on both nodes? These ended by an error of their own:
 
 # %% tags=["nbval-ignore-output"]
 print(*(e.text for e in events if e.what == "failed" and e.time_s < killed[1]), sep="\n")
 
 # %% [markdown]
-# On gloo survivors know at once: a connection was closed, and that is an error. A rank that is not on the list was
-# ended before it could say so. An agent looks after its processes ten times a second, and when one has died it ends the
-# others of its node. Those of other nodes then fail, or are ended as their agents learn of a new rendezvous. On NCCL a
-# survivor may not notice by itself: a collective whose partner has gone waits on the GPU. Mostly an agent ends it; else
-# PyTorch's watchdog does, when its patience is over, ten minutes unless you say otherwise
+# With gloo the surviving ranks notice at once: a connection was closed, and that is an error. A rank that is not on the
+# list was ended before it could report an error. An agent checks its processes ten times a second. When one has died,
+# it ends the other ranks of its node. Ranks of other nodes then fail, or their agents end them when they learn of a new
+# rendezvous. With NCCL a surviving rank may not notice by itself: a collective whose partner has gone waits on the GPU.
+# Usually its agent ends it. Else PyTorch's watchdog ends it after its time-out, ten minutes unless you set another
 # (`TORCH_NCCL_ASYNC_ERROR_HANDLING`, on by default).
 #
-# ## What is done twice
+# ## Steps that are done twice
 #
 # The ranks began again at the last checkpoint; there is one after every fifth step.
 
 # %% tags=["nbval-ignore-output"]
 for name, (before, _) in ((f"rank {dead} was killed", lost_rank), ("node 1 was killed", lost_node)):
-    print(f"the last step of all ranks before {name}: {before.last}")
+    print(f"the last step that all ranks did before {name}: {before.last}")
 before, after = lost_rank
-print(f"after rank {dead} was killed they went on with step {after.first}")
+print(f"after rank {dead} was killed the ranks continued with step {after.first}")
 print("steps done twice:", before.last - after.first + 1)
 
 # %% [markdown]
 # ![A line of steps with checkpoints; a rank dies between two of them, and the line begins again at the earlier
 # one](../assets/12_redone.png)
 #
-# Checkpoints more often lose less and cost more; where the best interval lies is a question of [part
-# 3](12c_thousands.ipynb). But the kill itself cost more than these steps, as you will see.
+# With more checkpoints a kill loses fewer steps, but writing takes more time. [Part 3](12c_thousands.ipynb) finds the
+# best interval. Here the kill itself cost more time than these steps, as you will see.
 #
-# ## A node less
+# ## One node less
 #
-# Then node 1 died, and its agent with it. Nobody is left there to say so.
+# Then node 1 died, and its agent with it. So no process on node 1 can report it.
 
 # %% tags=["nbval-ignore-output"]
 shown(events, killed[1], again)
@@ -316,22 +316,22 @@ print(f"start {before.number}: {before.world_size} ranks; start {after.number}: 
 
 # %% [markdown]
 # The agent of node 0 notices in two ways. Its own ranks fail at once, as before. But it does not yet know that node 1
-# is gone for good.
+# will not come back.
 #
 # <!-- word: keep-alive | also: heartbeat | sentences: 2 -->
-# A **keep-alive** is a sign of life that an agent sends to the rendezvous at intervals. An agent that has sent none for
-# a while is struck off the list. Here that is 3 s, and then comes 1 s of *last call*, in which others may still join.
-# PyTorch's defaults are three times 5 s, and up to 30 s. `--nnodes 1:2` says that one node is enough. With `--nnodes 2`
-# the agent would wait for a second one, ten minutes long, and give up.
+# A **keep-alive** is a message that an agent sends to the rendezvous at intervals, to show that it is alive. An agent
+# that has sent none for a while is removed from the list. Here that takes 3 s. Then comes 1 s of *last call*, in which
+# others may still join. PyTorch's defaults are three times 5 s, and up to 30 s. `--nnodes 1:2` says that one node is
+# enough. With `--nnodes 2` the agent would wait ten minutes for a second node, and then give up.
 #
-# (Had node 0 died, the job would have died with it: its agent holds the store of the rendezvous. That is why a job that
-# must live puts it on a machine of its own. Here that would be `nodes.torchrun(..., rendezvous="apart")`.)
+# (If node 0 dies, the whole job ends, because its agent holds the store of the rendezvous. So a job that must survive
+# this puts the store on a separate machine. Here that would be `nodes.torchrun(..., rendezvous="apart")`.)
 #
-# Two ranks share out what four did. What becomes of the batch? Either each rank keeps its own three samples. Then the
-# global batch is half as large, and so should the learning rate be, by the rule of
-# [04b](04b_batches_and_scaling.ipynb). Or the global batch stays, as here, and each rank has six. A step takes longer
-# on real devices, and nothing else need change. **How do the weights at the end compare with those of a job that nobody
-# disturbed, on four ranks?**
+# Two ranks now do the work of four. There are two ways to choose the batch. In the first, each rank keeps its three
+# samples. Then the global batch is half as large, and the learning rate should be half as large too, by the rule of
+# [04b](04b_batches_and_scaling.ipynb). In the second, which is used here, the global batch stays the same, and each
+# rank has six samples. A step takes longer on real devices, and nothing else has to change. **How do the weights at the
+# end compare with those of an undisturbed job on four ranks?**
 
 # %%
 ### BEGIN SOLUTION
@@ -354,10 +354,10 @@ reveal("12.same", (state["weights"] - undisturbed["weights"]).abs().max().item()
 # this one. In the second sitting a node comes back, and then a job stands still without a crash.
 
 # %% [markdown]
-# ## A node more
+# ## One node more
 #
-# Node 1 is started again and comes to the rendezvous, while two ranks work on node 0. As after the kill, nobody can be
-# added to a group that exists: all ranks are ended, and four new processes begin.
+# Node 1 is started again and joins the rendezvous, while two ranks work on node 0. No rank can be added to a process
+# group that exists. So, as after the kill, all ranks are ended, and four new processes begin.
 
 # %% tags=["nbval-ignore-output"]
 shown(events, again, float("inf"))
@@ -367,10 +367,10 @@ for start in came_back:
 # %% [markdown]
 # <!-- word: membership change -->
 # A **membership change** is a node that joins a job or leaves it: all ranks are ended and begin anew, with another
-# world size. An agent that sees a rank of its own fail uses up one of its `--max-restarts`. One that only finds
-# somebody waiting to meet does not, so a join uses up none. An agent may learn of a failure on *another* node in either
-# way first, so the restart counts above can differ from run to run. But what costs no restart still costs time. What
-# each of the three has cost, from the last step before to the first one after:
+# world size. An agent uses up one of its `--max-restarts` when one of its own ranks fails. It uses up none when another
+# agent only waits to join. An agent may learn of a failure on *another* node in either way first, so the restart counts
+# above can differ from run to run. But also a join costs time. The next cell prints the time of each of the three
+# changes, from the last step before it to the first step after it:
 
 # %% tags=["nbval-ignore-output"]
 for name, (before, after) in (("rank", lost_rank), ("node", lost_node), ("join", came_back)):
@@ -378,25 +378,25 @@ for name, (before, after) in (("rank", lost_rank), ("node", lost_node), ("join",
     print(f"{name}: {gap_s:4.1f} s without a step, steps done twice: {redone} (of {PACE_S} s)")
 
 # %% [markdown]
-# Most of it is beginning: processes that import torch, meet, and load. On thousands of GPUs add the time to read a
-# large checkpoint, and to compile. And was it all worth it?
+# Most of this time is the start: new processes import torch, meet, and load the checkpoint. On thousands of GPUs add
+# the time to read a large checkpoint, and to compile. The next cell checks whether any sample was lost or seen twice:
 
 # %%
 deals = elastic.dealt(elastic.kept(notes), NUM)
 print("epochs in which a sample was lost or seen twice:", [n for n, deal in deals.items() if deal != (0, 0)])
 
 # %% [markdown]
-# An empty list: nothing was lost, and nothing seen twice, on four, two and four ranks. That is read from the diaries of
-# all ranks, the dead ones' too.
+# The list is empty: no sample was lost, and none was seen twice, on four, two and four ranks. The diaries of all ranks
+# show that, also those of the dead ones.
 #
 # ![Four boxes that a checkpoint of a job holds: weights, optimizer, random numbers, place; beside each what goes wrong
 # without it](../assets/12_state.png)
 #
 # ## Slow, not dead
 #
-# A rank that dies is found by an agent. One that is slow is found by nobody, unless somebody looks. Four ranks do the
-# same work and then an all-reduce; one device is slower. Here is how long each rank spent *in the all-reduce*, on
-# average. **Which device would you have looked at?**
+# An agent finds a rank that dies. No program here finds a slow rank by itself. In the next cell four ranks do the same
+# work and then an all-reduce, and one device is slower. It prints how long each rank spent *in the all-reduce*, on
+# average. **Which device is the slow one?**
 
 
 # %%
@@ -433,17 +433,17 @@ gantt(Timeline.join(timelines), title="Six steps: computing above, the all-reduc
 reveal("12.slow", waits, steps)
 
 # %% [markdown]
-# One slow device of four costs all four half as much again. Where no device is slow *always*, but each is at times, the
-# step still takes as long as the slowest of that step. The more ranks there are, the more often one of them is slow.
-# That is why large jobs write down, for every step, who came last, and look for a name that comes too often.
+# One slow device of four makes the steps of all four half as long again. If no device is *always* slow, but each is
+# slow at times, a step still takes as long as its slowest rank. The more ranks there are, the more often one of them is
+# slow. So large jobs record for every step which rank came last, and look for a rank that is last too often.
 #
 # ## Not dead, not slow: missing
 #
-# At the end of the job on two nodes each rank summed a gradient twice in a step. It did so within its node, then with
-# the rank of the same place on the other node (half of the hierarchical all-reduce of [part 1](12a_two_nodes.ipynb)).
-# One rank was held up, as by a file that does not come, for longer than `black_box` is patient. When a rank has been
-# quiet for a second, `black_box` writes the flight recorder's dump. (On NCCL PyTorch does it, when the watchdog's time
-# is over: `TORCH_NCCL_DUMP_ON_TIMEOUT`, with `TORCH_FR_BUFFER_SIZE` entries.) Here are the last two entries of each
+# At the end of the job on two nodes each rank summed a gradient twice in a step. First it did so within its node, then
+# with the rank of the same place on the other node. (This is half of the hierarchical all-reduce of [part
+# 1](12a_two_nodes.ipynb).) One rank was delayed, as if it waited for a file. `black_box` writes the flight recorder's
+# dump when a rank has called no collective for a second. (With NCCL PyTorch writes it after the watchdog's time-out:
+# `TORCH_NCCL_DUMP_ON_TIMEOUT`, with `TORCH_FR_BUFFER_SIZE` entries.) The next cell prints the last two entries of each
 # rank's dump:
 
 # %% tags=["nbval-ignore-output"]
@@ -454,7 +454,7 @@ for rank, dump in enumerate(dumps):
         print(f"rank {rank}: all-reduce {number} {group:<14} {'over' if entry['retired'] else 'waits'}")
 
 # %% [markdown]
-# **Which rank is missing?** Several wait, and not all in the same group.
+# **Which rank is missing?** Several ranks wait, and not all in the same group.
 
 # %%
 ### BEGIN SOLUTION
@@ -466,15 +466,17 @@ ask("12.missing").commit("rank 0")
 reveal("12.missing", dumps)
 
 # %% [markdown]
-# By hand that is easy for four ranks. The rule for many: of each group take the newest collective that anybody has
-# entered, and list who has not. A rank that is on such a list and waits nowhere itself is missing; the others are on a
-# list because they wait somewhere else. `torchfrtrace` ([02c](02c_hangs.ipynb)) compares dumps in this way.
+# For four ranks this is easy by hand. For many ranks use a rule. In each group take the newest collective that any rank
+# has entered, and list the ranks that have not entered it. A rank on such a list that waits in no collective itself is
+# the missing one. The others are on a list because they wait in another group. `torchfrtrace` ([02c](02c_hangs.ipynb))
+# compares dumps in this way.
 #
 # ## Clinic: a rendezvous that never completes
 #
-# *Symptom.* Two nodes, an agent on each. Both wait; after ten minutes both give up. The network is fine, and it worked
-# yesterday. Here are PyTorch's own rendezvous handlers with the same settings, without ranks, and with a patience of
-# three seconds. What each agent says, and what stands in the store while they wait:
+# *Symptom.* There are two nodes, with an agent on each. Both agents wait; after ten minutes both give up. The network
+# works, and yesterday the same job started. The next cell runs PyTorch's own rendezvous handlers with the same
+# settings, without ranks, and with a time-out of three seconds. It prints what each agent says, and what is in the
+# store while they wait:
 
 # %% tags=["nbval-ignore-output"]
 never = meetings.meet(meetings.UNMET)
@@ -493,35 +495,36 @@ ask("12.never").commit("one agent has another rdzv_id")  # "they do not see each
 reveal("12.never", never)
 
 # %% [markdown]
-# And why did it work yesterday? The same agents; yesterday the other one came first:
+# Why did it work yesterday? Yesterday the same agents came in the other order:
 
 # %% tags=["nbval-ignore-output"]
 print(meetings.meet(meetings.UNMET[::-1]))
 
 # %% [markdown]
-# An agent that finds *its own* greatest number reached calls the round complete, for all on the list. The agent that
-# comes last decides; a job that starts every other time has settings that differ. Others that you will meet:
+# When as many agents have joined as an agent's *own* greatest number, this agent declares the round complete, for all
+# on the list. So the agent that comes last decides. If a job starts only at some tries, look for settings that differ.
+# These are other faults that you will meet:
 #
 # | what differs | what happens |
 # | --- | --- |
-# | `--rdzv-id` | each waits on a list of its own, in the same store |
+# | `--rdzv-id` | each agent waits on a list of its own, in the same store |
 # | `--rdzv-endpoint`, the port | one agent finds no store, and gives up with a `RendezvousConnectionError` |
 # | the endpoint's host is `localhost` or another loopback address | each node opens a store of its own |
-# | an endpoint at a node that is not there | nobody opens a store |
-# | `--nnodes` larger than the nodes that come | all wait |
+# | an endpoint at a node that is not there | no agent opens a store |
+# | `--nnodes` larger than the number of nodes that come | all wait |
 # | `--node-rank` twice the same (with `--master-addr`, *static*) | one number never comes, and all wait for it |
 #
-# A relative of the third: on many Linux machines the own name leads to 127.0.1.1, by `/etc/hosts`. Then the agents
-# meet, and gloo's ranks, which look up their own name, do not find each other; `GLOO_SOCKET_IFNAME` names the
-# interface to take instead.
+# There is a fault similar to the third one. On many Linux machines `/etc/hosts` gives the address 127.0.1.1 for the
+# machine's own name. Then the agents meet. But gloo's ranks look up their own name, and do not find each other.
+# `GLOO_SOCKET_IFNAME` names the interface to use instead.
 #
-# ### Build: who will never meet
+# ### Build: which agents never meet
 #
 # ![Three nodes with their settings; two go to the store on node 0, and one goes to a store on its own
 # node](../assets/12_meeting.png)
 #
-# You get the settings of all agents, before any is started, and say what will become of each. (Agents that differ in
-# `nnodes` alone you count as apart, since chance decides.)
+# You get the settings of all agents, before any is started, and say for each agent what will happen. (Count agents that
+# differ in `nnodes` alone as separate, since there the order decides.)
 
 
 # %%
@@ -567,7 +570,8 @@ rendezvous_verdict = check("12.rendezvous", why_not_complete)
 # hint("12.rendezvous")
 
 # %% [markdown]
-# Your function (or the course's, until yours has passed) beside PyTorch's handlers, on three jobs that share a store:
+# The next cell compares your function (or the course's, until yours has passed) with PyTorch's handlers, on three jobs
+# that share a store:
 
 # %% tags=["nbval-ignore-output"]
 rows = [("a", "2"), ("a", "2"), ("a", "2"), ("b", "1:3"), ("b", "1:3"), ("c", "3"), ("c", "3")]
@@ -594,29 +598,30 @@ for agent in agents:
 #
 # | what dies | who notices, and when | what it costs |
 # | --- | --- | --- |
-# | a rank | its agent, at once; on gloo survivors too | steps since the checkpoint, all begin, one restart |
-# | a node | its partners as above; the rendezvous, when keep-alives stay out | the same, and that wait |
-# | the node with the store | everybody | the job; the scheduler must start it again |
+# | a rank | its agent, at once; with gloo other ranks too | steps since the checkpoint, a start of all, one restart |
+# | a node | its partners as above; the rendezvous, when keep-alives are missing | the same, and that wait |
+# | the node with the store | all agents | the job; the scheduler must start it again |
 # | nothing, a node joins | agents that find it waiting | steps since the checkpoint, a start of all ranks |
-# | nothing, a device is slow | whoever compares ranks | a share of every step |
+# | nothing, a device is slow | a program that compares ranks | a share of every step |
 #
 # - `course_lib/examples/train_ddp` ([04c](04c_drift_and_production.ipynb)) is a program to take home that keeps a whole
-#   job's state as you have seen here. Rank 0 writes and renames, and the place is a step of the *global* batch. How an
-#   image is cut depends on seed, epoch and image alone. It resumes on any number of ranks that divides the batch.
-#   `train_fsdp` and `train_mesh` do so with checkpoints in pieces.
-# - torchrun sends SIGTERM to ranks before it ends them. A program that hears it and saves need lose nothing when a node
-#   joins or a scheduler wants the machines. Against SIGKILL nothing helps but the last checkpoint.
-# - Random numbers by rank (dropout) cannot be the same on another number of ranks. What can be promised is which
-#   samples are seen, in which global batch.
+#   job's state as you have seen here. Rank 0 writes and renames, and the place counts *global* batches. The random crop
+#   of an image depends only on seed, epoch and image. The program resumes on any number of ranks that divides the
+#   batch. `train_fsdp` and `train_mesh` do the same with checkpoints in pieces.
+# - torchrun sends SIGTERM to ranks before it ends them. A program that handles SIGTERM and saves loses no step when a
+#   node joins or a scheduler needs the machines. After SIGKILL only the last checkpoint is left.
+# - Random numbers by rank (dropout) cannot be the same on another number of ranks. But the samples of each global batch
+#   can.
 #
 # ## What you can do now
 #
-# You can write a checkpoint from which a job goes on with more or fewer ranks, and prove by diaries that nothing was
-# lost. You know what torchrun does when a rank dies, when a node dies, and when one comes. You find the slow rank and
-# the missing one. And you can say which agents will never meet.
+# You can write a checkpoint from which a job continues with more or fewer ranks, and prove by diaries that no sample
+# was lost. You know what torchrun does when a rank dies, when a node dies, and when a node joins. You find the slow
+# rank and the missing one. And you can say which agents will never meet.
 #
-# **The limit.** Here something died when you said so. On thousands of GPUs something dies every few hours, and each
-# time all of them begin again. How often should they save, and what is left? [Part 3](12c_thousands.ipynb).
+# **The limit.** Here ranks died when you killed them. On thousands of GPUs something fails every few hours, and each
+# time all ranks begin again. [Part 3](12c_thousands.ipynb) asks how often they should save, and how much of the time is
+# left for training.
 #
 # You can also write such a job yourself, from an empty class: [part 6](12f_build_a_job.ipynb).
 #

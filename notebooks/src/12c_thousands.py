@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 12c · Beyond one machine: thousands of GPUs
 #
-# You find out how often a job on thousands of GPUs fails, and how often to write a checkpoint. You also find out what
-# is left of its time, and what to buy to get some back. Then you see an all-reduce stop scaling. All of it is
-# arithmetic and simulation, with its assumptions in view; the first numbers are published ones.
+# You find out how often a job on thousands of GPUs fails, and how often to write a checkpoint. You also find out how
+# much of its time is left for training, and which improvement gains the most. Then you see an all-reduce stop scaling.
+# All of it is arithmetic and simulation, with stated assumptions; the rates of failures are published.
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -17,12 +17,12 @@
 # At the end you can
 #
 # - turn a rate of failures into hours between them, for any number of GPUs;
-# - choose the interval between checkpoints, and say what a wrong one costs;
-# - say which of four purchases gains most goodput;
-# - tell why nobody does one flat all-reduce across everything, and what is done in its place.
+# - choose the interval between checkpoints, and say how much goodput a wrong one costs;
+# - say which of four improvements gains the most goodput;
+# - say why large jobs do not run one flat all-reduce over all ranks, and what they do instead.
 #
-# From parts 1 and 2 you need this much. Training is synchronous, so a rank that dies stops all. The job starts again
-# from its last checkpoint. A *node* is one machine, here with eight GPUs.
+# From parts 1 and 2 you need three facts. Training is synchronous, so a rank that dies stops all ranks. The job starts
+# again from its last checkpoint. A *node* is one machine, here with eight GPUs.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal
@@ -38,8 +38,8 @@ import numpy as np
 # %% [markdown]
 # ## How often?
 #
-# The makers of Llama 3 405B counted the unexpected interruptions of its training, during 54 days on 16,384 H100. More
-# than half of them were put down to GPUs and their memory. The rest had causes in network, hosts, software and more:
+# The makers of Llama 3 405B counted the unexpected interruptions of its training, during 54 days on 16,384 H100 GPUs.
+# GPUs and their memory caused more than half of them. The rest came from network, hosts, software and other causes:
 
 # %%
 llama = cost.failure_rate("Llama 3 405B")
@@ -52,8 +52,8 @@ print(f"{llama.num_failures:g} in {llama.days:g} days: one every {hours:.1f} hou
 # The **mean time between failures** (MTBF) of a job is how long it runs from one failure to the next, on average. It
 # halves when the number of GPUs doubles.
 #
-# Share those failures out evenly, each GPU with its part of host, network and software. **How many years does one GPU
-# run until it stops the job?**
+# Share out those failures evenly over the GPUs, so that each GPU has its part of host, network and software. **How many
+# years does one GPU run, on average, until it stops the job?**
 
 # %%
 ### BEGIN SOLUTION
@@ -65,8 +65,9 @@ ask("12.years").commit(0.5)  # "they must be breaking all the time"
 reveal("12.years", llama)
 
 # %% [markdown]
-# Now go the other way: say aloud what follows for 8, 1,024, 16,384 and 100,000 GPUs, then run. The second rate is of a
-# research cluster with A100. The last column is the chance that a job at Llama's rate gets through a day.
+# Now go the other way. Write down what follows for 8, 1,024, 16,384 and 100,000 GPUs, then run the cell. The second
+# rate is of a research cluster with A100 GPUs. The last column is the chance that a job at Llama's rate runs for a day
+# without failure.
 
 # %%
 rsc = cost.failure_rate("RSC-1")
@@ -77,28 +78,28 @@ for gpus in (8, 1024, 16_384, 100_000):
     print(f"{gpus:>7,}  {hours[0]:>12,.1f} h  {hours[1]:>10,.1f} h  {through:>21.2%}")
 
 # %% [markdown]
-# So with eight GPUs what stops you is mostly a bug of your own; with ten thousand you plan for several failures a day.
+# So with eight GPUs such failures are rare; with ten thousand you plan for several failures a day.
 #
-# This assumes three things, here and in most of the part. Each GPU has the same rate at all times, failures come
-# independently, and any one of them stops the job. Real failures come in bunches, new machines fail more than old ones,
-# and jobs differ. The report on RSC-1 has jobs on 1,024 GPUs that fail every 7.9 hours. Take the table for the order of
-# size.
+# This table, and most of this part, assumes three things. Each GPU has the same rate at all times, failures are
+# independent, and each of them stops the job. Real failures come in bunches, new machines fail more often than old
+# ones, and jobs differ. The report on RSC-1 has jobs on 1,024 GPUs that fail every 7.9 hours. So read from the table
+# only the order of magnitude.
 #
 # ## What a failure costs
 #
 # ![A job works, writes a checkpoint, works again; a rank fails in the middle of some work; after a while it is noticed,
 # the job starts again and repeats that work from the last checkpoint](../assets/12_failure.png)
 #
-# Three things are lost. First, the work since the last checkpoint: a failure may come at any moment, so it is half an
-# interval on average. Second, the time until it is noticed, and until all ranks run again. Third, and without any
-# failure, the seconds in which training waits for a checkpoint to be written.
+# Three things cost time. The first is the work since the last checkpoint. A failure may come at any moment, so this is
+# half an interval on average. The second is the time until the failure is noticed, and until all ranks run again. The
+# third comes without any failure: training waits while a checkpoint is written.
 #
 # <!-- word: goodput | also: effective training time | sentences: 2 -->
-# **Goodput** is the share of a job's time that becomes training which is kept. The rest goes to writing checkpoints, to
-# work done again, to restarts and to waiting.
+# **Goodput** is the share of a job's time that goes into training whose result is kept. The rest goes to writing
+# checkpoints, to work done again, to restarts and to waiting.
 #
-# Take a job of Llama's size. A checkpoint takes a minute to write; from a failure until training goes on it takes five
-# (both assumptions). **After how many minutes of work would you write a checkpoint?**
+# Take a job of Llama's size. A checkpoint takes one minute to write. From a failure until training continues it takes
+# five minutes. (Both are assumptions.) **After how many minutes of work would you write a checkpoint?**
 
 # %%
 ### BEGIN SOLUTION
@@ -107,8 +108,8 @@ ask("12.best").commit(120)  # "it runs for three hours, so a bit before that"
 ### END SOLUTION
 
 # %% [markdown]
-# Simulate it: 200 jobs for 30 days each, for every interval in the list. Failures are drawn at random; each job is
-# followed from failure to failure.
+# The next cell simulates 200 jobs for 30 days each, for every interval in the list. Failures are drawn at random, and
+# each job is followed from failure to failure.
 
 # %% tags=["computed-time"]
 MONTH_S = 30 * 86_400
@@ -135,16 +136,6 @@ lines(
 # %% [markdown]
 # ## Where the valley is
 #
-# Call the interval $t$, the writing $C$, the mean time between failures $M$. To the first order:
-#
-# - writing takes $C$ after each $t$ of work: the share $C/t$;
-# - a failure comes every $M$ and throws $t/2$ away: the share $t/2M$;
-# - the first falls with $t$, the second rises; their sum is least where its slope $-C/t^2 + 1/2M$ is zero, and there
-#   both are equal: $C/t = t/2M$;
-# - so $t = \sqrt{2CM}$. That is *Young's* interval, of 1974.
-#
-# A restart stands nowhere in it: it costs the same after each failure, however often you write.
-#
 # Nobody hits the best interval to the minute. **An interval twice as long as the best: by how many per cent does the
 # loss grow, writing and work done again together?**
 
@@ -154,6 +145,17 @@ lines(
 ask("12.twice").commit(100)  # "twice as much is thrown away"
 ### END SOLUTION
 
+# %% [markdown]
+# Call the interval $t$, the writing $C$, the mean time between failures $M$. To the first order:
+#
+# - writing takes $C$ after each $t$ of work: the share $C/t$;
+# - a failure comes every $M$ and throws $t/2$ away: the share $t/2M$;
+# - the first falls with $t$, the second rises; their sum is least where its slope $-C/t^2 + 1/2M$ is zero, and there
+#   both are equal: $C/t = t/2M$;
+# - so $t = \sqrt{2CM}$. That is *Young's* interval, of 1974.
+#
+# The time of a restart is not in the formula: it costs the same after each failure, however often you write.
+
 # %%
 around = {
     times: simulate_goodput(job, times * job.best_interval_s, duration_s=MONTH_S, num_runs=200, seed=2)
@@ -162,10 +164,10 @@ around = {
 reveal("12.twice", around, job)
 
 # %% [markdown]
-# Young leaves out what happens when a failure strikes during a write, or twice within an interval. Daly added further
-# terms (2006). Where failures have no memory, the next one is as likely now as it was an hour ago. Then the expected
-# goodput is known exactly, and its top can be searched. The table has one minute to write, no time for a restart, and
-# machines that get worse and worse. Its last column is of 200 simulated jobs, with the standard error of their mean:
+# Young's formula leaves out failures during a write, and two failures within one interval. Daly added further terms
+# (2006). Failures have *no memory* if the next one is as likely now as it was an hour ago. Then the expected goodput is
+# known exactly, and a search finds its maximum. In the table a write takes one minute, a restart takes no time, and
+# machines fail more often from row to row. The last column is the mean of 200 simulated jobs, with its standard error:
 
 # %%
 print("M           interval in seconds       goodput, by the formula    simulated")
@@ -181,13 +183,13 @@ for mean_minutes in (600, 60, 10, 2, 0.5):
     print(f"{mean_minutes:>5} min{row}    {run.mean.useful:.3%} ± {run.standard_error:.3%}")
 
 # %% [markdown]
-# While a checkpoint is short beside M, use Young and be happy. Where it takes as long as the machine holds out, Young
-# throws away a good part of the little that is left.
+# If a checkpoint is short compared with M, Young's formula is good enough. If it takes as long as M, Young's interval
+# loses a good part of the little goodput that is left.
 #
 # ## Build: the best interval
 #
-# A job on so many GPUs has an interval at which its goodput is highest. Write the function that finds it, by a search
-# or a formula, as you like. M below is the mean time between failures of the whole job, in seconds.
+# For each number of GPUs there is an interval with the highest goodput. Write the function that finds it, by a search
+# or by a formula, as you like. M below is the mean time between failures of the whole job, in seconds.
 
 
 # %%
@@ -236,10 +238,10 @@ interval_verdict = check("12.interval", best_interval)
 # this one. In the second sitting you find out how much of its time a larger job has for training, and what to buy.
 
 # %% [markdown]
-# ## What is left
+# ## The time that is left for training
 #
 # Take the same settings, a minute to write and five to restart. Now the job has 100,000 GPUs at Llama's rate, with the
-# best interval there is. What is left of its time for training?
+# best interval. The next cell simulates how much of its time is left for training:
 
 # %% tags=["computed-time"]
 largest = replace(job, mean_time_between_s=llama.mean_time_between_s(100_000))
@@ -252,10 +254,10 @@ for name in ("useful", "writing", "redone", "restarting"):
     print(f"{name:<11}{getattr(run.mean, name):>5.0%}")
 
 # %% [markdown]
-# These settings leave a smaller job most of its time. Here the restarts alone take more than a smaller job loses in
-# all.
+# With these settings a smaller job keeps most of its time. Here the restarts alone take more than a smaller job loses
+# in all.
 #
-# Your function for every size:
+# The next cell runs your function for several sizes:
 
 # %%
 if interval_verdict.passed:
@@ -271,8 +273,9 @@ if interval_verdict.passed:
 # ![Above, training stands still while a checkpoint is written. Below, it stands still only while the bytes are copied
 # to host memory, and they are written to storage beside the next work](../assets/12_hidden.png)
 #
-# Where does the time of a write come from? A checkpoint of 405 billion parameters has 12 bytes for each, a float32 copy
-# and two moments, on however many GPUs. What differs is who writes it. Some speeds of writing, all of them assumptions:
+# Why does a write take so long? A checkpoint of 405 billion parameters has 12 bytes for each parameter, a float32 copy
+# and two moments. This does not depend on the number of GPUs. But one rank may write it, or all ranks together. The
+# next cell compares some speeds of writing, all of them assumptions:
 
 # %% tags=["computed-time"]
 checkpoint_bytes = 405e9 * 12
@@ -290,12 +293,12 @@ for who, bytes_per_s in writers.items():
 # %% [markdown]
 # <!-- word: asynchronous checkpoint | also: async checkpoint, asynchronous saving | sentences: 3 -->
 # With an **asynchronous checkpoint** training waits only while its state is copied to host memory. The copy is written
-# to storage beside the next steps. Until that is over, the checkpoint before it counts.
+# to storage beside the next steps. Until the writing is done, the previous checkpoint is the valid one.
 #
-# Now a well-kept job on 16,384 GPUs. A write takes 30 seconds. Say that each failure leaves a rank that hangs, which is
+# Now take a well-run job on 16,384 GPUs. A write takes 30 seconds. Say that each failure makes a rank hang. This is
 # noticed after PyTorch's default time-out for NCCL, ten minutes. The start takes four minutes more. Another node is
-# always at hand. You may have one of four things, and each gets the interval that is best with it. **Which gains most
-# goodput?**
+# always ready. You may have one of four improvements, each with the interval that is best for it. **Which gains the
+# most goodput?**
 
 # %%
 ### BEGIN SOLUTION
@@ -328,12 +331,12 @@ for name, one in buys.items():
 
 # %% [markdown]
 # <!-- word: spare node | also: hot spare, standby node | sentences: 2 -->
-# A **spare node** stands ready beside a job and takes the place of a node that failed. So the job goes on before the
-# broken one is repaired.
+# A **spare node** stands ready beside a job and takes the place of a node that failed. So the job continues before the
+# broken node is repaired.
 #
-# Until now one always was at hand. Say that a node that fails is away for a whole day, and the job needs 2,048 of them.
-# With too few spares the job stands still until one is back. With as many as fail in a day on average, it still waits
-# often, for days are not average:
+# Until now a spare node was always ready. Say that a node that fails is away for a whole day, and that the job needs
+# 2,048 nodes. With too few spare nodes the job waits until one is back. The number of failures differs from day to day.
+# So with as many spare nodes as fail on an average day, the job still waits often:
 
 # %%
 waiting = [replace(kept, repair_s=86_400, num_spares=spares).waiting_share for spares in range(20)]
@@ -342,9 +345,10 @@ for spares in (0, 4, 8, 12, 16):
     print(f"{spares:>2} spare nodes: the job waits {waiting[spares]:.1%} of the time")
 
 # %% [markdown]
-# The formula is Erlang's, made for telephones: how often are all lines busy? And if failures come in bunches? The
-# simulation takes any times between them. Weibull's distribution with a shape of 1 has no memory. Schroeder and Gibson
-# found shapes of 0.7 to 0.8 on real machines (2006): after a failure the next is likelier soon. The same mean time:
+# The formula is Erlang's, made for telephones: it says how often all lines are busy. It assumes independent failures.
+# The simulation can also let failures come in bunches. Weibull's distribution of the times between failures has no
+# memory if its shape is 1. Schroeder and Gibson found shapes of 0.7 to 0.8 on real machines (2006). With such a shape
+# the next failure is more likely soon after a failure. The next cell compares shapes with the same mean time:
 
 # %%
 SPARES = (5, 10, 14)
@@ -360,13 +364,13 @@ for shape in (1.0, 0.7):
     print(f"shape {shape} {means[0].useful:>16.1%}{shares}")
 
 # %% [markdown]
-# So bunches matter little for the goodput, as long as the mean is right: a failure close behind another finds little
-# to throw away. For the spares they matter: more often many nodes are away at once, and 14 are too few.
+# So bunches matter little for the goodput, as long as the mean is right: a failure soon after another finds little work
+# to lose. For spare nodes bunches matter: more often many nodes are away at once, and 14 spare nodes are too few.
 #
-# ## Clinic: a job that is always busy
+# ## Clinic: a job that is always busy and slow
 #
-# *Symptom.* A colleague runs a job on 4,096 GPUs. No step is slow, each failure is survived, spare nodes are at hand.
-# And yet far fewer steps are done than fit into a week. The log (simulated, at Llama's rate):
+# *Symptom.* A colleague runs a job on 4,096 GPUs. No step is slow, the job survives each failure, and spare nodes are
+# ready. Still it does far fewer steps than fit into a week. Here is its log (simulated, at Llama's rate):
 
 # %%
 sick = sick_job.Setup()
@@ -374,7 +378,7 @@ log = sick_job.log_of(sick, days=7)
 print(log)
 
 # %% [markdown]
-# Add up what each thing cost, in hours of the 168. **What costs this job most?**
+# Add up the hours that each cause cost, of the week's 168. **Which cause costs this job the most hours?**
 
 # %%
 ### BEGIN SOLUTION
@@ -388,9 +392,9 @@ reveal("12.dear", log)
 # %% [markdown]
 # ### Mend it
 #
-# Change one setting, in seconds, and its job is run again for simulated months, under the same failures. The least that
-# can be had: `write_s` 25, `notice_s` 30, `start_s` 120; `interval_s` is yours. The score is your gain, in per cent of
-# the gain of the best single change.
+# Change one setting, in seconds. Then the job runs again for simulated months, with the same failures. The smallest
+# possible values are `write_s` 25, `notice_s` 30 and `start_s` 120; for `interval_s` any value is possible. The score
+# is your gain, in per cent of the gain of the best single change.
 
 # %%
 print(sick)
@@ -405,22 +409,22 @@ before, after, score = sick_job.gained(sick, mended)
 print(f"goodput {before:.1%}, with your change {after:.1%}: {score:.0%} of what one change can gain")
 
 # %% [markdown]
-# "It fails all the time, so I save all the time" is the wrong lesson from a few dramatic mornings. Before you change a
-# thing, print three shares: writing, work done again, down.
+# "It fails often, so I save all the time" is wrong. Before you change a setting, print three shares: writing, work done
+# again, and time in which the job is down.
 #
-# ## One all-reduce for everybody
+# ## One all-reduce over all ranks
 #
-# Failures are one thing that grows with the number of ranks; the all-reduce is the other. In a flat ring of n ranks a
-# gradient goes around in 2(n - 1) messages, one after the other. The *hierarchical* all-reduce of part 1 has three
-# steps. The first is a reduce-scatter within each node. The second is an all-reduce between nodes, of the ranks with
-# the same place in them. The third is an all-gather within each node.
+# Two costs grow with the number of ranks: failures, and the all-reduce. In a flat ring of n ranks a gradient goes round
+# in 2(n - 1) messages, one after the other. The *hierarchical* all-reduce of part 1 has three steps. The first is a
+# reduce-scatter within each node. The second is an all-reduce between nodes, of the ranks with the same place in them.
+# The third is an all-gather within each node.
 #
-# Take nodes of eight H100, with 450 GB/s and 5 µs within. Between nodes a port has 50 GB/s and 8 µs, and a node has
-# eight ports. All of them are at work in a flat ring too (as if several rings shared the bytes). The speeds are of data
-# sheets, the latencies are round numbers. Each message takes its latency, then its bytes; the next round waits for the
-# slowest. NCCL is cleverer: its ranks run ahead of each other.
+# Take nodes of eight H100 GPUs, with 450 GB/s and 5 µs within a node. Between nodes a port has 50 GB/s and 8 µs, and a
+# node has eight ports. All ports work in a flat ring too (as if several rings shared the bytes). The speeds are from
+# data sheets, the latencies are round numbers. The time of a message is its latency plus the time of its bytes. The
+# next round waits for the slowest message. (NCCL is faster: its ranks do not wait for each other in each round.)
 #
-# 1 GB of gradients, on 8 ranks and more, up to 16,384. How much of a flat ring's time is latency?
+# The next cell takes 1 GB of gradients, on 8 to 16,384 ranks, and prints which share of a flat ring's time is latency:
 
 # %% tags=["computed-time"]
 WAYS = ("ring", "hierarchical", "hierarchical, doubling")
@@ -442,23 +446,24 @@ lines(
 )
 
 # %% [markdown]
-# Look at what stays and what grows. What a rank sends tends to twice the buffer, however many ranks there are: a floor
-# that is bandwidth. The latency of a ring grows with the ranks. The hierarchical way has an eighth of them in its ring
-# between nodes. With halving and doubling there (lesson 02) the number of messages grows with the logarithm of the
-# nodes. NCCL has a tree between nodes for the same reason.
+# One part of the time stays, and one grows. A rank sends nearly twice the buffer, however many ranks there are; the
+# bandwidth sets this part. The latency of a ring grows with the number of ranks. The hierarchical way has an eighth of
+# the ranks in its ring between nodes. With halving and doubling there (lesson 02) the number of messages grows with the
+# logarithm of the number of nodes. NCCL has a tree between nodes for the same reason.
 #
-# Up to 128 ranks the flat ring is the quickest. All ways send the same bytes. But the hierarchical one has three steps
-# in a row, and in each a kind of link is idle. And 1 MB in a ring is nearly all latency on 8 ranks already, so put
-# small tensors together into few messages.
+# Up to 128 ranks the flat ring is the quickest. All ways send the same bytes. But the hierarchical way has three steps
+# in a row, and in each step one kind of link is idle. For 1 MB a ring's time is nearly all latency on 8 ranks already.
+# So combine small tensors into few messages.
 #
 # ## Waiting for the slowest
 #
 # ![Eight ranks compute for about the same time; one takes longer, and the other seven wait for it before the all-reduce
 # begins](../assets/12_slowest.png)
 #
-# Suppose links without any latency. A step still ends when its slowest rank is done. Say that each rank is late by a
-# random time at each step, 10 ms on average. Causes are the operating system, a warm GPU, a long batch. (An assumption
-# again: exponential, and independent.) **On 16,384 ranks, how many ms is a step late on average?**
+# Suppose that links have no latency. A step still ends when its slowest rank is done. Say that each rank is late by a
+# random time at each step, 10 ms on average. Causes are the operating system, a warm GPU, or a long batch. (This is an
+# assumption again: the delays are exponential, and independent.) **On 16,384 ranks, by how many ms is a step late on
+# average?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -475,21 +480,21 @@ waits_ms = {
 reveal("12.jitter", waits_ms, 10)
 
 # %% [markdown]
-# So the more ranks must agree at each step, the more the best of them wait. That is why nobody lets all ranks agree
-# about everything. What is done in its place:
+# So the more ranks take part in each exchange, the longer the fast ranks wait. Therefore large jobs do not let all
+# ranks exchange everything in each step. They use three ways:
 #
-# - *Shard within, replicate between* (hybrid sharding, lesson 05): the messages of each layer stay in the node. Between
-#   nodes go gradients, an eighth of them by each rank, once a step.
+# - *Shard within, replicate between* (hybrid sharding, lesson 05): the messages of each layer stay in the node.
+#   Gradients go between nodes once a step, an eighth of them by each rank.
 # - *Other axes* (lessons 06 to 10): with 8 x 16 ranks for each replica, a rank's gradients are 1/128 of the model. Its
 #   ring has 128 ranks and not 16,384.
-# - *Agree less often.* Local SGD (lesson 04) takes several steps between two averages.
+# - *Exchange less often.* Local SGD (lesson 04) takes several steps between two averages.
 #
 # <!-- word: DiLoCo | sentences: 3 -->
-# **DiLoCo** is local SGD for groups of machines far apart. Each group takes hundreds of AdamW steps of its own, then
-# all average how far they moved. A second optimizer with momentum takes that average as its gradient.
+# **DiLoCo** is local SGD for groups of machines far apart. Each group takes hundreds of AdamW steps of its own. Then
+# all groups average the changes of their weights. A second optimizer with momentum takes that average as its gradient.
 #
-# The gradients of 8 billion parameters in two bytes each, among 16,384 ranks, by the cost model. (The last line is
-# another training, which needs its own proof that it learns as well.)
+# The next cell uses the cost model for the gradients of 8 billion parameters, in two bytes each, on 16,384 ranks. (The
+# last line is another way to train. You would have to show that it learns as well.)
 
 # %% tags=["computed-time"]
 machine = cost.machine_spec("8x H100")
@@ -509,26 +514,27 @@ for name, (way, size_bytes, network, steps) in ways.items():
 # %% [markdown]
 # ## In production
 #
-# - *Published.* The Llama 3 report tells of more than 90 % effective training time in spite of its interruptions,
-#   nearly all of which automation dealt with. The job "as it is" above would not have reached that.
+# - *Published.* Llama 3's report says that more than 90 % of its time was effective training time, in spite of its
+#   interruptions. Automation handled nearly all of them. The job "as it is" above would not have reached that.
 # - *Asynchronous.* `torch.distributed.checkpoint.async_save(state_dict, checkpoint_id=...)` copies to host memory,
 #   returns a future and writes in a thread, or in a process with `async_checkpointer_type`. PyTorch calls it
-#   experimental, and it asks for a process group that can work on CPUs too: `init_process_group("cpu:gloo,cuda:nccl")`.
-#   Wait for the future before you begin the next one, and count the host memory: a copy of all shards of a node.
-# - *Noticed sooner.* `init_process_group(timeout=...)` sets the time-out. Too short kills healthy jobs: the first step
-#   compiles, a checkpoint waits for storage. A rank whose process is gone is noticed by torchrun's agent within
-#   seconds; a rank that hangs is not.
+#   experimental. It needs a process group that also works on CPUs: `init_process_group("cpu:gloo,cuda:nccl")`. Wait for
+#   the future before you begin the next checkpoint. And count the host memory: it holds a copy of all shards of a node.
+# - *Noticed sooner.* `init_process_group(timeout=...)` sets the time-out. A time-out that is too short kills healthy
+#   jobs: the first step may compile, and a checkpoint may wait for storage. A rank whose process is gone is noticed by
+#   torchrun's agent within seconds; a rank that hangs is not.
 # - *Restart less.* [torchft](https://github.com/meta-pytorch/torchft) keeps the other replicas training while one is
-#   away. The replica heals from a living one and not from a file. There is a DiLoCo in torchft too.
-# - *Smaller.* Each rank writes its own shard (lesson 05). Weights alone are enough to publish, and not to resume.
+#   away. A replica that comes back gets its weights from another replica and not from a file. torchft has DiLoCo, too.
+# - *Smaller.* Each rank writes its own shard (lesson 05). To publish a model, weights alone are enough; to resume, they
+#   are not.
 #
 # ## What you can do now
 #
-# You can turn a rate of failures into hours, choose an interval between checkpoints and defend it. You can say what is
-# left of a job's time and what would gain some back. And you can tell which part of an all-reduce grows with the
-# machine.
+# You can turn a rate of failures into hours, choose an interval between checkpoints and defend it. You can say how much
+# of a job's time is left for training, and what would gain some back. And you can say which part of an all-reduce's
+# time grows with the number of ranks.
 #
-# **The limit.** All of this was arithmetic. [Part 4](12d_take_it_along.ipynb) packs what you take along to a cluster of
+# **The limit.** All of this was arithmetic. [Part 4](12d_take_it_along.ipynb) has what you take along to a cluster of
 # your own.
 #
 # **Further reading.** [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.4. Kokolis et

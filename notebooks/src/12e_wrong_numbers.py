@@ -2,7 +2,7 @@
 # # 12e · Beyond one machine: wrong numbers
 #
 # A GPU can die, hang or be slow. It can also compute wrongly and say nothing. You plant such a fault in a training run,
-# see which checks are blind to it, and build the one that names the rank.
+# see which checks do not find it, and build the check that names the rank.
 #
 # **60 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -16,12 +16,11 @@
 # At the end you can
 #
 # - say which check finds a wrong gradient, which a wrong weight, and what each costs;
-# - name the rank that is wrong by 8 bytes from each, and say when nobody can;
-# - choose a checkpoint that is not spoilt;
+# - find the wrong rank by 8 bytes from each rank, and say when that is impossible;
+# - choose a checkpoint that the fault has not changed;
 # - ask Slurm for nodes that share an NVLink domain.
 #
-# You need replicas and hashes ([04c](04c_drift_and_production.ipynb)), and from [12c](12c_thousands.ipynb) what a
-# checkpoint is for.
+# You need replicas and hashes ([04c](04c_drift_and_production.ipynb)), and checkpoints ([12c](12c_thousands.ipynb)).
 
 # %%
 from course_lib import ask, check, cost, hint, quiz, reveal, shared_cluster
@@ -49,10 +48,10 @@ two, four = (shared_cluster(number) for number in (2, 4))
 # <!-- word: silent data corruption | also: SDC | sentences: 2 -->
 # **Silent data corruption** is a wrong result that no part of the hardware reports. A circuit gives another number than
 # it should, and the program goes on. Memory and links have codes that find most flipped bits. The units that multiply
-# have none, as a rule.
+# usually have none.
 #
 # The makers of Llama 3 405B count six such cases among the 419 unexpected interruptions of 54 days (their table 5). In
-# those six somebody noticed.
+# those six cases somebody noticed.
 #
 # A float32 has 32 bits: a sign, 8 bits of exponent, 23 bits of fraction. Take 0.02, as it might stand in a gradient,
 # and flip each of its bits in turn. **Of the 32 wrong numbers, how many are at least 1,000 times as large as 0.02?**
@@ -77,12 +76,12 @@ for bit, part in {0: "fraction, last", 10: "fraction", 22: "fraction, first", 23
 reveal("12.flips", torch.tensor(0.02).item(), flips)  # the float32 next to 0.02
 
 # %% [markdown]
-# A run that stops at a NaN, or at a jump of the loss, is lucky: it knows.
+# A run with a NaN, or with a jump of the loss, is lucky: its fault can be seen.
 #
 # ## A rank that computes wrongly
 #
 # Four ranks train a small network on digits, each on 32 images of its own in each step. Their gradients are averaged,
-# as in lesson 04. One rank can be given a fault, and something can be looked at after each step.
+# as in lesson 04. The function in the next cell can plant a fault on one rank, and can call a check after each step.
 
 
 # %%
@@ -111,10 +110,12 @@ def train(me, plant=None, after_step=None, steps=60):
 
 
 # %% [markdown]
-# The fault: on rank 2 the last layer's product goes wrong after its first 20 calls. It has 320 numbers, for 32 images
-# and 10 classes. The first of them has the first bit of its fraction flipped, so it is off by at most half of itself.
+# The fault is this: on rank 2 the last layer's product is wrong after its first 20 calls. The product has 320 numbers,
+# for 32 images and 10 classes. In its first number the first bit of the fraction is flipped, so this number is off by
+# at most half of itself.
 #
-# 60 steps. Then the ranks compare a hash of their weights. **Which ranks hold other weights than the others?**
+# The ranks train for 60 steps. Then they compare a hash of their weights. **Which ranks hold other weights than the
+# others?**
 
 # %%
 ### BEGIN SOLUTION
@@ -158,19 +159,19 @@ reveal("12.spoilt", found, differ / sum(p.numel() for p in weights))
 # rank's weights. A cross stands at the gradient of rank 2, marked before; another at the weights of rank 2, marked
 # after](../assets/12_wrong.png)
 #
-# (The picture has three of the four ranks.) So what matters is where the fault is. *Before* the all-reduce it spoils
-# what everybody adds up. *After* it, in the optimizer or in memory, it spoils what one rank keeps.
+# (The picture has three of the four ranks.) So what matters is where the fault is. *Before* the all-reduce it changes
+# the sum that all ranks get. *After* it, in the optimizer or in memory, it changes only what one rank keeps.
 #
 # ## After the all-reduce
 #
 # ### Build: which ranks are wrong?
 #
-# In 04c you found *which parameters* differ. Now the question is *who* is wrong, and all ranks are to know. Say that
-# what more than half of the ranks hold is right. `tensors` may be weights, buffers or gradients.
+# In 04c you found *which parameters* differ. Now find *which ranks* are wrong; every rank has to return the answer.
+# Assume that the bits which more than half of the ranks hold are right. `tensors` may be weights, buffers or gradients.
 #
 # As before, bits are compared and not numbers: a NaN agrees with the same NaN, and -0.0 differs from 0.0.
 #
-# Write it with Python's and torch's own means: the course's `hash_of_bits` comes only later on this page.
+# Write it with Python and torch alone: the course's `hash_of_bits` comes only later on this page.
 
 
 # %%
@@ -208,9 +209,9 @@ replicas_verdict = check("12.replicas", odd_ranks)
 #
 # ### Which checkpoint?
 #
-# The products are right again. This time one bit of a weight on rank 2 flips in memory, after step 23. Every 10 steps
-# the ranks vote. Every 5 steps rank 0 writes a checkpoint, and rank 0 computes rightly. The vote after step 30 names
-# rank 2. **Which is the last checkpoint that is as it would have been without the fault?**
+# Now the products are right again. This time one bit of a weight on rank 2 flips in memory, after step 23. Every 10
+# steps the ranks vote, by your function. Every 5 steps rank 0 writes a checkpoint, and rank 0 computes correctly. The
+# vote after step 30 names rank 2. **Which is the last checkpoint that is the same as without the fault?**
 
 # %%
 ### BEGIN SOLUTION
@@ -244,10 +245,10 @@ print("checkpoints as without the fault:", unspoilt)
 reveal("12.trusted", unspoilt)
 
 # %% [markdown]
-# So two dates go with each checkpoint: when it was written, and when the replicas last agreed. And to give rank 2 the
-# weights of rank 0 is not enough.
+# So note two steps for each checkpoint: when it was written, and when the replicas last agreed. And it is not enough to
+# give rank 2 the weights of rank 0.
 #
-# With two replicas a vote says less. One number differs here:
+# With two replicas a vote finds less. In the next cell one number differs:
 
 # %%
 print("two ranks:  ", two.run(lambda me: vote(me, [torch.tensor([1.0, 2.0 + (me.rank == 1)])]))[0])
@@ -255,7 +256,7 @@ print("four, 2 : 2:", four.run(lambda me: vote(me, [torch.tensor([1.0, 2.0 + (me
 print("four, 3 : 1:", four.run(lambda me: vote(me, [torch.tensor([1.0, 2.0 + (me.rank > 2)])]))[0])
 
 # %% [markdown]
-# `None` is an answer as well: stop, and go back. What does a vote cost?
+# `None` is also a useful answer: stop, and go back to a checkpoint. The next cell counts what a vote costs:
 
 
 # %%
@@ -268,17 +269,18 @@ print("bytes from rank 0 to each other rank:", sum(sum(call.sent_bytes.values())
 print("bytes of weights that it reads:", sum(p.nbytes for p in SmallCNN().parameters()))
 
 # %% [markdown]
-# The bytes on the link are nothing. What counts is the pass over the weights, and the wait for the slowest rank. So one
-# votes every hundred or thousand steps.
+# The bytes on the link hardly matter. The pass over the weights, and the wait for the slowest rank, cost more. So jobs
+# vote every hundred or thousand steps.
 #
 # ## Before the all-reduce
 #
-# Now the wrong product again. A vote over weights is blind to it, as you have seen. The gradient of rank 2 is wrong
-# *before* it is added up. But there every rank has a gradient of its own images, and all of them differ anyway.
+# Now take the wrong product again. A vote over weights does not find it, as you have seen. The gradient of rank 2 is
+# wrong *before* it is added up. But at that point every rank has a gradient of its own images, so all gradients differ
+# anyway.
 #
-# An idea: let the rank compute the same images twice, and compare the bits. Two faults are at hand. One is in every
-# product. The other comes and goes: it is in every seventh, and the first of the two is such a one. **Which of them
-# does this find?**
+# One idea is to let the rank compute the same images twice, and compare the bits. Try it with two faults. One is in
+# every product. The other comes and goes: it is in every seventh product, and the first of the two is a seventh one.
+# **Which of the two faults does this check find?**
 
 # %%
 ### BEGIN SOLUTION
@@ -310,9 +312,10 @@ for name, of_ranks in same.items():
 reveal("12.again", {name: not of_ranks[2] for name, of_ranks in same.items()})
 
 # %% [markdown]
-# So the second time has to be on *another* rank. Your function can do that as it is. Every so often all ranks compute
-# the gradient of the *same* images, with the same weights, and vote over these gradients. Here it is in the run of the
-# beginning, whose loss looked so well. (A probe is a call as well, so here step 20 is the first wrong one.)
+# So the second computation has to be on *another* rank. Your function can already do that. At some steps all ranks
+# compute the gradient of the *same* images, with the same weights, and vote over these gradients. Such a check is
+# called a *probe* here. The next cells use it in the first run, whose loss looked so good. (A probe calls the product
+# as well, so here step 20 is the first wrong one.)
 
 
 # %%
@@ -328,15 +331,16 @@ for step in (10, 20, 30, 40):
     print(f"step {step}: the vote over gradients names {probed[step]}")
 
 # %% [markdown]
-# It finds a fault that is there at that moment. One that comes and goes may stay away just then. For such faults the
-# date that counts with a checkpoint is that of the last good probe. The weights agreed at every step, and were spoilt
-# all the same.
+# A probe finds a fault that is there at that moment. A fault that is not always there may be absent just then. So for a
+# checkpoint also note the step of the last good probe. In this run the weights agreed at every step, and were wrong all
+# the same.
 #
-# The vote also counts on something: equal inputs give equal *bits*, on every GPU of the group. That holds for GPUs of
-# one kind, with the same kernels and no kernel that adds in an order of chance (`torch.use_deterministic_algorithms`).
-# Where equal inputs do not give equal bits, each vote may be a false alarm.
+# The vote also assumes that equal inputs give equal *bits*, on every GPU of the group. That holds for GPUs of one kind,
+# with the same kernels, if no kernel adds in a random order (`torch.use_deterministic_algorithms`). If equal inputs do
+# not give equal bits, each vote may be a false alarm.
 #
-# The price is a micro-batch. With 8 micro-batches a step, as a share of the training's computing:
+# A probe costs the computing of one micro-batch. With 8 micro-batches in a step, this is its share of the training's
+# computing:
 
 # %%
 for every in (1, 10, 100, 1000):
@@ -345,12 +349,12 @@ for every in (1, 10, 100, 1000):
 # %% [markdown]
 # | check | it finds a fault before the all-reduce | it finds a fault after it |
 # |---|---|---|
-# | loss, NaN, norm of the gradient | where the wrong number is huge | where the wrong number is huge |
+# | loss, NaN, norm of the gradient | if the wrong number is huge | if the wrong number is huge |
 # | vote over weights | never | at the next vote |
-# | the same images twice, one rank | where it comes in one of the two | never: both times the same wrong weight |
+# | the same images twice, one rank | if it is in one of the two | never: both times the same wrong weight |
 # | vote over gradients of the same images | if it is there just then | at the next vote, if the images use the weight |
 #
-# The last cell of the table, in a run: a weight on rank 2 flips after step 23, and `probe` votes.
+# The next cell shows the last cell of the table in a run: a weight on rank 2 flips after step 23, and `probe` votes.
 
 
 # %%
@@ -370,16 +374,18 @@ for step in (10, 20, 30):
 # - *Megatron-LM* has `--check-weight-hash-across-dp-replicas-interval N`: a hash of weights over data-parallel replicas
 #   every N steps.
 # - Its *rerun state machine* (`--rerun-mode validate_results`) reacts to a suspicious result, such as a NaN. It runs
-#   the step once more on the same GPU. Another result: a *transient* error. The same: it writes a checkpoint and ends,
-#   so that the step runs again on another GPU. Another result there: a *persistent* error. The same once more: the
-#   result was right, and the data or the model is to blame. Its own source calls it experimental.
-# - *Sharded states* have no copies: with ZeRO-3 no two ranks hold the same bits, and there is nothing to vote over.
-#   With hybrid sharding there are as many copies as replicas; give the vote their group.
-# - *Afterwards* the node must leave. A job that only starts again gets the same GPU, and the same fault. Diagnostics
-#   such as `dcgmi diag` find some faulty GPUs, and not all: the fault may need your numbers, or your temperature.
+#   the step once more on the same GPU. If the result differs, it was a *transient* error. If not, it writes a
+#   checkpoint and ends, so that the step runs again on another GPU. If the result differs there, it is a *persistent*
+#   error. If it is the same again, the result was right, and the cause is the data or the model. Its own source calls
+#   it experimental.
+# - *Sharded states* have no copies: with ZeRO-3 no two ranks hold the same bits, so no vote is possible. With hybrid
+#   sharding there are as many copies as replicas; let the vote run in their group.
+# - *Afterwards* the node must leave the job. A job that only starts again gets the same GPU, and the same fault.
+#   Diagnostics such as `dcgmi diag` find some faulty GPUs, and not all: a fault may appear only with certain numbers,
+#   or at a certain temperature.
 #
 # <details>
-# <summary>An aside: between "restart all" and torchft</summary>
+# <summary>An aside: restarts that take less time</summary>
 #
 # In 12b a failure restarted every process, from a checkpoint on disk. NVIDIA's Resiliency Extension
 # (`nvidia-resiliency-ext`) shortens this at three places, and each makes `restart_s` of 12c smaller.
@@ -389,21 +395,22 @@ for step in (10, 20, 30):
 # - *In-process restart*: `inprocess.Wrapper` around the training function. After a failure the groups are aborted and
 #   the function is called again, in the same process. Python, libraries and the CUDA context are still there. Megatron
 #   has `--inprocess-restart`.
-# - *Local checkpoints*: each rank writes to its own node's disk or memory, with a copy on another node. What the dead
-#   node had is read from there, and nobody waits for shared storage.
+# - *Local checkpoints*: each rank writes to its own node's disk or memory, with a copy on another node. The data of the
+#   dead node is read from that copy, and no rank waits for shared storage.
 #
 # </details>
 #
 # ## Racks of 72 GPUs
 #
 # Until now a *node* had eight GPUs, and its border was the border of the fast links. In a rack such as NVL72 a node has
-# four GPUs, and NVLink joins the 72 of eighteen nodes. So the NVLink domain of lesson 08 is larger than the node. So an
-# axis that talks much, of tensors or of experts, may now cross nodes, as long as its group stays inside *one rack*.
+# four GPUs, and NVLink joins the 72 of eighteen nodes. So the NVLink domain of lesson 08 is larger than the node. An
+# axis that sends much, of tensors or of experts, may now go from node to node. But its group has to stay inside *one
+# rack*.
 #
-# Sixteen ranks of an expert axis stand on four nodes. In an all-to-all each rank has 1 GB, a sixteenth of it for each
+# Sixteen ranks of an expert axis are on four nodes. In an all-to-all each rank has 1 GB, a sixteenth of it for each
 # rank, itself included. Each GPU sends 900 GB/s over NVLink and 50 GB/s over the network (data sheets). Both work at
-# the same time, so the slower one sets the time. Now two of the four nodes stand in another rack. **How many times as
-# long does the all-to-all take?**
+# the same time, so the slower one sets the time. Now two of the four nodes are in another rack. **How many times as
+# long does the all-to-all take then?**
 
 # %%
 ### BEGIN SOLUTION
@@ -421,8 +428,8 @@ for here in (16, 8, 4):
 reveal("12.racks", times_s[16], times_s[8])
 
 # %% [markdown]
-# Who sees to it that the four nodes share a rack? Slurm does not know what a rack is, until its settings say so. The
-# administrator lists *blocks* in `topology.conf` (plugin `topology/block`), and you ask for *segments*:
+# The scheduler has to give the job four nodes of one rack. Slurm knows racks only from its settings. The administrator
+# lists *blocks* in `topology.conf` (plugin `topology/block`), and you ask for *segments*:
 #
 # ```
 # BlockName=rack1 Nodes=node[001-018]
@@ -435,15 +442,15 @@ reveal("12.racks", times_s[16], times_s[8])
 # #SBATCH --segment=4
 # ```
 #
-# The job's 16 nodes come in segments of four, and no segment is torn over two blocks. Two segments may stand in
-# different racks: between them go the axes that talk little. The segment is the largest group that talks much, divided
-# by four GPUs a node. A larger one waits longer in the queue: `--segment=16` needs 16 free nodes in one rack. And of 18
-# nodes four segments of four leave two over.
+# The job's 16 nodes come in segments of four, and each segment is in one block. Two segments may be in different racks:
+# axes that send little go between them. The size of a segment is the size of the largest group that sends much, divided
+# by the four GPUs of a node. With larger segments a job waits longer in the queue: `--segment=16` needs 16 free nodes
+# in one rack. And four segments of four leave two of 18 nodes unused.
 #
-# Two more things can be missing, and then the messages take the network, or the job fails. Consecutive ranks must stand
-# on the nodes of one segment, in order. And *IMEX* must run: NVIDIA's service that lets a process map memory of a GPU
-# on another node of the rack. A job needs an IMEX *channel*, a device file that says which processes belong together.
-# Slurm or Kubernetes gives it out, or the administrator makes it.
+# NVLink between nodes needs two more things. Without them messages go over the network, or the job fails. Consecutive
+# ranks must be on the nodes of one segment, in order. And *IMEX* must run: NVIDIA's service that lets a process map
+# memory of a GPU on another node of the rack. A job needs an IMEX *channel*, a device file that says which processes
+# belong together. Slurm or Kubernetes gives it out, or the administrator makes it.
 #
 # ## Two questions
 
@@ -453,11 +460,11 @@ quiz("12e")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say for each check which faults it cannot see, and what it costs. You name a wrong rank by a vote, and you
-# know when a vote has no answer. You go back no further than the last agreement asks.
+# You can say for each check which faults it cannot find, and what it costs. You find a wrong rank by a vote, and you
+# know when a vote has no answer. You go back to the last checkpoint before which the replicas agreed.
 #
-# **The limit.** The faults here were planted, and known to the bit. Real ones come with certain inputs, heat or age,
-# and a fault between two votes that goes away leaves no trace but wrong weights.
+# **The limit.** The faults here were planted, and known to the bit. Real faults come with certain inputs, heat or age.
+# And a fault that appears only between two votes leaves no trace except wrong weights.
 #
 # **Further reading.** [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.4. Ma et al.,
 # [Understanding Silent Data Corruption in LLM Training](https://arxiv.org/abs/2502.12340) (2025): real faulty nodes.

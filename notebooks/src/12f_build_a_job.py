@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 12f · Beyond one machine: build a job that outlives its ranks
 #
-# One empty class, and seven steps that ask more of it each time. At the end ranks and a node are killed under it, and
-# its weights are those of a job that nobody disturbed.
+# You fill one empty class, in seven steps that each ask more of it. At the end a rank and then a node are killed while
+# it trains. Its final weights are still those of an undisturbed job.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -15,12 +15,12 @@
 #
 # At the end you can
 #
-# - write a training job that any number of ranks may begin, and any other number may continue;
-# - say at each moment of a save what a kill would leave on the disk;
-# - tell apart what belongs to a rank, to a step and to the job.
+# - write a training job that one number of ranks begins and any other number continues;
+# - say for each moment of a save what a kill at that moment leaves on the disk;
+# - distinguish what belongs to a rank, to a step and to the job.
 #
 # From [part 2](12b_when_ranks_die.ipynb) you need the state of a job, and from [04c](04c_drift_and_production.ipynb)
-# how a file is written that no crash can spoil.
+# how to write a file so that no crash can damage it.
 
 # %%
 from course_lib import build_progress, check, hint, mine, pace, shared_cluster, side_by_side
@@ -52,13 +52,13 @@ two, three = shared_cluster(2), shared_cluster(3)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before it
-# ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# This cell is all that you write. Below it stand seven steps. Each step has a check. It asks for all that the earlier
+# steps ask for, and for one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
 # Take two sittings. The first one ends with step 3. Step 4 is the hardest.
 #
-# Write the shortest thing that passes the next check. For steps 1 and 2 nothing is saved: leave `save` and `resume` as
-# they are.
+# For each step, write the shortest code that passes its check. In steps 1 and 2 nothing is saved: leave `save` and
+# `resume` as they are.
 
 
 # %%
@@ -197,9 +197,9 @@ class MyJob:
 #
 # ### A worked example
 #
-# A job has data, a model, an optimizer with a schedule, and a loss that draws random numbers. Here is a small one. Its
-# loss adds noise to all inputs, and then takes the rows that were asked for. So it does not matter which rank has which
-# sample.
+# A job has data, a model, an optimizer with a schedule, and a loss that draws random numbers. The next cell has a small
+# one. Its loss adds noise to all inputs, and then takes the rows that the caller asks for. So it does not matter which
+# rank has which sample.
 
 # %%
 NUM, BATCH = 50, 8  # samples in an epoch, in a global batch: the last one has two
@@ -223,14 +223,14 @@ def loss_of(model, samples, random):
 model, _, _ = objects(0)
 both = [loss_of(model, samples, torch.Generator().manual_seed(1)).item() for samples in ([4, 9, 7], [9, 4])]
 alone_7 = loss_of(model, [7], torch.Generator().manual_seed(1)).item()
-print("sample 7 adds the same, whoever has it:", agree(both[0] - both[1], alone_7, within=1e-9))
+print("sample 7 adds the same on each rank that has it:", agree(both[0] - both[1], alone_7, within=1e-9))
 
 # %% [markdown]
 # ### Your class
 #
-# The run below has twelve steps on two ranks: by your class, by the course's and by PyTorch's. The last one saves and
-# loads by `torch.distributed.checkpoint` (DCP). In `lives` stand the steps at which a job stops, and new objects go on
-# in the same folder. A class that fails has dashes.
+# The run below trains twelve steps on two ranks: by your class, by the course's and by one with PyTorch's checkpoints.
+# The last one saves and loads by `torch.distributed.checkpoint` (DCP). `lives` has the steps at which a job stops; then
+# new objects continue in the same folder. For a class that fails the table shows dashes.
 
 
 # %%
@@ -346,8 +346,8 @@ check("12.job_values", MyJob)
 # ## Step 2: samples
 #
 # Now the sizes do not divide. The last batch of an epoch is smaller, perhaps smaller than there are ranks, and then a
-# rank has no sample. `samples` is asked for any step in any order. So the step alone must say which epoch it is, and
-# which place in it. The check looks at two epochs, and at a step far away.
+# rank has no sample. The check calls `samples` for any step in any order. So the step alone must give the epoch, and
+# the place in it. The check looks at two epochs, and at a much later step.
 
 # %%
 for step in (5, 6, 7):
@@ -362,9 +362,9 @@ check("12.job_samples", MyJob)
 # %% [markdown]
 # ## Step 3: a checkpoint
 #
-# `save` writes into the folder all that the next step depends on. `resume` is called on new objects: other weights, an
-# optimizer and a schedule that have done nothing. Afterwards they go on as if nobody had stopped. Which objects does
-# your step read, and what does each of them remember?
+# `save` writes into the folder all that the next step depends on. `resume` is called on new objects: other weights, and
+# a new optimizer and a new schedule. Afterwards these continue as if the job had never stopped. Go through the objects
+# that your step reads: what does each of them remember?
 #
 # The check stops jobs after any step, also between two checkpoints. Steps that were lost are trained again, from the
 # weights of the checkpoint. So no sample enters the surviving weights twice.
@@ -381,13 +381,13 @@ check("12.job_checkpoint", MyJob)
 # %% [markdown]
 # ## Step 4: killed while it saves
 #
-# A kill may come at any moment of a save, and to any rank. Then `resume` is to find a whole checkpoint: the new one, or
-# the one before it. When `save` has returned, it is the new one, even if the power fails. The last two stay, and older
-# ones go. When may they go?
+# A kill may come at any moment of a save, and to any rank. Then `resume` has to find a whole checkpoint: the new one,
+# or the one before it. When `save` has returned, it must be the new one, even if the power fails. Keep the last two
+# checkpoints, and remove older ones. Think about when you may remove them.
 #
-# The check kills nobody. Python tells it before a file is opened, renamed or removed, and it copies the folder each
-# time. A file that is being written is also cut in half in one more copy. Your class then resumes in every copy. A file
-# that you have not synced is empty in the copy for the power failure.
+# The check kills no process. Python calls it before each open, rename or removal of a file, and it copies the folder
+# each time. In one more copy it cuts a file that is being written in half. Your class then resumes in every copy. In
+# the copy for the power failure each file that you have not synced is empty.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -404,8 +404,9 @@ check("12.job_torn", MyJob)
 # %% [markdown]
 # ## Step 5: on another number of ranks
 #
-# Three ranks have died, and two are left; or a node has come back. The global batches stay as they were, so losses and
-# weights do, too. Here three ranks stop after nine steps, and two go on. What in your class is of a rank?
+# Some ranks have died, and fewer are left; or a node has come back. The global batches stay the same, so losses and
+# weights must stay the same, too. In the next cell three ranks stop after nine steps, and two continue. Find all in
+# your class that depends on the rank.
 
 # %% tags=["nbval-ignore-output"]
 for name, job_class in JOBS.items():
@@ -418,7 +419,7 @@ for name, job_class in JOBS.items():
             continue
     want = alone(12)
     same = len(losses) == 12 - begun and torch.allclose(losses, want["losses"][begun:], rtol=1e-9)
-    print(f"{name:<13} goes on at step {begun}, with the losses of one process: {same}")
+    print(f"{name:<13} continues at step {begun}, with the losses of one process: {same}")
 
 # %%
 check("12.job_fewer", MyJob)
@@ -429,11 +430,11 @@ check("12.job_fewer", MyJob)
 # %% [markdown]
 # ## Step 6: what it costs, and a full disk
 #
-# All ranks have the same weights and the same states. So how many of them need to write, and what has to be sent in a
-# save? The check counts both, by rank. It also counts what a step without a save sends.
+# All ranks have the same weights and the same states. How many of them need to write, then, and what has to be sent in
+# a save? The check counts both, for each rank. It also counts what a step without a save sends.
 #
-# Then a disk is full, on one of the ranks that write. No rank may go on in the belief that all is safe, and none may
-# wait for ever. All are to raise an error that says why. The next save may succeed.
+# Then the disk is full, on a rank that writes. No rank may continue as if the checkpoint were saved, and none may wait
+# for ever. All ranks have to raise an error that says why. The next save may succeed.
 
 # %% tags=["nbval-ignore-output"]
 beside(three, 9, 12)
@@ -447,15 +448,15 @@ check("12.job_cost", MyJob)
 # %% [markdown]
 # ## Step 7: awkward jobs
 #
-# In which of these does your class raise an error, and in which is it wrong without a word?
+# In which of these cases does your class raise an error, and in which does it give a wrong result without one?
 #
 # - frozen weights, tied weights, an optimizer without any state and no schedule;
-# - a folder without a checkpoint, and one where files of others lie, which are to stay;
-# - a newest checkpoint that was cut off, and one whose size is right and whose bytes are not;
+# - a folder without a checkpoint, and one with files of other programs, which have to stay;
+# - a newest checkpoint that was cut off, and one of the right size with wrong bytes;
 # - two jobs at the same time, and one rank alone.
 #
-# Where the newest checkpoint is damaged, the one before it is used. A rank says so, in print or as a warning, and names
-# the file.
+# If the newest checkpoint is damaged, use the one before it. One rank reports this, by `print` or as a warning, and
+# names the file.
 
 # %%
 check("12.job_awkward", MyJob)
@@ -464,10 +465,11 @@ check("12.job_awkward", MyJob)
 # hint("12.job_awkward")
 
 # %% [markdown]
-# ## Then it is killed
+# ## Then ranks are killed
 #
-# Two nodes of one rank each, by real agents of torchrun. First rank 1 is killed by SIGKILL, then the whole node 1. One
-# rank goes on alone. (`mine.MyJob` is the version of yours that has passed step 5; the course's stands in until then.)
+# Now your class runs on two nodes of one rank each, with real agents of torchrun. First rank 1 is killed by SIGKILL,
+# then the whole node 1. One rank continues alone. (`mine.MyJob` is the version of yours that has passed step 5; the
+# course's stands in until then.)
 
 # %% tags=["nbval-ignore-output"]
 own_job = mine.MyJob
@@ -511,7 +513,8 @@ for start in elastic.starts_of(notes):
 print("checkpoints:", *names)
 
 # %% [markdown]
-# How many steps were done twice, and why so few? And what is left of all this in the weights?
+# Count from these lines how many steps were done twice. The next cell compares losses and weights with those of one
+# undisturbed process:
 
 # %%
 last_loss, weights = results[0]
@@ -530,10 +533,9 @@ build_progress("12.job")
 # %% [markdown]
 # ## What you can do now
 #
-# You have written what torchtitan and other trainers have around `torch.distributed.checkpoint`. DCP does two things
-# more. Where weights are sharded, each rank writes its shards, and any number of ranks finds its own in them
-# ([05b](05b_whole_for_a_moment.ipynb)). And `async_save` writes beside training
-# ([12c](12c_thousands.ipynb)).
+# You have written what torchtitan and other trainers have around `torch.distributed.checkpoint`. DCP does two more
+# things. If weights are sharded, each rank writes its shards, and any number of ranks can read its own parts from them
+# ([05b](05b_whole_for_a_moment.ipynb)). And `async_save` writes while training continues ([12c](12c_thousands.ipynb)).
 #
-# Your folder is one that all nodes see. Where each node has a disk of its own, ranks must first agree which checkpoint
-# all of them have. And a rename is on the disk only when its folder has been synced, too.
+# All nodes see your folder. If each node has a disk of its own, ranks must first agree on a checkpoint that all of them
+# have. And a rename is on the disk only when its folder has been synced, too.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13a · Claims on trial: a first script
 #
-# Articles say much about training on many GPUs, and you have tried most of it. In this lesson you bet on what they
-# claim before code decides. Then you see where you trusted too much, and where too little.
+# Articles make many claims about training on several GPUs, and you have tried most of these things yourself. In this
+# lesson you bet on such claims before code decides. Then you see which you trusted too much, and which too little.
 #
 # **40 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -14,7 +14,7 @@
 #
 # At the end you can
 #
-# - say what "holds", "holds with conditions", "misleading" and "false" mean, and tell one from the other;
+# - say what "holds", "holds with conditions", "misleading" and "false" mean, and choose the right one;
 # - read a first script for several GPUs, and find what it leaves out;
 # - say which measurement can decide a claim, and which one cannot.
 
@@ -40,43 +40,46 @@ for letter, title in ARTICLES.items():
 # %% [markdown]
 # ## What is fair
 #
-# Five articles, for people who look for a beginning. Each of them tries something that is hard: to lead somebody who
-# trains on one GPU to a second one. That deserves thanks. A sentence that is wrong in an article can be wrong in many
-# scripts, too, and so it is worth a trial.
+# There are five articles, written for beginners. Each tries something difficult: to lead somebody who trains on one GPU
+# to a second one. That deserves thanks. A wrong sentence in an article can become a mistake in many scripts, so it is
+# worth a trial.
 #
-# - **Words.** Articles A, C and D were never found again when this course was made. It tells what they say in its own
-#   words, from notes; no sentence here is a quotation. Where you find the article, read it, and judge that.
-# - **One sentence.** On trial stands the claim as it is written here, and neither the article nor its author.
-# - **Either way.** Claims were taken down because they can be tried, and not because they are wrong. Many hold.
+# - **Words.** The authors of this course did not find articles A, C and D again. The course gives their claims in its
+#   own words, from notes; no sentence here is a quotation. If you find the article, read it, and judge the article
+#   itself.
+# - **One sentence.** The trial is about the claim as it is written here, and neither about the article nor about its
+#   author.
+# - **Right or wrong.** A claim is here because it can be tried, and not because it is wrong. Many claims hold.
 #
 # ![Four boxes in a row, from "holds" to "false", each with what it says of a sentence; a bracket joins the first two,
 # and another one the last two](../assets/13_verdicts.png)
 #
-# The trial decides by numbers, never by opinion, and knows four verdicts:
+# A trial decides by numbers, never by opinion. It has four verdicts:
 #
-# | verdict | what it says |
+# | verdict | meaning |
 # |---|---|
-# | holds | it was so wherever the trial looked |
-# | holds with conditions | it was so in some of the situations that the sentence speaks of, and not in others |
-# | misleading | the words can be read so that they are true, and what a reader takes from them is wrong |
-# | false | what it says did not happen |
+# | holds | the claim was true in all situations of the trial |
+# | holds with conditions | the claim was true in some of the situations that it covers, and not in others |
+# | misleading | the words are true in one sense, but most readers will understand something wrong |
+# | false | what the claim says did not happen |
 #
-# There is a fifth answer, and it is no verdict: *cannot tell here*. Some trials need two GPUs, some need cores that
-# nobody else is using. Then your bet stays open, and another machine may settle it.
+# There is a fifth answer, which is not a verdict: *cannot tell here*. Some trials need two GPUs, and some need cores
+# that no other program uses. Then your bet stays open, and another machine may settle it.
 #
-# And every verdict says what would turn it. "False" without that is gossip.
+# And every verdict says what would change it. Without that a reader cannot test it.
 #
 # ## What a bet is worth
 #
-# - The trial's verdict is a mark of 1. A *near* one is a half: "holds" for "holds with conditions", or "false" for
-#   "misleading". In both cases you knew whether to rely on the sentence. Anything else is a 0.
-# - You also say how sure you are, which is the mark that you expect: 90 % is nearly certain, 25 % a guess.
-# - A bet may be changed until its trial has been seen. From then on it stands, also after a restart. So run the cells
-#   one by one here: *Run All* would show the verdicts before you have bet.
+# - If your bet is the trial's verdict, you get a mark of 1. If it is *near*, you get a half: "holds" for "holds with
+#   conditions", or "false" for "misleading". In both cases you knew whether to rely on the sentence. Any other bet gets
+#   0.
+# - You also say how sure you are, as the mark that you expect: 90 % is nearly certain, 25 % is a guess.
+# - You may change a bet until you have seen its trial. Then it is fixed, also after a restart. So run the cells one by
+#   one here: *Run All* would show the verdicts before you have bet.
 #
 # <!-- word: Brier score | also: quadratic score | sentences: 2 -->
-# The **Brier score** is the mean of (how sure you were - mark)², so 0 is perfect, and it punishes the confident error
-# most. It is least for people who say what they expect.
+# The **Brier score** is the mean of (how sure you were - mark)², so 0 is perfect, and a confident error costs the most.
+# People who say what they really expect get the lowest score.
 #
 # <!-- word: calibration of a forecast | also: calibration | sentences: 2 -->
 # The **calibration of a forecast** is how well "how sure" agrees with how often it comes true. Somebody who says 70 %
@@ -94,13 +97,13 @@ bet("A8").commit(A8=("holds with conditions", 70))  # "there is always some cond
 first = settle("A8")
 
 # %% [markdown]
-# Bet and verdict side by side, and whose sentence it is. Then why, what your bet mixed up if it did, the condition on
-# which the verdict would turn, and the numbers that led to it. The rest of this lesson goes on like that, a case at a
-# time.
+# You see your bet, the verdict, and the article that the claim is from. Then come the reason, and the mistake behind
+# your bet if there was one. Last come the condition that would change the verdict, and the numbers. All cases of this
+# lesson work in this way.
 #
 # ## Case 1: the script
 #
-# A colleague sends you 30 lines. They make two processes, and train. Here is their frame, after the notes on article A:
+# A colleague sends you 30 lines. They start two processes, and train. Here is their frame, from the notes on article A:
 #
 # ```python
 # def work(rank, world_size):
@@ -113,7 +116,7 @@ first = settle("A8")
 # mp.spawn(work, args=(2,), nprocs=2)
 # ```
 #
-# Four claims come with it. Each is about a call or two, so they can be tried in no time.
+# The script comes with four claims. Each is about one or two calls, so the trials take little time.
 
 # %%
 ### BEGIN SOLUTION
@@ -126,20 +129,19 @@ bet("A4", "A5", "A6", "A9").commit(A4=("misleading", 70), A5=("holds", 50), A6="
 script = settle("A4", "A5", "A6", "A9")
 
 # %% [markdown]
-# Where a script says nothing of an address, one of two things is so. A program that sets the address has started the
-# script, such as `torchrun`, or the script was never started. That is worth remembering for the next 30 lines that
-# somebody sends you.
+# If a script sets no address, there are two possibilities. A program such as `torchrun` starts the script and sets the
+# address, or nobody has ever started the script. Remember that for the next 30 lines that somebody sends you.
 #
-# In its favour: a process for each GPU, with its rank and its replica, *is* what you built in lesson 04. An address,
-# `.to(rank)` and a buffer for `recv` are missing, and the idea is right.
+# In favour of the script: one process for each GPU, with its rank and its replica, *is* what you built in lesson 04. An
+# address, `.to(rank)` and a buffer for `recv` are missing, but the idea is right.
 #
 # ## Case 2: an ordinary loop
 #
-# The script runs now. It has a process group, a `DistributedSampler` and an ordinary loop. The notes on the article
-# say: that makes the loop data parallel. Does it?
+# The script runs now. It has a process group, a `DistributedSampler` and an ordinary loop. The notes on the article say
+# that this makes the loop data parallel. Is that true?
 #
-# Before you bet, ask how one would find out. Here is the loop, with and without DDP. Below it are three things that one
-# could look at.
+# Before you bet, think how a trial could find out. The next cell has the loop, with and without DDP. Below it are three
+# things that a trial could look at.
 
 
 # %%
@@ -163,9 +165,9 @@ def train(me, with_ddp, steps=20):
 
 
 # %% [markdown]
-# **Which of these comes out differently with DDP and without? The loss of every rank goes down; no error is raised; the
-# ranks hold equal weights.** And what do you bet on the claim (A7), and on two more about what data parallelism copies
-# and sends?
+# **Which of these three differs between a run with DDP and one without? The loss of every rank goes down; no error is
+# raised; the ranks hold equal weights.** Then bet on the claim (A7), and on two more about what data parallelism copies
+# and sends.
 
 # %%
 ### BEGIN SOLUTION
@@ -191,31 +193,32 @@ reveal("13.tells", dict(zip(names, (goes_down, no_error, equal), strict=True)))
 loop = settle("A7", "A1", "A2")
 
 # %% [markdown]
-# Did A2 surprise you? In DDP nothing of the kind travels, and who has read lesson 04 bets on "false". Now read the
-# sentence again: it speaks of *data parallelism*. ZeRO-1 is data parallelism, and so is `nn.DataParallel`; in both of
-# them updated weights do go round. A sentence that is wrong of the tool that you use can be right of another one. So
-# the trial ran two: DDP and ZeRO-1. A1 was tried in the same way, by DDP and by ZeRO-3.
+# Did A2 surprise you? DDP sends no updated weights, so a reader of lesson 04 may bet on "false". Now read the sentence
+# again: it is about *data parallelism*. ZeRO-1 is data parallelism, and so is `nn.DataParallel`, and both do send
+# updated weights. A sentence can be wrong for the tool that you use, and right for another. So the trial ran two tools,
+# DDP and ZeRO-1. The trial of A1 also ran two, DDP and ZeRO-3.
 #
 # ### How would you decide this?
 #
-# Here is the function that decided A7. Read it as you would read a referee's notes. What does it run, and which number
-# does it look at? With which threshold, and could it have come out otherwise?
+# The next cell prints the function that decided A7. Read it with four questions. What does it run? Which number does it
+# look at? With which threshold? And could the verdict have been another one? The answers stand below it.
 
 # %%
 print(inspect.getsource(trial("A7").function))
 
 # %% [markdown]
 # <!-- word: control | also: control experiment, baseline run -->
-# A **control** is a run that differs from the one on trial in what the claim speaks of, and in nothing else. Here it is
-# the same loop *with* DDP. Without it "the weights differ" might be noise of the arithmetic.
+# A **control** is a run that differs from the run on trial only in what the claim is about. Here the control is the
+# same loop *with* DDP. Without a control, "the weights differ" might be rounding.
 #
-# Three more things to see. The threshold stands in the code before the run: `1e-3` apart without, exactly 0 with. The
-# verdict is a value that can be either one. And `turns_if` names the one line that would change it.
+# Note three more things. The threshold is in the code before the run: weights differ by more than `1e-3` without DDP,
+# and by exactly 0 with it. The verdict is computed, and can be either one. And `turns_if` names the one line that would
+# change it.
 #
 # ## Case 3: half a model
 #
-# The model has grown and no longer fits. The notes on the article offer to cut it in two, and to send activations with
-# `dist.send`. For very large models they combine that with data parallelism.
+# Now the model has grown and no longer fits. The notes on the article propose to cut it in two, and to send activations
+# with `dist.send`. For very large models they combine this with data parallelism.
 
 # %%
 ### BEGIN SOLUTION
@@ -227,18 +230,19 @@ bet("A3", "A10", "A12").commit(A3=("holds", 70), A10=("holds with conditions", 5
 halves = settle("A3", "A10", "A12")
 
 # %% [markdown]
-# A10 is hard to find in a run. Half of the model never learns, the other half learns around it, and the loss may go
-# down all the same. You know the cure from lesson 06, the gradient's way back. And to A3 the whole of lesson 05 is an
-# answer: between "it fits" and "it must be cut" lies sharding.
+# The fault of A10 is hard to notice in a run. Half of the model never learns, the other half learns around it, and the
+# loss may still go down. You know the remedy from lesson 06: send the gradient back. Lesson 05 answers A3: between "it
+# fits" and "it must be cut" there is sharding.
 #
-# A12 was tried on a tiny model, with two heads, three pieces and three samples. So the trial shows that one axis can
-# run out of places, and that two axes together have them. It does not count who combines them in practice.
+# The trial of A12 has a tiny model, with two heads, three pieces and three samples. So it shows that one axis alone can
+# have too few parts, and that two axes together have enough. It does not count how many people combine them in
+# practice.
 #
-# ## Case 4: what communication takes away
+# ## Case 4: the cost of communication
 #
-# One sentence is left, and it needs a clock. The trial shapes the link between two ranks and paces their computing, so
-# that a laptop can play two GPUs. Ranks that stand in line for a core would spoil the times; where they do, the trial
-# says that it cannot tell.
+# One claim is left, and its trial needs a clock. The trial shapes the link between two ranks and paces their computing,
+# so that a laptop can play two GPUs. If ranks wait for a core, the times are wrong. Then the trial says that it cannot
+# tell.
 
 # %%
 ### BEGIN SOLUTION
@@ -252,7 +256,7 @@ speed = settle("A11")
 # %% [markdown]
 # ## What the article gave you
 #
-# Its sentences, sorted by what the trials found:
+# The next cell lists its claims by verdict:
 
 # %% tags=["nbval-ignore-output"]
 tried = [one for case in (first, script, loop, halves, speed) for one in case.claims]
@@ -260,11 +264,11 @@ for verdict in sorted({one.evidence.verdict for one in tried}):
     print(f"{verdict:<22}", *(one.name for one in tried if one.evidence.verdict == verdict))
 
 # %% [markdown]
-# Look at the ones that are false. They are about code: a name, a missing argument, a value that is returned or is not,
-# a call that nobody makes. Code is easy to mend, and it changes from version to version. The sentences about *ideas*
-# did better. So one can read such an article like this: take the idea, and try the code.
+# Look at the false ones. They are about code: a name, a missing argument, a return value, a missing call. Code is easy
+# to mend, and it changes from version to version. More of the claims about *ideas* hold. So when you read such an
+# article, use the idea, and test the code.
 #
-# And your own part of it:
+# Here is your own result so far:
 
 # %% tags=["nbval-ignore-output"]
 scoreboard()
@@ -272,10 +276,11 @@ scoreboard()
 # %% [markdown]
 # ## What you can do now
 #
-# You can tell the four verdicts apart, and you have read a trial. It has a control beside what is tried, a threshold
-# before the run, and a verdict that could be another.
+# You can distinguish the four verdicts, and you have read a trial. It has a control, a threshold that is fixed before
+# the run, and a verdict that could have been another one.
 #
-# In [part 2](13b_strategies_and_memory.ipynb) articles B and D follow: four strategies, and what they do for memory.
+# [Part 2](13b_strategies_and_memory.ipynb) is about articles B and D: four strategies, and what they do for memory.
 #
 # **Further reading.** Glenn W. Brier, *Verification of forecasts expressed in terms of probability* (Monthly Weather
-# Review, 1950). It has three pages, from the US Weather Bureau, on how to judge forecasts of how likely rain is.
+# Review, 1950). It has three pages, from the US Weather Bureau, on how to judge forecasts that give a probability of
+# rain.

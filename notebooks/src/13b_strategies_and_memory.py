@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13b · Claims on trial: strategies and memory
 #
-# Articles B and D: four strategies in a few pictures, and the simplest of them with all its code. You bet on their
-# sentences. Several of them are about one question that everybody has: do two GPUs have twice the memory?
+# Article B shows four strategies in a few pictures. Article D shows the simplest of them with all its code. You bet on
+# their claims. Several are about one common question: do two GPUs have twice the memory?
 #
 # **35 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -16,12 +16,12 @@
 # At the end you can
 #
 # - say which part of the memory data parallelism makes smaller, and which it leaves;
-# - see when a trial was built so that it can come out one way only;
+# - notice when a trial can have only one outcome;
 # - decide a claim of the kind "X is really Y" by counting.
 #
-# A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are; a near one is half a mark.
-# Your bets of [part 1](13a_a_first_script.ipynb) are kept. Run the cells one by one: a verdict that has been seen takes
-# no bet.
+# A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are. A near verdict gets half a
+# mark. Your bets of [part 1](13a_a_first_script.ipynb) are kept. Run the cells one by one: after you have seen a
+# verdict, you cannot bet on it.
 
 # %%
 from course_lib import ask, bet, reveal, scoreboard, settle, shared_cluster
@@ -36,17 +36,16 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 # %% [markdown]
 # ## In their favour
 #
-# Article B tells four strategies apart where others say "multi-GPU" and mean one of them. Article D is about a class
-# that you would not take today. But it shows what to do with `.module`, and it does not promise speed.
+# Article B distinguishes four strategies, where others say "multi-GPU" and mean one of them. Article D is about a class
+# that you would not use today. But it shows what to do with `.module`, and it does not promise speed.
 #
-# Article D was never found again; its sentences stand here in the words of the course. What the course says of B is in
-# our words too.
+# Article D was not found again; its claims are here in the course's words. The claims of B are in our words too.
 #
 # ## Case 1: one class, one line
 #
-# `model = nn.DataParallel(model)`, and four devices work. You took this class apart in lesson 03. Four claims: whether
-# the loop has to change (D4), how to save (D5), where the memory goes (D6), and whether threads are a limit (D7). On a
-# CPU PyTorch's class runs on one device. So the trials of D4 and D7 run the one of lesson 03, which takes the same
+# After `model = nn.DataParallel(model)` four devices work. You studied this class in lesson 03. D4 says whether the
+# loop has to change, D5 how to save. D6 says which device needs the most memory, and D7 whether threads are a limit. On
+# a CPU PyTorch's class runs on one device. So the trials of D4 and D7 run the class of lesson 03, which does the same
 # steps.
 
 # %%
@@ -61,21 +60,20 @@ bet("D4", "D5", "D6", "D7").commit(
 one_class = settle("D4", "D5", "D6", "D7")
 
 # %% [markdown]
-# Look at the fourth row of D5. `strict=False` is what one writes when keys do not fit, and it makes the error go away:
-# together with the weights. A program that does as the claim says is safe from it.
+# Look at the fourth row of D5. Many people write `strict=False` when keys do not fit. Then there is no error, and no
+# weights are loaded either. A program that does as the claim says avoids this.
 #
-# D6 needs two GPUs, and without them your bet stays open. D7 is decided by a count: whether a second thread takes steps
-# while the first one runs Python. Its last two rows are speeds, and one worker that does all the work is 1. They are
-# left out while the machine is too busy for a clock.
+# D6 needs two GPUs; without them your bet stays open. A count decides D7: how many steps a second thread does while the
+# first one runs Python. Its last two rows are speeds, relative to one worker that does all the work. They are left out
+# while the machine is too busy for a clock.
 #
 # ## Case 2: do two GPUs have twice the memory?
 #
 # ![Two devices side by side, each a column of weights, gradients, optimizer state and activations; below it the
 # question which of the four is smaller than on one device](../assets/13_twice.png)
 #
-# Two sentences of article D follow, in our words. Data parallelism combines several GPUs into one with more memory
-# (D2), and it is not about speed (D1). They belong together: if it were not for speed, it would have to be for
-# something else. And a third: it gives the gradients of accumulation (D3).
+# Here are three claims of article D, in our words. D2 says: data parallelism combines several GPUs into one with more
+# memory. D1 says: it is not about speed. D3 says: it gives the same gradients as accumulation.
 
 # %%
 ### BEGIN SOLUTION
@@ -88,22 +86,22 @@ bet("D1", "D2", "D3").commit(D1=("holds", 50), D2=("false", 90), D3=("holds with
 memory = settle("D1", "D2", "D3")
 
 # %% [markdown]
-# D2 is the one to remember, for the table under it says two things. Weights, gradients and optimizer state: on one, two
-# or four ranks not a byte less. Activations: a quarter on four ranks. So somebody whose activations filled the card did
-# find more memory there, and could write it down in good faith. A claim can be wrong and still be somebody's honest
-# observation. The verdict for that is *misleading*.
+# Remember D2: the table under it shows two things. Weights, gradients and optimizer states take the same bytes on one,
+# two or four ranks. Activations take a quarter on four ranks. So an author whose activations filled the card really
+# found more free memory, and reported it in good faith. A claim can be an honest observation with a wrong explanation.
+# The verdict for that is *misleading*.
 #
-# And D3 asks less than it seems. It does not speak of the gradient of the whole batch, but of the one of accumulation.
-# With BatchNorm both are away from the whole batch, by the same amount. Read what is compared with what.
+# D3 claims less than it seems. It compares with the gradient of accumulation, and not with that of the whole batch.
+# With BatchNorm both differ from the whole batch, by the same amount. So always read which two things a claim compares.
 #
-# ## Case 3: a bottleneck, and who chose the link
+# ## Case 3: a bottleneck, and the choice of the link
 #
-# Article B says that a framework uses one GPU unless it is asked for more (B1). It also says that moving activations
+# Article B says that a framework uses one GPU unless a program asks for more (B1). It also says that moving activations
 # between layers on different GPUs makes a severe bottleneck (B2).
 #
 # How would you decide B2? You could shape a link, cut a model in two, and time it. The first version of the course's
-# trial did that, and a reviewer asked: *who chose the link?* Here is what a choice can do. A message of 128 MB, about
-# the activations of a batch, on some links from the course's table:
+# trial did that, and a reviewer asked: *who chose the link?* The next cell shows what the choice changes. It prints the
+# time of a message of 128 MB, about the activations of a batch, on some links of the course's table:
 
 # %% tags=["computed-time"]
 for name in ("ethernet 1", "ethernet 10", "pcie 4 x16", "nvlink 4"):
@@ -111,12 +109,13 @@ for name in ("ethernet 1", "ethernet 10", "pcie 4 x16", "nvlink 4"):
 print(len(MACHINES), "machines in the table, and the networks between two of each")
 
 # %% [markdown]
-# Between the first and the last lies a factor of thousands. The author of the trial may take the link that gives the
-# verdict that they had in mind, and need not even notice.
+# The times differ by a factor of thousands. The authors of a trial may choose the link that gives the verdict that they
+# expect, without noticing it.
 #
-# The trial as it is now takes no link. It asks all machines of the course's table, as they are sold, inside and between
-# two of them, with a model of usual size. It counts on how many machines moving costs more than waiting. **On 8x H100,
-# how long does moving take, as a share of the time in which a device waits for the others?**
+# The present trial chooses no link. It takes all machines of the course's table, as they are sold, inside one machine
+# and between two, with a model of usual size. It counts on how many machines the moving of activations costs more time
+# than waiting. **On 8x H100, how long does moving take, as a share of the time in which a device waits for the
+# others?**
 
 # %%
 ### BEGIN SOLUTION
@@ -135,17 +134,17 @@ links = settle("B1", "B2")
 reveal("13.waiting", links.evidence("B2"))
 
 # %% [markdown]
-# There *is* a severe bottleneck where layers stand on different GPUs, and article B is right to warn of one. One device
-# works and three wait. It comes from the schedule, and not from the wire, so a faster wire is no cure. What the article
-# says of pipelines (case 5) goes at the waiting.
+# There *is* a severe bottleneck when layers are on different GPUs, and article B is right to warn of one. One device
+# works and three wait. The schedule causes this, and not the link, so a faster link does not help. The article's claims
+# about pipelines (case 5) are about less waiting.
 #
-# Now ask the same of B1: could its trial have come out otherwise? With one device it could not, for there was no other
-# to be touched. Look at "devices of this machine". Where it says 1, the reason decides, and not the number.
+# Now ask the same about B1: could its trial have had another outcome? With one device it could not, since the program
+# could touch no other device. Look at "devices of this machine". If it says 1, the reason decides, and not the number.
 #
 # ## Case 4: inside an operation
 #
-# A large product can be divided into smaller ones (B4), and tensor parallelism is already built into the standard
-# operations of PyTorch (B3).
+# B4 says: a large product can be divided into smaller ones. B3 says: tensor parallelism is already built into the
+# standard operations of PyTorch.
 
 # %%
 ### BEGIN SOLUTION
@@ -157,16 +156,16 @@ bet("B3", "B4").commit(B3=("false", 70), B4=("holds", 90))
 inside = settle("B3", "B4")
 
 # %% [markdown]
-# Nobody would doubt B4 on paper. On a machine the smaller products can give the same in two senses: by the same
-# algebra, or to the same bits. The trial shows both, and it shows that the uncut product has an error, too.
+# On paper B4 is clearly true. On a machine the smaller products can give "the same" in two senses: the same by algebra,
+# or the same bits. The trial shows both, and it shows that the uncut product has an error, too.
 #
-# B3 can be read in another way, which the trial does not try: on one device, too, a product is divided among the cores.
-# That says nothing of several devices.
+# B3 has another meaning, which the trial does not test: also on one device a product is divided among the cores. But
+# that is not about several devices.
 #
 # ## Case 5: is a pipeline a combination?
 #
-# Article B: a pipeline keeps devices busy by feeding the next micro-batch (B5), and is often considered a combination
-# of data and model parallelism (B6).
+# Article B says that a pipeline keeps devices busy by feeding the next micro-batch (B5). It also says that a pipeline
+# is often considered a combination of data and model parallelism (B6).
 
 # %%
 ### BEGIN SOLUTION
@@ -177,17 +176,17 @@ bet("B5", "B6").commit(B5=("holds", 70), B6=("holds", 50))
 # %% [markdown]
 # ### How would you decide this?
 #
-# B6 says that X is considered a kind of Y. That many consider it so may well be, and is not on trial. Whether it *is*
-# so looks like a matter of taste. It can be tried, if one finds what every Y *has*. Before you run the next cell: which
-# two numbers would you count, of a pipeline and of something that surely is the combination?
+# B6 says that X is considered a kind of Y. Many people may think so, and that is not on trial. Whether X *is* a Y looks
+# like a matter of taste. But it can be tried, if you find what every Y *has*. Before you run the next cell, think:
+# which two numbers would you count, for a pipeline and for a job that surely is the combination?
 
 # %%
 print(inspect.getsource(trial("B6").function).partition("    return Evidence(")[0])
 
 # %% [markdown]
 # Copies of each weight, and all-reduces of gradients: data parallelism has both. The control is two pipelines side by
-# side, which *are* the combination. And `apart` goes into the table, so that you can see whether the pipeline computes
-# the right thing. A broken pipeline would prove nothing. Now the verdicts.
+# side, which *are* the combination. And the table has `apart`, so that you can see whether the pipeline computes the
+# right result. A broken pipeline would prove nothing. Now see the verdicts.
 
 # %% tags=["nbval-ignore-output"]
 pipelines = settle("B5", "B6")
@@ -201,9 +200,9 @@ for verdict in sorted({one.evidence.verdict for one in tried}):
     print(f"{verdict:<22}", *(one.name for one in tried if one.evidence.verdict == verdict))
 
 # %% [markdown]
-# Hardly anything is false. Misleading sentences have a pattern, though: a true observation with the wrong cause. Memory
-# is freed, and not by pooling. Devices wait, and not for bytes. A pipeline shares out pieces of a batch, and not to
-# copies. When you write yourself, that is the sentence to look at twice: the one with "because" in it.
+# Hardly any claim is false. But the misleading ones have a pattern: a true observation with a wrong cause. Memory
+# becomes free, but not because memory is pooled. Devices wait, but not for bytes. A pipeline shares out pieces of a
+# batch, but not among copies of the model. When you write a text yourself, check each sentence with "because".
 
 # %% tags=["nbval-ignore-output"]
 scoreboard()
@@ -211,7 +210,7 @@ scoreboard()
 # %% [markdown]
 # ## What you can do now
 #
-# You can say what data parallelism does to memory, part by part. You can ask of a trial who chose its link, and decide
-# "X is Y" by what every Y has.
+# You can say what data parallelism does to memory, part by part. You can ask how the link of a trial was chosen, and
+# decide "X is Y" by what every Y has.
 #
-# [Part 3](13c_a_deep_dive.ipynb) takes article C, and a trial that changed its mind.
+# [Part 3](13c_a_deep_dive.ipynb) is about article C, and about a trial whose verdict changed.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13c · Claims on trial: a deep dive
 #
-# Article C goes further than the others: samplers, speed, precision, checkpoints. You bet on its sentences, and
-# you meet a trial that gave another verdict when the machine was busy.
+# Article C covers more than the others: samplers, speed, precision, checkpoints. You bet on its claims, and see a trial
+# that gave another verdict when the machine was busy.
 #
 # **40 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -15,11 +15,12 @@
 #
 # At the end you can
 #
-# - tell "different batches" from "no sample twice", and test for both;
-# - say how often a trial errs that times each thing once;
-# - name three ways out where other programs disturb the clock.
+# - distinguish "different batches" from "no sample twice", and test for both;
+# - say how often a trial is wrong that times each thing once;
+# - name three remedies when other programs disturb the times.
 #
-# A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are; a near one is half a mark.
+# A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are. A near verdict gets half a
+# mark.
 
 # %%
 from course_lib import ask, bet, reveal, scoreboard, settle, shared_cluster
@@ -36,13 +37,13 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 # ## In its favour
 #
 # Article C speaks, more than the others, of faults *without an error*. Ranks train on the same batches, checkpoints are
-# half written, or batches become too small. It also lists myths, and refutes them. It was never found again either: all
-# of it stands here in the words of the course.
+# half written, or batches become too small. It also lists myths, and refutes them. This article was not found again
+# either: all its claims are here in the course's words.
 #
-# ## Case 1: who sees what
+# ## Case 1: the samples of each rank
 #
-# Two ranks, 64 samples, and three sentences about seeds and batches. Lessons 03 and 04 have what you need for all
-# three; take them quickly.
+# Take two ranks, 64 samples, and three claims about seeds and batches. Lessons 03 and 04 have what you need for all
+# three, so take little time for them.
 
 # %%
 ### BEGIN SOLUTION
@@ -56,23 +57,24 @@ data = settle("C5", "C6", "C7")
 # %% [markdown]
 # ### How would you decide this?
 #
-# C6 catches many. With two seeds no two batches are the same, and a script that prints its first batch on both ranks
-# looks healthy. Here is what the trial counts besides:
+# Many people bet wrong on C6. With two seeds no two batches are the same, so a script that prints its first batch on
+# both ranks looks right. The next cell prints what else the trial counts:
 
 # %%
 print(inspect.getsource(trial("C6").function).partition("    return Evidence(")[0])
 
 # %% [markdown]
 # The trial runs two ranks with the seeds 7 and 8, first without a sampler, then with one, and keeps three numbers.
-# `repeated` are batches that both ranks have. `both` are samples that both have seen in what would be one shared epoch.
-# `missed` are samples that nobody sees although there is a sampler. The first is what the sentence says. The others are
-# what its reader wants. Where those two come apart, the verdict is *misleading*.
+# `repeated` counts batches that both ranks have. `both` counts samples that both ranks have seen in what should be one
+# shared epoch. `missed` counts samples that no rank sees although there is a sampler. The claim is about the first
+# number. Its reader needs the other two to be zero. If the claim is true and the reader's need is not met, the verdict
+# is *misleading*.
 #
-# (The article offers different seeds *or* a distributed sampler. A careful program has both, and gets the last row.)
+# (The article proposes different seeds *or* a distributed sampler. A careful program has both, and gets the last row.)
 #
 # ## Case 2: one process, many threads
 #
-# Three on `nn.DataParallel`. C2 and C4 stood at the end of lesson 03b; what do you say now?
+# Here are three claims on `nn.DataParallel`. You saw C2 and C4 at the end of lesson 03b. Bet on them now:
 
 # %%
 ### BEGIN SOLUTION
@@ -84,24 +86,24 @@ bet("C1", "C2", "C4").commit(C1=("holds", 90), C2=("holds", 70), C4=("false", 50
 threads = settle("C1", "C2", "C4")
 
 # %% [markdown]
-# C2 was put on trial with sixty small layers alone at first, where threads stand in line for the interpreter. It held.
-# Then somebody asked for large layers. A claim is easily borne out by the one workload that one has at hand.
+# At first the trial of C2 had only sixty small layers, with which threads wait for the interpreter. The claim held.
+# Then somebody asked about large layers. It is easy to confirm a claim with the one workload that is at hand.
 #
-# The trial counts the steps of one worker while another one is busy. Two threads get on side by side where the busy one
-# is in a large operator, since PyTorch gives the lock away there. So with large layers the cause that the claim names
-# is hardly at work. The speeds below decide nothing, and are left out while the machine is too busy for a clock.
+# The trial counts the steps of one worker while another one is busy. Two threads work at the same time while the busy
+# one is in a large operator, since PyTorch releases the lock there. So with large layers the cause that the claim names
+# hardly matters. The speeds decide nothing, and are left out while the machine is too busy for a clock.
 #
-# ## Case 3: a trial that changed its mind
+# ## Case 3: a trial whose verdict changed
 #
 # ![Two timelines of a trial, one on a quiet machine and one with another program in between; below, pairs of
 # measurements side by side](../assets/13_disturbed.png)
 #
-# A true story. The course had a trial that timed a pipeline. On a quiet machine it said "holds". On a machine with
-# other work it said "false" in one run of four. Nothing about pipelines had changed.
+# This happened: the course had a trial that timed a pipeline. On a quiet machine its verdict was "holds". On a machine
+# with other work it was "false" in one run of four. Nothing about pipelines had changed.
 #
-# You can build that in a few lines. A takes 1 second, B takes 1.3. One measurement in four, at random, is disturbed,
-# and then it takes three times as long. A trial measures both once, and says which is faster. **How often does it
-# name B?**
+# You can simulate that in a few lines. Program A takes 1 second, program B takes 1.3 seconds. One measurement in four,
+# at random, is disturbed, and then it takes three times as long. A trial measures both once, and says which is faster.
+# **How often does the trial say that B is faster?**
 
 # %%
 ### BEGIN SOLUTION
@@ -130,21 +132,20 @@ reveal("13.flips", wrong)
 
 # %% [markdown]
 # <!-- word: paired measurement | also: paired comparison, interleaved benchmark | sentences: 2 -->
-# A **paired measurement** takes the two things that are compared one right after the other. What disturbs the machine
-# for a while then disturbs both alike, and their ratio is left.
+# A **paired measurement** measures the two things to compare one right after the other. Then a disturbance of some
+# duration affects both alike, and their ratio stays right.
 #
-# Three ways out, and the course's trials use all of them:
+# There are three remedies, and the course's trials use all of them:
 #
-# - **Count** in place of timing, wherever the claim allows it: bytes, calls, samples. Counts do not care who else is on
-#   the machine. Most of the trials need no clock at all.
-# - **Pair, repeat, and take a middle**, as above. The repeats and the middle did it there, where each measurement was
-#   disturbed by itself; pairs help where the load comes and goes.
-# - **Know when not to decide.** Linux tells how long a process stood in line for a core. Where that was long, the trial
-#   runs again, and in the end says "cannot tell here". A missing verdict costs an evening; a wrong one is quoted for
-#   years.
+# - **Count** in place of timing, wherever the claim allows it: bytes, calls, samples. Counts do not depend on other
+#   programs. Most of the trials need no clock at all.
+# - **Pair, repeat, and take the median**, as above. In the simulation each measurement was disturbed independently, so
+#   the repeats and the median helped. Pairs help when a load comes and goes.
+# - **Know when not to decide.** Linux reports how long a process waited for a core. If that was long, the trial runs
+#   again, and in the end says "cannot tell here". A missing verdict does less harm than a wrong one.
 #
-# Now four sentences about speed, three of them known from lesson 11d. C3 and C12 are decided by the cost model with
-# data sheets, and C8 by ranks whose computing is a timed wait. C11 needs GPUs with NVLink.
+# Now bet on four claims about speed; you know three of them from lesson 11d. The cost model with data sheets decides C3
+# and C12. Ranks whose computing is a timed wait decide C8. C11 needs GPUs with NVLink.
 
 # %%
 ### BEGIN SOLUTION
@@ -158,18 +159,17 @@ bet("C3", "C8", "C11", "C12").commit(
 speed = settle("C3", "C8", "C11", "C12")
 
 # %% [markdown]
-# C8 is a sentence to be careful with: that model parallelism is always better is listed there as a *myth*. It would be
-# the worst kind of unfairness to put the myth on trial, and then to say that the article errs. This happened in an
-# early draft of this catalogue. Before you refute a sentence, look who says it.
+# Be careful with C8: the article lists the sentence that model parallelism is always better as a *myth*. It would be
+# very unfair to put the myth on trial, and then to say that the article is wrong. An early draft of this catalogue did
+# that. Before you refute a sentence, check whether the author really claims it.
 #
-# ## Case 4: what training feels
+# ## Case 4: effects on training
 #
-# Here are three claims. Synchronising more rarely trades speed for accuracy (C9). A batch per device that is too small
-# harms (C10). Mixed precision saves memory and time (C13). And one of everyday work: checkpoints and logs need care
-# (C14).
+# Here are four claims. C9: synchronising more rarely trades speed for accuracy. C10: too small a batch on each device
+# does harm. C13: mixed precision saves memory and time. C14: checkpoints and logs need care.
 #
-# A fifth is not of article C, and the board counts it here. PyTorch's documentation of DDP speaks of a loss that is
-# summed over the batch, as with `reduction="sum"` (C15).
+# A fifth claim is not from article C, and the board counts it here. C15 is from PyTorch's documentation of DDP. It is
+# about a loss that is summed over the batch, as with `reduction="sum"`.
 
 # %%
 ### BEGIN SOLUTION
@@ -188,16 +188,16 @@ bet("C9", "C10", "C13", "C14", "C15").commit(
 training = settle("C9", "C10", "C13", "C14", "C15")
 
 # %% [markdown]
-# Three of these have the same shape: two things go by one name. To send rarely can mean to add up gradients first,
-# which is exact, or to average weights now and then, which is another algorithm. A small batch harms a layer that looks
-# at its batch, and no other. Mixed precision makes narrow what is computed, and not what is kept. In such cases "holds
-# with conditions" says more than "holds" and "false" together, if the condition is named with it.
+# Three of these claims have the same problem: one name for two things. "To send rarely" can mean to add up gradients
+# first, which is exact. Or it can mean to average weights at times, which is another algorithm. A small batch harms a
+# layer that uses statistics of its batch, and no other. Mixed precision computes in narrow numbers, but keeps wide
+# ones. In such cases the verdict "holds with conditions" is useful, if it names the condition.
 #
-# The last row of C13 is a time: below 1 the step was faster in mixed precision, above 1 it was slower. It is of this
-# machine and this moment, and the verdict does not rest on it.
+# The last row of C13 is a time: below 1 the step was faster in mixed precision, above 1 it was slower. It depends on
+# this machine and this moment, and the verdict does not depend on it.
 #
-# C15 raises no error. Somebody may move a loop with a summed loss to more ranks, and keep the learning rate. The loop
-# then takes smaller steps of SGD, and is slow to learn.
+# The fault of C15 raises no error. Somebody may move a loop with a summed loss to more ranks, and keep the learning
+# rate. Then SGD takes smaller steps, and the model learns slowly.
 #
 # ## What the article gave you
 
@@ -210,12 +210,12 @@ for verdict in sorted({one.evidence.verdict for one in tried}):
 scoreboard()
 
 # %% [markdown]
-# Look at the table of "how sure". Are you right in nine of ten where you said 90 %? Being
-# surer than right is common, and to know it of yourself is worth more than any single verdict here.
+# Look at the table of "how sure". Were you right in nine of ten bets for which you said 90 %? Many people are surer
+# than they are right. If you know that about yourself, you can correct for it.
 #
 # ## What you can do now
 #
-# You can say of two numbers whether a trial may compare them, and how often it errs if it does so once.
+# You can say whether a trial may compare two numbers, and how often it is wrong if it measures each once.
 #
 # [Part 4](13d_your_own_claim.ipynb) has the last article, and then a claim of your own.
 #

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 13d · Claims on trial: your own
 #
-# The last article, a page of a course. Then you change sides, and write the trial of a claim of your own. A judge puts
-# it into worlds in which the claim holds, in which it fails, and in which noise hides the answer.
+# You bet on the last article, a page of a course. Then you write the trial of a claim yourself. A judge tests your
+# trial in worlds in which the claim holds, in which it is false, and in which noise hides the answer.
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -14,11 +14,12 @@
 #
 # At the end you can
 #
-# - write a trial that says what is so, and says so too where it cannot tell;
+# - write a trial that finds the right verdict, and says so if it cannot tell;
 # - put a claim of your own beside those of the articles;
-# - read an article about a technique, and know which sentences to try first.
+# - read an article about a technique, and know which claims to test first.
 #
-# A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are; a near one is half a mark.
+# A bet is a verdict (holds, holds with conditions, misleading, false) and how sure you are. A near verdict gets half a
+# mark.
 
 # %%
 from course_lib import Link, Links, bet, check, hint, problems, quiz, scoreboard, settle, shared_cluster
@@ -37,17 +38,17 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 # %% [markdown]
 # ## Article E, a course page
 #
-# In its favour, of the claims that were taken down, only its own have the algebra of a cut layer. They name the
-# collective that goes with it, and say which cut belongs on which link. An author who is that exact can be
-# contradicted, and deserves respect for it. Most of the claims are about what you have run in the lessons. Take them in
-# groups, quickly, and note which ones you still hesitate at.
+# In its favour: of all articles here, only this one gives the algebra of a cut layer. It names the collective for each
+# cut, and says which cut belongs on which link. Such exact sentences can be tested, and the author deserves respect for
+# them. Most of these claims are about what you have run in the lessons. Bet on them quickly, in groups, and note where
+# you hesitate.
 #
-# (E6 is not of article E. It comes from the paper on PyTorch's DDP, Li et al. 2020, and the board counts it here.)
+# (E6 is not from article E. It comes from the paper on PyTorch's DDP, Li et al. 2020, and the board counts it here.)
 #
 # ### Words and shapes
 #
-# E1, E3 and E9 say how strategies are called, how large a picture is behind two poolings, and what the columns of a
-# product are. One of them is arithmetic, one is algebra, and one is a list.
+# E1 says what strategies are called. E3 says how large a picture is after two poolings. E9 says what the columns of a
+# product are.
 
 # %%
 ### BEGIN SOLUTION
@@ -61,7 +62,7 @@ words = settle("E1", "E3", "E9")
 # %% [markdown]
 # ### Data
 #
-# A script on `cuda:0`, the sampler's promise, and what DDP hides.
+# E2 is about a script on `cuda:0`, E5 about the sampler's promise, and E6 about what DDP hides.
 
 # %%
 ### BEGIN SOLUTION
@@ -73,21 +74,22 @@ bet("E2", "E5", "E6").commit(E2=("false", 90), E5=("holds", 70), E6=("holds", 90
 data = settle("E2", "E5", "E6")
 
 # %% [markdown]
-# E5 is a promise that PyTorch's own documentation makes in one word, "exclusive", and it is kept wherever the length
-# divides. Would you call it false? A sentence is judged by all the situations that it speaks of, and neither by its
-# best nor by its worst. Here is the whole trial, but for its texts:
+# PyTorch's own documentation makes the promise of E5 in one word, "exclusive". It is true if the number of ranks
+# divides the length. So the claim is neither simply true nor simply false: a trial has to judge all the situations that
+# a claim covers. The next cell prints the whole trial, without its texts:
 
 # %%
 print(inspect.getsource(trial("E5").function).partition("        {f")[0])
 
 # %% [markdown]
-# Two lengths, chosen before: one that four ranks divide, and one that they do not. Each of them could have said
-# otherwise. Samples that come twice among 64 would have made it *false*; none that come twice among 66, *holds*. What
-# does this trial not try? Other samplers, and `drop_last=True`, which is why it names it in what would turn it.
+# The trial has two lengths, chosen before the run: four ranks divide one of them, and not the other. Each length could
+# have changed the verdict. Repeated samples among 64 would have made it *false*; no repeated samples among 66 would
+# have made it *holds*. The trial does not test other samplers, or `drop_last=True`. So it names `drop_last=True` under
+# what would change the verdict.
 #
 # ### Layers
 #
-# A name (E7), idle time (E8), and memory (E13).
+# E7 is about a name, E8 about idle time, and E13 about memory.
 
 # %%
 ### BEGIN SOLUTION
@@ -101,7 +103,8 @@ layers = settle("E7", "E8", "E13")
 # %% [markdown]
 # ### Slices
 #
-# What a cut layer needs (E10), how often tensor parallelism speaks (E11), and which cut belongs where (E12).
+# E10 is about what a cut layer needs, E11 about how often tensor parallelism sends, and E12 about which cut belongs on
+# which link.
 
 # %%
 ### BEGIN SOLUTION
@@ -113,14 +116,14 @@ bet("E10", "E11", "E12").commit(E10=("holds", 50), E11=("holds", 90), E12=("hold
 slices = settle("E10", "E11", "E12")
 
 # %% [markdown]
-# E12 is the rule of thumb of the whole field. The axis that a row names is the one that runs between the nodes. Look
-# for the row in which replicas send more than slices: a short text, and so few tokens for the weights. And the last
-# row: in a rack where one fast domain holds all ranks, all is inside, and the order makes no difference. Rules of thumb
-# age with the hardware. This one is good, and has begun to age.
+# E12 is a rule of thumb that the whole field uses. In the table each row names the axis that runs between the nodes.
+# Look for the row in which replicas send more than slices: there the text is short, so there are few tokens for the
+# weights. In the last row one fast domain holds all ranks of a rack, so the order makes no difference. The rule is
+# good, but newer hardware has begun to make it less important.
 #
-# ### And one for a GPU
+# ### A claim that needs a GPU
 #
-# High utilisation, memory to spare, slow training: it points at communication (E4).
+# E4 says: high utilisation, free memory and slow training point at communication.
 
 # %%
 ### BEGIN SOLUTION
@@ -132,43 +135,44 @@ bet("E4").commit(E4=("misleading", 70))
 busy = settle("E4")
 
 # %% [markdown]
-# The trial of E4 asks the driver, while one process trains that sends nothing to anybody: can it look like that all the
-# same? Where there is no GPU, your bet waits for one.
+# The trial of E4 trains in one process that sends nothing, and asks the driver whether the same signs appear. Without a
+# GPU your bet stays open.
 #
 # ## What a fair trial has
 #
 # ![Four stations in a row: a sentence, a bound fixed before, a control, pairs side by side; below, three middle halves
 # against the bounds: one inside, one outside, one across](../assets/13_fair.png)
 #
-# You have read some trials now. What they share:
+# You have read some trials now. They have these things in common:
 #
 # 1. **A sentence that a run can contradict.** "Is slower" can be contradicted, "may be slower" cannot.
-# 2. **A bound, fixed before the run.** How much slower is slower? The person who chooses the bound afterwards chooses
-#    the verdict.
-# 3. **A control**: the same thing without the one difference. It shows that the trial could have said otherwise. The
+# 2. **A bound, fixed before the run.** How much slower counts as slower? If you choose the bound after the run, you
+#    choose the verdict.
+# 3. **A control**: the same run without the one difference. It shows that the trial could have had another verdict. The
 #    control of E2 counts the devices of a script that names two (the CPU, and PyTorch's `meta`, which holds shapes and
-#    no numbers). Without it, a machine with one device proves nothing.
-# 4. **More situations than one**, none of them chosen for its outcome. That is where conditions come from.
-# 5. **Counts where it can, pairs where it must.** And a middle that a few disturbed measurements cannot move.
-# 6. **A way to say nothing.** "Cannot tell here" is a result.
-# 7. **What would turn it**, for the reader whose machine is another one.
+#    no numbers). Without this control, a machine with one device proves nothing.
+# 4. **Several situations**, none of them chosen for its outcome. They show under which conditions a claim holds.
+# 5. **Counts if possible, pairs of times if necessary.** And a median, which a few disturbed measurements cannot
+#    change.
+# 6. **A way not to decide.** "Cannot tell here" is a result.
+# 7. **What would change the verdict**, for readers with another machine.
 #
 # <!-- word: interquartile range | also: IQR, middle half | sentences: 2 -->
 # The **interquartile range** of some numbers goes from their lower quartile to their upper one. It holds the middle
-# half of them, and does not move when a few others lie far away. (`statistics.quantiles(numbers, n=4)` gives the lower
-# quartile, the median, and the upper quartile.)
+# half of them, and does not change when a few others are far away. (`statistics.quantiles(numbers, n=4)` gives the
+# lower quartile, the median, and the upper quartile.)
 #
 # <!-- word: optional stopping | also: peeking -->
-# **Optional stopping** is to go on measuring until the numbers say what one hopes for. Almost any claim can be had that
-# way, so the number of measurements belongs to what is fixed before.
+# **Optional stopping** is the fault to go on measuring until the numbers show what one hopes for. Almost any claim can
+# be confirmed in that way, so the number of measurements must be fixed before.
 #
 # ## Build: a trial
 #
-# The claim: *an all-reduce of twice as many bytes takes twice as long.* Sounds right? Somebody hands you a clock,
-# `time_s(size_bytes)`, and sizes to try. Write the function that decides.
+# The claim is: *an all-reduce of twice as many bytes takes twice as long.* You get a clock, `time_s(size_bytes)`, and
+# sizes to try. Write the function that decides.
 #
-# You do not know in which world the clock hangs. In one of them another program runs, in one the machine gets slower
-# from call to call, and in some the claim is not true.
+# The check gives your function clocks of several worlds. In one world another program runs, in one the machine gets
+# slower from call to call, and in some the claim is not true.
 
 
 # %%
@@ -212,14 +216,15 @@ twice_verdict = check("13.own", twice)
 # hint("13.own")
 
 # %% [markdown]
-# ## Your own claim, beside theirs
+# ## Your own claim, beside those of the articles
 #
-# Now the same on real ranks. `own_claim` takes a name, Y1 to Y99, and a sentence of four words or more, with a full
-# stop. The function below it is the trial. It gets `ranks`, measures, decides, and returns `Evidence` with a verdict,
-# numbers, a because and what would turn it. From then on `bet`, `settle` and `scoreboard` know it as they know A1.
+# Now do the same on real ranks. `own_claim` takes a name, Y1 to Y99, and a sentence of four words or more, with a full
+# stop. The function below it is the trial. It gets `ranks`, measures and decides. It returns `Evidence`: a verdict,
+# numbers, a reason (`because`), and what would change the verdict (`turns_if`). From then on `bet`, `settle` and
+# `scoreboard` take your claim as they take A1.
 #
-# Here the link is shaped: 4 ms for each message, 20 MB/s. One small size, one large one. It runs once `twice` has
-# passed, since it decides by your function.
+# Here the link is shaped, with 4 ms for each message and 20 MB/s, and there is one small size and one large one. The
+# trial runs when `twice` has passed, since your function decides.
 
 
 # %%
@@ -255,30 +260,32 @@ if twice_verdict.passed:
     settle("Y1")
 
 # %% [markdown]
-# The whole template is this: a sentence, something that measures, a rule that decides, and what would turn it. Change
-# the link, or the sentence (a new sentence begins anew, without the old bet). What have you said in a meeting last
-# month that a run could contradict? Call it Y2.
+# You can use this as a template: a sentence, a measurement, a rule that decides, and what would change the verdict.
+# Change the link, or the sentence (a new sentence begins without the old bet). Then take a sentence of your own from
+# last month's work that a run could contradict, and call it Y2.
 #
 # ## How to read an article
 #
-# - **Who, when, for whom?** A page for beginners leaves out on purpose. That is its merit, and your risk.
-# - **Take the idea, try the code.** Code ages in a year; ideas hold for ten.
-# - **Find the situation that a sentence does not name**: how large, how many, over which link, in which framework.
-# - **Mistrust "always", "just" and "because"**: the first two hide conditions, the third one a cause that nobody tried.
-# - **Read it at its best.** Is there a reading in which it is true? Then that is where the author stood. Say so before
-#   you say where it fails.
-# - **Ask what would turn it**, and your own opinion as well.
+# - **Who wrote it, when, and for whom?** A page for beginners leaves out details on purpose. You may need these
+#   details.
+# - **Use the idea, test the code.** Code is out of date sooner than ideas.
+# - **Find what a sentence does not name**: how large, how many, over which link, in which framework.
+# - **Check "always", "just" and "because"**: the first two may hide conditions, the third a cause that nobody tested.
+# - **Look for the meaning in which it is true.** The author probably meant that one. Say so before you say where it is
+#   wrong.
+# - **Ask what would change the verdict**, and what would change your own opinion.
 #
 # ## Your board
 #
-# All articles, all sessions. What stays open here may be settled where there are two GPUs.
+# The board shows all articles and all sessions. Bets that stay open here may be settled on a machine with two GPUs.
 
 # %% tags=["nbval-ignore-output"]
 scoreboard()
 
 # %% [markdown]
-# Three things to look at. Which article was hardest for you? Did you trust too much, or too little? And is your 90 % a
-# 90 %? If you have seen a claim without a bet, it has a dash, and counts for nothing.
+# Look at three things on the board. Which article was hardest for you? Did you trust too much, or too little? And were
+# nine of ten bets right for which you said 90 %? A claim that you have seen without a bet has a dash, and does not
+# count.
 #
 # ## Six questions
 
@@ -288,11 +295,12 @@ quiz("13")
 # %% [markdown]
 # ## What you can do now
 #
-# You can decide a claim, by a trial that is fair to it. The trial has a bound before the run, a control, pairs, several
-# situations, and the honesty to say nothing. You know which well-known sentences to rely on, and how well you know it.
+# You can decide a claim by a fair trial. The trial has a bound that is fixed before the run, a control, pairs and
+# several situations, and may say that it cannot tell. You know which well-known claims to rely on, and how sure you may
+# be.
 #
-# **The limit.** All of these claims were about parts. Lesson 14 puts the parts together, for one training from the
-# first estimate to the last checkpoint.
+# **The limit.** All of these claims were about single techniques. Lesson 14 combines them in one training job, from the
+# first estimate to a report.
 #
 # **Further reading.** Hoefler and Belli, [Scientific Benchmarking of Parallel Computing
 # Systems](https://doi.org/10.1145/2807591.2807644) (SC 2015). Li et al., [PyTorch Distributed: Experiences on

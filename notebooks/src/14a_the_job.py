@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 14a · Capstone: the job
 #
-# A model that no rank has room for, two nodes with a slow link between them, and a step that must end in time. You
-# work out three numbers by hand, bet on a cut, put the training together yourself, and get points for it.
+# You get a model that fits on no single rank, two nodes with a slow link between them, and a time limit for a step. You
+# compute three numbers by hand, bet on a cut, put the training together yourself, and get points for it.
 #
 # **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -15,13 +15,13 @@
 #
 # At the end you can
 #
-# - read a job, and say before anything runs what it needs and what it cannot beat;
-# - put a training together from parts of your own library, and read how much of a run was yours;
-# - read from a run that was ended which part of memory was too much, and mend it.
+# - read a job, and say before it runs what it needs and which step time no cut can beat;
+# - put a training together from parts of your own library, and read how much of a run was your own code;
+# - find out from a run that was ended which part of memory was too large, and mend it.
 #
-# You need what a rank holds ([05a](05a_sharded_data_parallel.ipynb)), axes and places
-# ([09a](09a_meshes.ipynb)), the order of assembling ([09d](09d_three_cuts.ipynb)), and how a plan's time is made up
-# ([11b](11b_how_long.ipynb)). Your own runtime of [07d](07d_build_pipeline.ipynb) helps, and is not needed.
+# You need what a rank holds ([05a](05a_sharded_data_parallel.ipynb)), axes and places ([09a](09a_meshes.ipynb)), the
+# order of the cuts ([09d](09d_three_cuts.ipynb)), and the parts of a plan's time ([11b](11b_how_long.ipynb)). Your own
+# runtime of [07d](07d_build_pipeline.ipynb) helps, but you do not need it.
 
 # %%
 from course_lib import ask, check, hint, mine, reveal, shared_cluster
@@ -54,9 +54,9 @@ four = shared_cluster(4)
 # nodes of two ranks, thick lines inside and thin ones between them; and steps beside a line that says at the
 # latest](../assets/14_job.png)
 #
-# A level, from 1 to 4, and a seed make a job. Another seed makes another one: other sizes, links and limits, and so
-# perhaps another best cut. In a class everybody takes a seed of their own. This page works with seed 7; run it
-# with that one first.
+# A level, from 1 to 4, and a seed make a job. Another seed makes another job: other sizes, links and limits, and so
+# perhaps another best cut. In a class each learner takes another seed. This page uses seed 7; run it with this seed
+# first.
 
 # %% tags=["computed-time"]
 job = job_for(level=1, seed=7)
@@ -69,21 +69,21 @@ print(job)
 # Ranks, messages and memory are real. Links are shaped, and computing is paced: a rank that has more rows or more
 # layers waits longer. The limit on memory is enforced: a rank that holds more, even for a moment, ends the run.
 #
-# The step that counts is made of computing and messages alone. After the run, the course plays again what each rank
-# computed, sent and waited for. It does so in the same order, at the job's pace and on the job's links. What the clock
-# showed stands beside it. It has the arithmetic of all ranks on few cores in it, and whatever else this machine had to
-# do.
+# The step time that counts contains only computing and messages. After the run, the course simulates again what each
+# rank computed, sent and waited for. It does so in the same order, at the job's pace and on the job's links. The time
+# by the clock is printed beside it. That time also contains the arithmetic of all ranks on few cores, and other work of
+# this machine.
 #
 # ![Four boxes in a row, values, memory, bytes and time, each with what it is compared with, and an arrow to a sheet of
 # paper with the words your report](../assets/14_scored.png)
 #
-# An **attempt** takes some steps on all ranks. Then the whole model is held against one device that did the same in
-# float64. What does not end with the same weights has no points, however quick it was.
+# An **attempt** takes some steps on all ranks. Then the whole model is compared with one device that did the same in
+# float64. An attempt that does not end with the same weights gets no points, however quick it was.
 #
 # ## Three numbers by hand
 #
-# First, memory. The obvious cut is data parallelism, `dp_replicate=4`: everybody knows it, and it is written in a
-# minute. **How many per cent of its room would the states of a rank take (weights, gradients and AdamW's two)?**
+# First, memory. The simplest way is data parallelism, `dp_replicate=4`. **How many per cent of its room would the
+# states of a rank take (weights, gradients and AdamW's two)?**
 
 # %%
 ### BEGIN SOLUTION
@@ -92,8 +92,8 @@ ask("14.room").commit(round(100 * job.state_bytes / 4 / job.memory_bytes))  # "f
 ### END SOLUTION
 
 # %% [markdown]
-# Second, time. Whatever you choose, four ranks have to compute what the job says. **Which step can no cut that shares
-# the work among four ranks beat, in ms?**
+# Second, time. With every cut, four ranks together have to do the job's computing. **What is the shortest step that
+# four ranks could reach if they share the computing evenly, in ms?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -108,16 +108,16 @@ reveal("14.room", job)
 reveal("14.floor", job)
 
 # %% [markdown]
-# Third, bytes. Say you share the states out, `dp_shard=4`, as ZeRO-3 does. An all-gather is a ring in the order of the
-# ranks. In the course's reduce-scatter each rank sends every other one its part directly. (The one of gloo sends as
-# much as its all-reduce.) Ranks 0 and 1 are on one node. All weights together have this many bytes:
+# Third, bytes. Say that you shard the states, `dp_shard=4`, as ZeRO-3 does. An all-gather is a ring in the order of the
+# ranks. In the course's reduce-scatter each rank sends every other rank its part directly. (gloo's own reduce-scatter
+# sends as much as its all-reduce.) Ranks 0 and 1 are on one node. All weights together have this many bytes:
 
 # %%
 weight_bytes = job.state_bytes // 4  # float32: as much again for gradients, twice as much for AdamW
 print(f"{weight_bytes:,} bytes")
 
 # %% [markdown]
-# **How many kB (1000 bytes) go from node to node in a step, both ways together?**
+# **How many kB (1000 bytes) go from node to node in a step, in both directions together?**
 
 # %%
 ### BEGIN SOLUTION
@@ -126,11 +126,11 @@ ask("14.between").commit(round(2 * 0.75 * weight_bytes / 1e3))  # as an all-redu
 ### END SOLUTION
 
 # %% [markdown]
-# (The answer comes at the end of the page: other questions first, so that none gives another one away.)
+# (The answer comes at the end of the page, so that it gives away no other answer.)
 #
 # ## The first idea
 #
-# Data parallelism, then, put together by the course: `assemble_on(mesh)`. By your first number it can hardly fit.
+# Run data parallelism first. The course puts it together: `assemble_on(mesh)`. By your first number it can hardly fit.
 # **When will the run be ended?**
 
 # %%
@@ -149,13 +149,13 @@ reveal("14.when", first)
 # %% [markdown]
 # <!-- word: out of memory | also: OOM | sentences: 2 -->
 # A run is **out of memory** when one device is asked, at any moment of a step, for more than it has. It does not matter
-# how much the others have left. Read such a line as you would read it on a GPU. Which part is too much, and which axis
-# cuts that part? (*other* is what has no owner yet: results that the next operation reads, and buffers of collectives.)
-# States are one thing, activations another: an axis may cut one and not the other.
+# how much memory the other devices have left. Read the line above as you would read it on a GPU. Which part is too
+# large, and which axis cuts that part? (*other* counts tensors without an owner: results that the next operation reads,
+# and buffers of collectives.) An axis may cut states and not activations, or the reverse.
 #
 # ## The bet
 #
-# One axis is enough at this level. **Which of the three that are left makes the shortest step?**
+# One axis is enough at this level. **Which of the three other axes makes the shortest step?**
 
 # %%
 ### BEGIN SOLUTION
@@ -164,7 +164,8 @@ ask("14.bet").commit("tp=4")  # "it cuts everything evenly, and has no bubble"
 ### END SOLUTION
 
 # %% [markdown]
-# The planner's table for one axis: does it fit, and what does a step take, *played* message by message?
+# The next cell prints the planner's table for one axis: whether a plan fits, and how long its step takes, *played*
+# message by message:
 
 # %% tags=["computed-time"]
 one_axis = [plan for plan in plans(job) if len(plan.mesh.axes) == 1]
@@ -176,9 +177,9 @@ for plan in one_axis:
     )
 
 # %% [markdown]
-# Take one that fits, by your bet or by the table. Memory is an estimate, and a plan *fits* where an eighth of it is to
-# spare. Such a run of the course's parts keeps within its memory. With *may not fit* only a run can tell. (You may come
-# back to this cell as often as you like.)
+# Choose an axis that fits, by your bet or by the table. The memory is an estimate, and a plan *fits* if an eighth of
+# the room stays free. A run of such a plan with the course's parts keeps within its memory. With *may not fit* only a
+# run can decide. (You may come back to this cell as often as you like.)
 
 # %%
 ### BEGIN SOLUTION
@@ -195,18 +196,18 @@ MESH = one_axis[0].mesh
 # %% [markdown]
 # ## Put it together
 #
-# Now without `assemble_on`. What `attempt` wants is something that each rank calls once with `(me, task)`, and that
-# gives an object with two methods. A class does, and so does a function that returns one:
+# Now do it without `assemble_on`. `attempt` needs a class, or a function, that each rank calls once with `(me, task)`.
+# The call returns an object with two methods:
 #
-# - `step()`: one training step, and the mean loss of the whole batch, the same on every rank;
-# - `whole_state()`: all weights of the model by the plain model's names, on rank 0. Every rank calls it.
+# - `step()` does one training step, and returns the mean loss of the whole batch, the same on every rank;
+# - `whole_state()` returns all weights of the model by the plain model's names, on rank 0. Every rank calls it.
 #
-# The task has what the rank needs. `task.model()` builds the whole model, with the same weights on every rank.
+# `task` has what the rank needs. `task.model()` builds the whole model, with the same weights on every rank.
 # `task.tokens` and `task.targets`, (B, T), are the whole batch. `task.optimizer(parameters)` is the job's AdamW. If
 # your object has a `mesh`, bytes are counted by its axes; if it has a `close()`, that is called at the end.
 #
-# This job is for *your own library*, `mine`: what you have built in earlier lessons. Where you have not built a part
-# yet, the course's stands in under the same name.
+# For this job use *your own library*, `mine`: the parts that you have built in earlier lessons. If you have not built a
+# part yet, the course's part stands in under the same name.
 #
 # | the axis | your part | what it takes |
 # | --- | --- | --- |
@@ -215,9 +216,9 @@ MESH = one_axis[0].mesh
 # | `dp_replicate=4` | `mine.MyDDP` (04d) | the whole model, `me` |
 #
 # A model has three kinds of pieces: `model.stem`, `model.blocks` and `model.head`. Keep the blocks as they are, since
-# they wait for what they compute. For `tp` your split transformer has no such blocks. There the course's
-# `OnMesh(me, mesh, model)` from 09d cuts the job's own: `data.deal(tokens, targets)`, `step(...)`, `zero_grad()`,
-# `parameters()`, and `whole_state_of(on_mesh)` of `course_lib.capstone`.
+# their timed waits pace the computing. Your split transformer for `tp` has no such blocks. For `tp` the course's
+# `OnMesh(me, mesh, model)` from 09d cuts the job's own blocks. It has `data.deal(tokens, targets)`, `step(...)`,
+# `zero_grad()`, `parameters()`, and `whole_state_of(on_mesh)` of `course_lib.capstone`.
 
 # %%
 pipeline = mine.MyPipeline  # whose it is, this line says
@@ -275,8 +276,8 @@ own = attempt(job, Training, four)
 print(own)
 
 # %% [markdown]
-# How much of that was yours? The table shows what was *called* on the ranks, whatever was imported. It has the lines of
-# your functions that ran, and the functions of other strategies that stood in.
+# How much of that was your own code? The table shows the functions that were *called* on the ranks, whatever was
+# imported. It counts the lines of your functions that ran, and lists functions of other strategies that stood in.
 
 # %% tags=["nbval-ignore-output"]
 whose_code(own)
@@ -288,18 +289,18 @@ verdict = check("14.one", Training)
 # hint("14.one")
 
 # %% [markdown]
-# The check judges it with seed 7: by the run that you have just seen, or by one of its own. (With a seed of your own,
-# the points above are what counts.) What does a rank do in your shortest step?
+# The check judges your training with seed 7: by the run that you have just seen, or by a new run. (With another seed
+# only the points above count.) The next picture shows what each rank does in your shortest step:
 
 # %% tags=["nbval-ignore-output"]
 gantt(own.timeline) if own.timeline else "no step yet"
 
 # %% [markdown]
-# ## What the bet was worth
+# ## Your bet, compared with runs
 #
-# Beside your run stand real ones of the other meshes, all by the clock. Where none was recorded for this job, or none
-# came to its end, *no run* stands there. To compare for yourself, take another axis as MESH, and run the attempt again.
-# (Where the table says *may not fit*, only a run can tell what lives at the same moment.)
+# The next cell compares your run with recorded runs of the other meshes, all by the clock. *no run* means that none was
+# recorded for this job, or that none finished. To compare yourself, set MESH to another axis, and run the attempt
+# again.
 
 # %% tags=["nbval-ignore-output"]
 runs = {str(plan.mesh): recorded_run(job, plan.mesh) for plan in one_axis}
@@ -316,15 +317,15 @@ reveal("14.between", own if own.words == "dp_shard=4" else None, shards.between_
 
 # %% [markdown]
 # <!-- word: baseline -->
-# A **baseline** is what a result is held against, measured in the same way: without one, a number is neither good nor
-# bad. Points are for what you can defend. Beside your step stand two others. One is what the planner thinks best, on
-# any mesh of these ranks. The other is the best of all meshes that came to their end when each was run for real. A
-# planner that was right about the order is worth more than one that was right about the milliseconds.
+# A **baseline** is a result with which another result is compared, measured in the same way: without one, a number is
+# neither good nor bad. Your points compare your step with two baselines. One is the plan that the planner puts first,
+# on any mesh of these ranks. The other is the best of all meshes, of those that finished when each was run for real.
+# For a choice, a planner's order is more important than its milliseconds.
 #
 # ## Keep it
 #
-# A report is one page of HTML, with a picture, to open in any browser. Each goes into a new folder, so that none is
-# written over. Give it a name if a class has a board, and say in two or three sentences why you chose what you chose.
+# A report is one page of HTML, with a picture, to open in any browser. Each report goes into a new folder, so that none
+# is overwritten. Give it a name if your class has a board. Say in two or three sentences why you chose this mesh.
 
 # %%
 ### BEGIN SOLUTION
@@ -341,13 +342,13 @@ report(own, "my_reports", name="", defence=defence) if own.timeline else "no ste
 # %% [markdown]
 # ## What you can do now
 #
-# You can take a job apart before it runs: what states need, which time nobody can beat, which bytes take the slow link.
-# You have put a training together from parts of your own, seen one ended by a limit, and read by which part. And you
-# have a page that says so, with the lines of yours that ran.
+# You can analyse a job before it runs: the memory of its states, the shortest possible step, the bytes on the slow
+# link. You have put a training together from parts of your own. You have seen a run end at a memory limit, and found
+# the part that was too large. And you have a report about it, with the lines of yours that ran.
 #
-# **The limit.** One axis was enough, and a table said which. [Part 2](14b_defend_it.ipynb) has jobs without a table:
-# two axes whose order matters, eight ranks, and a model that is not cut well by default. One job there is for your own
-# parts alone. And it asks what is a good idea, and what is a cheat.
+# **The limit.** One axis was enough, and a table showed which. [Part 2](14b_defend_it.ipynb) has jobs without a table:
+# two axes whose order matters, eight ranks, and a model that is not cut well by default. One job there allows only your
+# own parts. And you distinguish a good idea from a cheat.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 3: where the memory
 # goes. Narayanan et al., [Efficient Large-Scale Language Model Training on GPU

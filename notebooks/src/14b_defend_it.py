@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 14b · Capstone: defend it
 #
-# Two harder jobs: two axes whose order matters, and eight ranks with a model that is not cut well by default. A third
-# one is for your own parts alone, and takes an evening more. You choose, build, run and defend; you tell a good idea
-# from a cheat; and then the course is over.
+# There are two harder jobs. One has two axes whose order matters, and one has eight ranks and a model that is not cut
+# well by default. A third job allows only your own parts, and takes an evening more. You choose, build, run and defend,
+# and you distinguish a good idea from a cheat. Then the course is over.
 #
 # **2 × 50 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -15,9 +15,9 @@
 #
 # At the end you can
 #
-# - say which axis belongs within a node for a job at hand, and show it by two runs;
-# - see where a planner is blind, and choose better than it does;
-# - tell what a result is worth: by which rule it was measured, and how somebody could have cheated;
+# - say for a given job which axis belongs within a node, and show it by two runs;
+# - find what a planner does not count, and choose better than it does;
+# - judge a result: by which rule it was measured, and how somebody could have cheated;
 # - defend a choice by four numbers.
 #
 # You need part 1, orders of axes ([09a](09a_meshes.ipynb)), micro-batches and schedules
@@ -46,20 +46,20 @@ from course_lib.plot import gantt
 four = shared_cluster(4)
 
 # %% [markdown]
-# ## Level 2: which axis stays at home?
+# ## Level 2: which axis stays within a node?
 
 # %% tags=["computed-time"]
 second = job_for(level=2, seed=7)
 print(second)
 
 # %% [markdown]
-# One axis is not enough here, or not the best. A mesh of two axes lies on the nodes in one of two orders. The last axis
-# is within a node, and the first one goes from node to node.
+# Here one axis is not enough, or not the best choice. A mesh of two axes can be placed on the nodes in two orders. The
+# last axis is within a node, and the first one goes from node to node.
 #
 # ![Two nodes of two ranks, twice: with the axes a=2 b=2, b joins the ranks of a node and a the nodes; with b=2 a=2 it
 # is the other way round](../assets/14_order.png)
 #
-# **In the mesh that runs quickest, which axis lies within a node?** As in part 1, work out what each axis sends in a
+# **In the mesh with the quickest run, which axis is within a node?** As in part 1, compute what each axis sends in a
 # step. The data axes send gradients or weights, `pp` the activations of a cut, and `tp` four sums in each layer.
 
 # %%
@@ -69,19 +69,19 @@ ask("14.home").commit("tp")  # "tensor parallelism within a node", as always
 ### END SOLUTION
 
 # %% [markdown]
-# No table comes with this job: what it would say, you work out. Memory first. What does the fullest rank of a mesh
-# hold, at its fullest moment?
+# There is no table for this job: you compute its numbers yourself. Begin with memory. The fullest rank of a mesh holds
+# at its fullest moment:
 #
 # - *States*, 16 bytes for each number of the model. `pp`, `tp` and `dp_shard` cut them. A stage has whole blocks, each
 #   of 12 · width² numbers.
-# - *What is whole for a moment.* `dp_shard` gathers weights and packs gradients. Without stages those are of a block or
-#   two. With stages they are of the whole stage: weights, gradients, and these on their way. `dp_replicate` packs
-#   gradients.
-# - *Activations.* For each sequence a block keeps 16 streams of (tokens, width) numbers, 4 bytes each. 4 of them every
-#   rank of `tp` has whole, 12 it shares. Ten more live while a block computes. The first stage has `pp` micro-batches
-#   under way, and by default there are twice as many as stages.
+# - *What is whole for a moment.* `dp_shard` gathers weights and packs gradients. Without stages it does so for one
+#   block or two. With stages it does so for the whole stage: weights, gradients, and gradients in flight.
+#   `dp_replicate` packs gradients.
+# - *Activations.* For each sequence a block keeps 16 tensors of (tokens, width) numbers, with 4 bytes each. Every rank
+#   of `tp` has 4 of them whole, and a share of the other 12. Ten more exist while a block computes. The first stage has
+#   `pp` micro-batches in flight. By default there are twice as many micro-batches as stages.
 #
-# Write the formula, and leave a twentieth free for what no formula sees.
+# Write the formula, and leave a twentieth free for what the formula does not count.
 
 
 # %%
@@ -114,9 +114,9 @@ def fitting(job):
 print(f"Of {len(meshes(second))} meshes these fit by your formula:", *fitting(second), sep="\n  ")
 
 # %% [markdown]
-# What `fits` by a good formula fits in a run, of the course's parts as well. Now time. Of those that fit, which sends
-# little over the slow link, and shares computing evenly? One line of arithmetic for each axis is enough: what it sends,
-# how often, over which link. Then choose.
+# If a mesh fits by a good formula, a run fits as well, also with the course's parts. Now the time decides. Of the
+# meshes that fit, which sends little over the slow link, and shares computing evenly? One line of arithmetic for each
+# axis is enough: what it sends, how often, over which link. Then choose.
 
 # %%
 ### BEGIN SOLUTION
@@ -127,16 +127,18 @@ SECOND = Mesh.of(pp=2, dp_replicate=2)  # activations of one cut take the slow l
 # %% [markdown]
 # ### Build: one training for both levels
 #
-# The same two methods as in part 1, `step()` and `whole_state()`, now as a class that takes the mesh. Your pipeline and
-# your shards stand on all ranks of a cluster. For two axes they need groups of their own, which level 4 asks for. Here
-# the course's `OnMesh` from 09d may stand in, and the report says so: `OnMesh(me, mesh, model)` puts a model on a mesh.
-# Its `data.deal(tokens, targets)` gives three things: this rank's rows of both, and what their mean loss counts for.
-# Its `step(...)` takes these three, runs forward and backward, and returns the mean loss of the whole batch. It neither
-# clears gradients nor updates weights; `zero_grad()` and `parameters()` are for that. `whole_state_of(on_mesh)` brings
-# the pieces of all ranks together. You have more to choose. `OnMesh` takes a `schedule` where there are stages, by
-# default 1F1B with twice as many micro-batches as stages. With `from course_lib.schedules import one_f_one_b`,
-# `schedule=one_f_one_b(2, 8)` is two stages and eight micro-batches. It takes `sequence_parallel=True` where there is
-# `tp`, and `cuts`, the pieces of each stage. Or take your own parts of earlier lessons.
+# Write the same two methods as in part 1, `step()` and `whole_state()`, now in a class that takes the mesh. Your
+# pipeline and your shards run on all ranks of a cluster. With two axes they need process groups of their own, which
+# level 4 asks for. Here you may use the course's `OnMesh` from 09d, and the report says so: `OnMesh(me, mesh, model)`
+# puts a model on a mesh. Its `data.deal(tokens, targets)` returns three things: this rank's rows of both, and the
+# weight of their mean loss. Its `step(...)` takes these three, runs forward and backward, and returns the mean loss of
+# the whole batch. It neither clears gradients nor updates weights; `zero_grad()` and `parameters()` are for that.
+# `whole_state_of(on_mesh)` brings the pieces of all ranks together.
+#
+# There are more options. With stages, `OnMesh` takes a `schedule`, by default 1F1B with twice as many micro-batches as
+# stages. With `from course_lib.schedules import one_f_one_b`, `schedule=one_f_one_b(2, 8)` is two stages and eight
+# micro-batches. With `tp` it takes `sequence_parallel=True`. With stages it also takes `cuts`, the pieces of each
+# stage. Or use your own parts of earlier lessons.
 
 
 # %%
@@ -193,14 +195,14 @@ verdict_second = check("14.two", assemble_second)
 # hint("14.two")
 
 # %% [markdown]
-# Where do ranks wait in your shortest step?
+# Look in the next picture where ranks wait in your shortest step:
 
 # %% tags=["nbval-ignore-output"]
 gantt(at_second.timeline) if at_second.timeline else "no step yet"
 
 # %% [markdown]
-# And the same axes in the other order, by the course's parts: what does the order alone cost? (For that your own run of
-# two axes has to come to its end, with right weights.)
+# How much time does the order alone cost? The next cell runs the same axes in the other order, with the course's parts.
+# (For that your own run with two axes has to finish with right weights.)
 
 # %% tags=["nbval-ignore-output"]
 axes = at_second.mesh if at_second.is_right else None
@@ -214,17 +216,18 @@ for run in (at_second, away) if away else ():
 reveal("14.home", at_second, away) if away else "no run of two axes yet"
 
 # %% [markdown]
-# An axis is at home where its bytes find the link that they need. Habits about names are right for the jobs that they
-# come from.
+# An axis belongs where its bytes get the link that they need. A habit about the names of axes is right only for jobs
+# like those that it comes from.
 #
-# ## Level 3: where a planner is blind
+# ## Level 3: what a planner does not count
 
 # %% tags=["computed-time"]
 third = job_for(level=3, seed=7)
 print(third)
 
 # %% [markdown]
-# Eight ranks, and up to three axes in any order. The planner's best, and what it promises:
+# This job has eight ranks, and up to three axes in any order. The next cell prints the planner's best mesh, and what
+# the planner predicts for it:
 
 # %% tags=["computed-time"]
 promise = best_plan(third)
@@ -236,8 +239,8 @@ print(f"it has {planned.size('pp')} stages, for {third.job.config.num_layers} bl
 # ![A model as a row of pieces, twice. What each holds: in, two large blocks, out. How long each takes: two blocks,
 # while in and out are only lines. Below, four boxes with question marks: the stages](../assets/14_stages.png)
 #
-# Only blocks take time here; in and out take memory. A stage has whole blocks, or none. **How many per cent
-# longer than an even share does the fullest stage of the planner's best compute?**
+# In the picture only blocks take time; in and out take memory. A stage has whole blocks, or none. **In the planner's
+# best mesh, how many per cent longer than an even share does the fullest stage compute?**
 
 # %%
 ### BEGIN SOLUTION
@@ -249,10 +252,11 @@ ask("14.uneven").commit(0)  # "the stages are equal"
 reveal("14.uneven", third, planned)
 
 # %% [markdown]
-# The planner does not know. It shares computing out evenly among all ranks, and promises too much wherever that cannot
-# be. **How many per cent longer does its best mesh take than the one that is really best?** (By default a stage has
-# about as many *parameters* as the others. `OnMesh(..., cuts=[range(0, 2), range(2, 4)])` puts cuts where you want
-# them: piece 0 is the stem, then come the blocks, then the head. No cut makes two blocks enough for four stages.)
+# The planner does not count that. It assumes that all ranks share computing evenly. If that is not possible, its
+# predicted step is too short. **How many per cent longer does its best mesh take than the one that is really best?**
+# (By default a stage has about as many *parameters* as the others. `OnMesh(..., cuts=[range(0, 2), range(2, 4)])` puts
+# cuts where you want them: piece 0 is the stem, then come the blocks, then the head. No cut makes two blocks enough for
+# four stages.)
 
 # %%
 ### BEGIN SOLUTION
@@ -261,7 +265,8 @@ ask("14.blind").commit(0)  # "the best of the table is the best"
 ### END SOLUTION
 
 # %% [markdown]
-# By your formula: which meshes fit here? Which of them keep what the planner promises?
+# The next cell prints the meshes that fit by your formula. Think for which of them the planner's prediction can be
+# right.
 
 # %%
 print(*fitting(third), sep="\n")
@@ -305,7 +310,7 @@ verdict_third = check("14.three", assemble_third)
 # hint("14.three")
 
 # %% [markdown]
-# And the planner's best, for real, by the course's parts:
+# The next cell runs the planner's best mesh for real, with the course's parts:
 
 # %% tags=["nbval-ignore-output"]
 by_plan = attempt(third, assemble_on(planned), eight, num_timed=1)
@@ -318,38 +323,39 @@ reveal("14.blind", third, [promise], by_plan, at_third)
 
 # %% [markdown]
 # <!-- word: exhaustive search | also: brute force | sentences: 2 -->
-# An **exhaustive search** tries every case that there is, and so cannot overlook the best one. Where there are few
-# cases, a quicker search is held against it. `search(job, cluster)`, also from `course_lib.capstone`, runs every mesh
-# that may fit, and says before how long that takes. It is for an evening, or for a seed of your own.
+# An **exhaustive search** tries every possible case, and so cannot overlook the best one. If there are few cases, you
+# can compare a quicker search with it. `search(job, cluster)`, also from `course_lib.capstone`, runs every mesh that
+# may fit. It says beforehand how long that takes. Use it when you have an evening, or for another seed.
 #
-# Each mesh is compared by the step that counts. By the clock of a small machine the order may be another: where eight
-# ranks share two cores, who copies and adds more takes longer. That is a bottleneck as well, and not the one that this
-# job describes.
+# It compares the meshes by the step time that counts. By the clock of a small machine the order may differ: if eight
+# ranks share two cores, ranks that copy and add more take longer. That is another bottleneck than the one that this job
+# describes.
 #
-# No planner sees everything. This one is right about links and messages, and wrong about stages; another one counts
-# stages and forgets who shares a cable. So ask of yours what it takes for granted, look where the job breaks that, and
-# run the first few of the list.
+# No planner counts everything. This one is right about links and messages, and wrong about stages. Another one may
+# count stages, and not count that ranks share a cable. So find out what your planner assumes, check where your job does
+# not meet these assumptions, and run the first few plans of its list.
 #
-# ## Level 4: all of it yours
+# ## Level 4: your own parts alone
 
 # %% tags=["computed-time"]
 fourth = job_for(level=4, seed=7)
 print(fourth)
 
 # %% [markdown]
-# Any mesh, within memory and time, and no strategy but your own. What ran is seen on the ranks, call by call:
+# You may use any mesh, within memory and time, but no strategy except your own. The ranks record which functions are
+# called:
 #
-# - *Allowed* is what you have written, in cells or in `mine`, once a check has passed it there. PyTorch's numbers,
-#   autograd, `torch.nn` and optimizers are tools for all. So are the collectives, messages and groups of
-#   `torch.distributed`, and the course's `Mesh` and schedules, which are data.
-# - *Not allowed* are functions of `course_lib.parallel` by any name, also copied, and the course's where it stands in
-#   for a part of `mine`. So are PyTorch's `DistributedDataParallel`, `fully_shard`, `ZeroRedundancyOptimizer`, its
-#   pipelining and DTensor. The verdict says what was called, from which line, and what may stand there.
+# - *Allowed* is your own code, in cells or, after its check has passed, in `mine`. Also allowed are PyTorch's tensors,
+#   autograd, `torch.nn` and optimizers. So are the collectives, messages and groups of `torch.distributed`, and the
+#   course's `Mesh` and schedules, which are data.
+# - *Not allowed* are functions of `course_lib.parallel` under any name, also copied, and the course's parts that stand
+#   in for a part of `mine`. PyTorch's `DistributedDataParallel`, `fully_shard`, `ZeroRedundancyOptimizer`, pipelining
+#   and DTensor are not allowed either. The verdict says what was called, from which line, and what you may use there.
 # - The batch is drawn anew for each attempt, so no loss and no weight of an earlier one is right.
 #
-# One axis is not quick enough by default, so two of your parts have to stand on one mesh. `dist.new_group` makes the
-# groups; every rank makes all of them, in the same order. A pipeline of two stages beside another one sends to the rank
-# of *its* column. A mean over two replicas divides by two. Nobody shows a solution here: this one is yours.
+# One axis is not quick enough by default, so you have to combine two of your parts on one mesh. `dist.new_group` makes
+# the groups; every rank makes all of them, in the same order. A pipeline of two stages beside another one sends to the
+# rank of *its* column. A mean over two replicas divides by two. The course shows no solution of this level.
 
 
 # %%
@@ -371,15 +377,15 @@ whose_code(at_fourth)
 # %% [markdown]
 # ## Which of these is a cheat?
 #
-# Points make inventive. Five ideas from a class, each of which made some number better:
+# Here are five ideas from a class. Each made some number better:
 #
 # 1. *Ada* keeps the optimizer's states as NumPy arrays, which the ledger does not see.
 # 2. *Bob* computes each block's activations again in the backward pass, to keep fewer.
 # 3. *Cyd* lets rank 0 train alone, and gives its weights back.
-# 4. *Dan* keeps gradients in bfloat16: half of the bytes.
+# 4. *Dan* keeps gradients in bfloat16, with half of the bytes.
 # 5. *Eve* trains every second step on half of the batch.
 #
-# **Which one is no cheat?**
+# **Which idea is not a cheat?**
 
 # %%
 ### BEGIN SOLUTION
@@ -391,14 +397,15 @@ ask("14.legal").commit("Dan: bfloat16 gradients")  # "everybody does it"
 reveal("14.legal")
 
 # %% [markdown]
-# The rules, by name, as `attempt` knows them:
+# The next cell prints the rules that `attempt` checks, by name:
 
 # %%
 for name, rule in FAULTS.items():
     print(f"{name:<16} {rule}")
 
 # %% [markdown]
-# One of them, tried. A run that is right in all, and puts a copy of its weights aside, where no ledger looks:
+# The next cells break one of them. The run is right in everything else, but keeps a copy of its weights where the
+# ledger does not look:
 
 
 # %%
@@ -421,20 +428,20 @@ print(attempt(second, with_a_copy, four, num_timed=1))
 # %% [markdown]
 # <!-- word: reproducible | also: reproducibility -->
 # A result is **reproducible** when somebody else gets it again from the description of how it was made and measured.
-# The copy did no harm here, and gained nothing. But a number that is measured in one way and made in another is worth
-# nothing to anybody who has to repeat it. Real reports have the same cheats, mostly by accident. A peak is read before
-# the optimizer's first step, or a time leaves out the data loader. A batch was smaller, or a loss is that of one rank's
-# rows.
+# The copy did no harm here, and gained nothing. But nobody can repeat a result that was not produced as its report
+# describes. Real reports have the same faults, mostly by accident. A peak is read before the optimizer's first step, or
+# a time leaves out the data loader. A batch was smaller, or a loss is that of one rank's rows.
 #
 # ## Defend it
 #
-# A defence is short, and of one job: write two, for level 2 and for level 3. Each holds:
+# A defence is short, and is about one job. Write two, for level 2 and for level 3. Each has four parts:
 #
-# - *the job*, and what it could not be below: memory of states, the step that nobody can beat;
-# - *the choice*, and the one that you did not take: by which number?
+# - *the job*, and its lower limits: the memory of its states, and the shortest possible step;
+# - *the choice*, another choice that you rejected, and the number that decided;
 # - *four numbers*: values beside one device, peak memory by part, bytes by link, the step, each with how it was
 #   measured;
-# - *what you do not know*: what was paced or shaped, how near the second best is, what changes with another link.
+# - *what you do not know*: what was paced or shaped, how near the second best mesh is, and what changes with another
+#   link.
 
 # %%
 ### BEGIN SOLUTION
@@ -457,8 +464,8 @@ reports = [
 print(*reports, sep="\n")
 
 # %% [markdown]
-# For a class: everybody hands in a folder, and `board` reads all results below one folder. It skips what is broken and
-# says so. `board("class").save("board.html")` makes a page of it.
+# For a class: each learner hands in a folder, and `board` reads all results below one common folder. It skips broken
+# results and says so. `board("class").save("board.html")` makes a page of it.
 
 # %% tags=["nbval-ignore-output"]
 board("my_reports") if reports else "no report yet"
@@ -469,18 +476,18 @@ board("my_reports") if reports else "no report yet"
 # ![Six boxes, each with a thing cut in two, the cut's name, its lesson, and what travels: the batch, states, layers,
 # matrices, the sequence, experts](../assets/14_cuts.png)
 #
-# A model and its training are made of few things, and each can be cut. You have built every one of these cuts, seen
-# what travels because of it, and met the bugs that live at its edges. They combine on the axes of a mesh, each in the
-# place where its traffic finds the link that it needs.
+# A model and its training have few parts, and each part can be cut. You have built every one of these cuts, seen which
+# messages it needs, and found its typical bugs. The cuts combine on the axes of a mesh. Each axis belongs where its
+# messages get the link that they need.
 #
-# What you can do now that you could not before lesson 00:
+# Since lesson 00 you have learned to
 #
 # - say what a rank holds, sends and waits for, in bytes and seconds, before anything runs;
-# - write the collectives, the shards, the schedules and the split layers yourself, and know PyTorch's own by what they
-#   are made of;
-# - prove a parallel training right against one device, and find out who drifted where it is not;
-# - choose a layout for a job, run a few, and know the regret; read why a run is slow, or hangs, or fails;
-# - carry it beyond one machine, and live with machines that break.
+# - write the collectives, the shards, the schedules and the split layers yourself, and to understand how PyTorch's own
+#   work;
+# - show that a parallel training is right by comparing it with one device, and find the rank that differs if it is not;
+# - choose a layout for a job, run a few, and compute the regret; find out why a run is slow, hangs or fails;
+# - run it on several machines, also if some of them break.
 #
 # ## Questions over the whole course
 
@@ -488,16 +495,16 @@ board("my_reports") if reports else "no report yet"
 quiz("14")
 
 # %% [markdown]
-# ## What this course could not show
+# ## What this course did not show
 #
-# - *Real speed.* Links were shaped and computing was paced. Kernels, caches, streams and the many small times of a real
-#   GPU belong to a profiler and a machine.
-# - *Scale.* Eight ranks are not eight thousand. This is about what breaks daily, how a network is wired and shared, and
-#   how storage keeps up. Lesson 12 played some of it, and a cluster plays it better.
-# - *Low precision at work.* Training in float8 or below is a matter of scaling, of hardware, and of watching a loss for
+# - *Real speed.* Links were shaped and computing was paced. To study kernels, caches, streams and the many small delays
+#   of a real GPU you need a profiler and such a machine.
+# - *Scale.* Eight ranks are not eight thousand. With thousands, machines break daily, many jobs share a network, and
+#   storage may be too slow. Lesson 12 simulated some of that; only a cluster shows it all.
+# - *Low precision at work.* Training in float8 or below needs scaling factors, hardware, and a loss that is watched for
 #   weeks.
-# - *Whether it learns.* A layout decides how fast a step is. Batch sizes, learning rates and data decide what the steps
-#   are worth.
+# - *Whether it learns.* A layout decides how fast a step is. Batch sizes, learning rates and data decide how much a
+#   model learns in a step.
 # - *Inference.* Serving a large model cuts it along the same axes for other reasons: latency, and caches of keys and
 #   values.
 #
@@ -508,7 +515,7 @@ quiz("14")
 #   first in [Megatron-LM](https://github.com/NVIDIA/Megatron-LM).
 # - Read a report of a real run from beginning to end: [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)
 #   (2024), section 3.3; [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.
-# - The field's own long tour: [The Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook),
-#   with thousands of measured layouts.
-# - Then take a job of your own, however small: `./course plan` for a first table, three runs, and a report of one page.
-#   Say what you do not know. That is what this course was for.
+# - Read the field's own long guide, [The Ultra-Scale
+#   Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook), with thousands of measured layouts.
+# - Then take a job of your own, however small. Make a first table by `./course plan`, run three layouts, and write a
+#   report of one page. Say in it what you do not know.

@@ -151,9 +151,9 @@ QUIZ = (
         misconceptions={
             "fewer bytes, less memory": "An all-reduce is a reduce-scatter and an all-gather; the two halves move to "
             "different places, and none of them goes away.",
-            "more bytes, less memory": "There are more calls, of half the bytes each. More bytes it takes where "
-            "gathered inputs are let go, and gathered anew.",
-            "fewer bytes, the same memory": "What the norms keep is kept once and not on every rank.",
+            "more bytes, less memory": "There are more calls, of half the bytes each. Only if gathered inputs are "
+            "freed, and gathered anew, are there more bytes.",
+            "fewer bytes, the same memory": "The tensors that norms keep are kept once, and not on every rank.",
         },
         because="The halves of each all-reduce are pulled apart, and between them stand norms and residuals, on one "
         "eighth of the positions.",

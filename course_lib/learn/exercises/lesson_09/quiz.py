@@ -70,7 +70,7 @@ QUIZ = (
             "dp_shard": "And the other stage is on other nodes altogether.",
             "pp and dp_shard and tp": "A node holds one tensor group, all of it.",
         },
-        because="The last axis fills a node by itself, and whatever stands before it has its steps between nodes.",
+        because="The last axis fills a node by itself, so all axes before it go between nodes.",
     ),
     Question(
         name="shares",
@@ -92,9 +92,9 @@ QUIZ = (
         misconceptions={
             1: "Then every stage and every share of the batch would drop the same places.",
             2: "Stages differ and shares differ: both count.",
-            8: "Two ranks of a tensor group hold the same activations there, and have to drop the same of them.",
+            8: "Two ranks of a tensor group hold the same activations there, so both have to drop equal places.",
         },
-        because="One for each place along the axes but tp.",
+        because="There is one seed for each place along the axes other than tp.",
     ),
     Question(
         name="gathers",

@@ -49,7 +49,7 @@ def _rows(first: Tensor, second: Tensor, whole: Tensor) -> Explanation:
         misreadings={
             "one above the other": "Look at the shapes: each rank already has all rows and all columns of Y. What it "
             "lacks is a part of every *sum*.",
-            "side by side": "That was the other cut. Here each rank's product has the full shape.",
+            "side by side": "That is so with the cut by columns. Here each rank's product has the full shape.",
             "multiplied": "A number of Y is a sum of products. The ranks have made the products; what is left is to "
             "sum.",
         },
@@ -69,8 +69,8 @@ def _backward(plan: MatmulPlan) -> Explanation:
         misreadings={
             "nothing": "Each rank has the part of X's gradient that comes through its own columns. X went into all "
             "columns, so the parts have to be added up.",
-            "an all-gather of dY": "That would do, for more arithmetic: each rank can use its columns of dY as they "
-            "are.",
+            "an all-gather of dY": "That would also give the right result, with more arithmetic. But each rank can "
+            "use its columns of dY as they are.",
             "an all-reduce of dA": "Each rank's columns of A get their gradient from X and its own columns of dY, both "
             "of which it has.",
         },
@@ -80,12 +80,12 @@ def _backward(plan: MatmulPlan) -> Explanation:
 def _bet_e10(evidence: Evidence) -> Explanation:
     return Explanation(
         measured=evidence.verdict,
-        because="Ask where the output is wanted. The two collectives of the sentence are those of sequence "
+        because="Ask on which ranks the output is needed. The two collectives of the claim are those of sequence "
         "parallelism, in part 3.",
         misreadings={
             "holds": "Two of the four cases that ran call something else, or nothing.",
             "misleading": "It names the right collective for each cut, and leaves out for which placement of Y.",
-            "false": "Two of the four cases that ran do as it says.",
+            "false": "In two of the four cases that ran it is so.",
         },
     )
 
@@ -104,8 +104,8 @@ def _bytes(block: Communication, config: TransformerConfig) -> Explanation:
             192: "That is half: the forward pass of both regions, or both ways of one.",
             96: "That is one all-reduce.",
         },
-        apart="Bytes do not depend on how busy a machine is. Hold the calls that are listed above against the model's: "
-        "four all-reduces of 64 KiB.",
+        apart="Bytes do not depend on how busy a machine is. Compare the calls that are listed above with the "
+        "model's: four all-reduces of 64 KiB.",
     )
 
 
@@ -144,14 +144,14 @@ def _rounding(whole_error: float, parts_error: float, differ: float) -> Explanat
         measured=equal if differ == 0 else measured,
         because="Every order of adding rounds, and no order is the right one. In one running sum of random terms the "
         "error grows about as the root of their number. A quarter of the terms, four times: that gains a factor of "
-        "two at the most. It gains nothing where the library sums in short pieces anyhow.",
+        "two at the most. It gains nothing if the library already sums in short pieces.",
         misreadings={
-            one_piece: "Short sums round less, that is true. But from 4096 terms to four times 1024 it makes a factor "
-            "of two, and most libraries sum in pieces even where you cut nothing.",
+            one_piece: "Short sums do round less. But four sums of 1024 terms in place of one of 4096 gain a factor "
+            "of two at most. And most libraries sum in pieces even without a cut.",
             parts: "Cutting loses nothing: the same products are added up, in another order. If anything, shorter sums "
             "round less.",
-            equal: "Floating-point addition depends on its order. The line above says how many numbers differ in some "
-            "bit.",
+            equal: "Floating-point addition depends on its order. The output above says how many numbers differ in "
+            "some bit.",
         },
     )
 
@@ -166,14 +166,15 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Explanation:
         f"They come on top of {computing_ms:.0f} ms of computing: two devices, and {than} than one.",
         misreadings={
             80: "That is the computing alone.",
-            lambda ms: 80 < ms <= 110: "The messages are not little: there are sixteen all-reduces, and each of them "
-            "holds up everybody.",
+            lambda ms: 80 < ms <= 110: "The messages take much time: there are sixteen all-reduces, and all ranks "
+            "wait for each of them.",
             160: "That is one device. Two share the computing, 80 ms each; then add up what the messages take.",
         },
-        apart="The model adds up paced waits, latency, and bytes over bandwidth. Where ranks share a core, each of the "
-        "sixteen sums also waits until both are let in. Run the cell again while nothing else runs: a number that "
-        "falls was such waiting. One that stays says that an all-reduce of this size takes longer on your link than "
-        "the model has it; time one alone.",
+        apart="The model adds up paced waits, latency, and bytes over bandwidth. If ranks share a core, each of the "
+        "sixteen sums also waits until both ranks have had the core. Run the cell again while nothing else runs: a "
+        "number that "
+        "falls was such waiting. If a number stays, an all-reduce of this size takes longer on your link than in the "
+        "model; time one alone.",
     )
 
 
@@ -187,12 +188,13 @@ def _hidden(step_s: float, product_s: float, sum_s: float) -> Explanation:
         because=f"dX comes first. Then its sum and dA go on side by side, and both are over with {longer}: the "
         f"{min(product_ms, sum_ms):.0f} ms of the other cost nothing.",
         misreadings={
-            one_by_one: "That is one after the other. While the sum is on its way the rank has something to do that "
-            "needs no other rank.",
+            one_by_one: "That is one after the other. But while the sum is in flight, the rank can compute a product "
+            "that needs no other rank.",
             product: "One product cannot hide the other: a rank makes them in turn. What hides is the sum.",
         },
-        apart="The model has paced products and the link's timetable alone. Where ranks share a core, a wait ends when "
-        "its rank is let in. Run the cell again while nothing else runs: a number that falls was such waiting.",
+        apart="The model has paced products and the link's timetable alone. If ranks share a core, a wait ends only "
+        "when its rank gets the core. Run the cell again while nothing else runs: a number that falls was such "
+        "waiting.",
     )
 
 
@@ -204,8 +206,8 @@ def _bet_b3(evidence: Evidence) -> Explanation:
         misreadings={
             "false": "For plain tensors it is. A DTensor knows where its parts are, and its operators act on it.",
             "holds": "For DTensors it does. The tensors that you have cut in this lesson were plain ones.",
-            "holds with conditions": "Near. But the condition is the whole matter: somebody has to cut the tensors, "
-            "and the sentence says that nobody must.",
+            "holds with conditions": "Your bet is near. But the condition is the point: somebody has to cut the "
+            "tensors, and the claim says that nobody has to.",
         },
     )
 

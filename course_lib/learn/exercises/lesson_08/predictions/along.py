@@ -19,7 +19,7 @@ def _sequence(plain_bytes: float, along_bytes: float) -> Explanation:
     fewer, same, more = _AMOUNTS
     return Explanation(
         measured=same if plain_bytes == along_bytes else more if along_bytes > plain_bytes else fewer,
-        because="Counted on messages around a ring, that is. The two halves of each all-reduce are pulled apart, and "
+        because="This is counted on messages around a ring. The two halves of each all-reduce are pulled apart, and "
         "the norms stand between them. (The norms' own gradients are small messages that come on top: latency, hardly "
         "bytes.)",
         misreadings={
@@ -42,23 +42,24 @@ def _kept(kept_bytes: int, config: TransformerConfig) -> Explanation:
     return Explanation(
         measured=round(kept_bytes / 1024),
         model=round(along_kib),
-        because=f"What the norms keep falls to a quarter. But a region's input has just been gathered. And the "
+        because=f"The tensors that the norms keep become a quarter. But a region's input has just been gathered. And "
+        f"the "
         f"gradient of its weights needs all of it: {along_kib / plain_kib:.0%} of what was kept before is still there.",
         misreadings={
-            lambda kib: abs(kib - anew_kib) <= 0.03 * anew_kib: "That is both at a quarter. The inputs of the regions "
-            "have been gathered, though, and somebody keeps them: which rank needs all positions in the backward pass, "
-            "and for what?",
+            lambda kib: abs(kib - anew_kib) <= 0.03 * anew_kib: "That is both kinds at a quarter. But the inputs of "
+            "the regions have been gathered, and ranks keep them. Which rank needs all positions in the backward "
+            "pass, and for which gradient?",
             lambda kib: kib <= plain_kib / _RANKS * 1.1: "A quarter of everything. But what lies inside the regions is "
             "each rank's own share already, and does not shrink again.",
             round(plain_kib): "The norms work on a quarter of the positions now, and keep so much less.",
         },
-        apart="Bytes do not depend on how busy a machine is. Hold the terms below against the ledger's.",
+        apart="Bytes do not depend on how busy a machine is. Compare the terms below with the ledger's.",
     )
 
 
 _SHARES = (
     "the exit gives a rank the wrong positions",
-    "each norm hears of its own positions alone",
+    "each norm gets the gradient of its own positions alone",
     "the entrance forgets its reduce-scatter backward",
     "the residual is added by every rank",
 )
@@ -70,7 +71,7 @@ def _shares() -> Explanation:
         label="the evidence says",
         because="The two ranks' gradients of the norm differ, and add up to that of one device. Every rank holds the "
         "norm's weight whole and uses it on its own positions, so its gradient has a summand from each of them. Each "
-        "rank takes its summand for the whole, and the copies part.",
+        "rank treats its summand as the whole gradient, and the copies become different.",
         misreadings={
             _SHARES[0]: "Then the first loss would be wrong already.",
             _SHARES[2]: "Then the gradient of x, which comes back through the entrance, would be wrong.",

@@ -15,8 +15,8 @@ def _held(numbers: int, whole: int, positions: int) -> Explanation:
     return Explanation(
         measured=round(share),
         model=round(100 * ((whole - positions) / _RANKS + positions) / whole),
-        because="Matrices are cut. What all ranks use whole is held whole by each. That is norms, the biases after a "
-        f"row cut, and the table of positions, which is {positions / whole:.0%} of this model. The more ranks there "
+        because="Matrices are cut. But each rank holds whole what all ranks use whole: norms, the biases after a row "
+        f"cut, and the table of positions. The table is {positions / whole:.0%} of this model. The more ranks there "
         "are, the larger is its share of what a rank holds.",
         misreadings={
             lambda percent: abs(percent - cut) <= 2: "That is the share of what is cut. Which parameters are not?",

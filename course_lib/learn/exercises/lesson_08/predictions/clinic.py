@@ -19,8 +19,9 @@ def _norms() -> Explanation:
         measured=_NORMS[1],
         label="the evidence says",
         because="Read the table from the loss backward: all is right until the gradient comes out of block 2's "
-        "matrices and reaches its norm. There each rank has a summand, takes it for the whole, and everything before "
-        "is wrong. The norm's two copies take different steps; from then on there are two models.",
+        "matrices and reaches its norm. There each rank has a summand and treats it as the whole gradient, so all "
+        "gradients before that are wrong. The norm's two copies take different steps; from then on there are two "
+        "models.",
         misreadings={
             _NORMS[0]: "Then the first loss would be wrong already, and block 2's matrices with it.",
             _NORMS[2]: "Then block 2's matrices would have gradients twice too large already. They are right.",
@@ -41,12 +42,13 @@ def _seeds() -> Explanation:
     return Explanation(
         measured=_SEEDS[1],
         label="the evidence says",
-        because="Units i of all ranks live and die together, so four ranks draw from far fewer masks than one device "
-        "does. Inside a region each rank needs random numbers of its own; outside, where all hold the same tensor, "
+        because="Unit i is kept or dropped on all ranks at once, so four ranks draw from far fewer masks than one "
+        "device does. Inside a region each rank needs random numbers of its own; outside, where all hold the same "
+        "tensor, "
         "they must be the same.",
         misreadings={
             _SEEDS[0]: "Each unit is kept half of the time on both ranks.",
-            _SEEDS[2]: "They agree, as they must: what all ranks share has to stay shared.",
+            _SEEDS[2]: "They agree, and they must: all ranks have to keep the same numbers there.",
             _SEEDS[3]: "It may. Each rank drops among its own units, which is what one device would do.",
         },
     )
@@ -66,8 +68,8 @@ def _gather() -> Explanation:
         label="the evidence says",
         because="Each rank has some *columns* of every row. `torch.cat` without a dim stacks them as rows, "
         "(n N, V/n), and `view` then makes the shape right and the rows wrong. Tokens 0 and 1 of both positions "
-        "became one row. With one position the two orders are the same numbers in memory. A `view` that mends a shape "
-        "deserves a second look.",
+        "became one row. With one position the two orders are the same numbers in memory. So check each `view` that "
+        "only mends a shape.",
         misreadings={
             _GATHER[0]: "Then one position would be wrong already: tokens 2 and 3 before 0 and 1.",
             _GATHER[2]: "Every number that came is a right one, in a wrong place.",

@@ -23,8 +23,8 @@ def _short() -> Explanation:
         measured=_SHORT[2],
         label="the evidence says",
         because="Two replicas hold the same gradients, and each rank adds what it holds. So every square is in the sum "
-        "twice or more, and the norm is √2 times as large as it should be, or more. The factor is as much too small. "
-        "In lesson 05 each rank had rows that nobody else has: that is why this clip was right there.",
+        "twice or more, and the norm is √2 times as large as it should be, or more. The factor is too small by the "
+        "same ratio. In lesson 05 each rank had rows that no other rank has, so this clip was right there.",
         misreadings={
             _SHORT[0]: "All four have returned one norm and scaled by one factor, so the direction is the true one.",
             _SHORT[1]: "Then the losses without the limit would not be those of one device either.",
@@ -46,13 +46,12 @@ def _hidden(returned: float, right: float, copied: float) -> Explanation:
     model = sqrt(1 + (copied / right) ** 2)
     return Explanation(
         measured=seen,
-        because=f"By {rounded(100 * (ratio - 1), 1)} %. dp_shard cuts everything, and tp cuts the matrices. "
-        "What is in the sum "
-        "twice are norms and positions, which all ranks of tp hold alike. That is a small part of the gradient, and "
-        f"squares make it smaller still: by the norms of one device, {rounded(100 * (model - 1), 1)} % are to "
-        "be expected. It "
-        "is the same fault, and nobody would see it in a curve of losses; with more ranks of tp it grows. Tests find "
-        "it, in float64, against one device.",
+        because=f"By {rounded(100 * (ratio - 1), 1)} %. dp_shard cuts everything, and tp cuts the matrices. All "
+        f"ranks of tp hold the same norms and positions, so these are in the sum twice. They are a small part of the "
+        f"gradient, and squares make it smaller still: by the norms of one device, {rounded(100 * (model - 1), 1)} % "
+        f"are to "
+        "be expected. It is the same fault, but a curve of losses would not show it. With more ranks of tp it grows. "
+        "Tests in float64 find it, if they compare with one device.",
         misreadings={
             _HIDDEN[0]: "dp_shard cuts everything. But tp leaves norms and positions whole on all its ranks.",
             _HIDDEN[2]: "That is the case of two replicas. Here no matrix lies on two ranks: both axes cut it.",
@@ -72,10 +71,11 @@ def _ends(returned: float, right: float) -> Explanation:
         because=f"It comes out as {rounded(100 * ratio, 0)} % of what one device has. Backward leaves a part "
         "of the gradient "
         "at each end. But before the step the ends add their parts up (lesson 06), so that both copies of the matrix "
-        "take one and the same step. From then on each end holds the whole gradient: a copy, under another name. One "
-        "of them counts.",
+        "take one and the same step. From then on each end holds the whole gradient: a copy, under another name. "
+        "Only one of the two must be counted.",
         misreadings={
-            _ENDS[1]: "It would be, for squares of two different matrices. These two are one weight, and after the sum "
+            _ENDS[1]: "That would be right for squares of two different matrices. But these two are one weight, and "
+            "after the sum "
             "each end has the same gradient.",
             _ENDS[2]: "Nothing is missing: both ends count what they have.",
         },
@@ -87,18 +87,18 @@ def _folder(folder_bytes: int, weight_bytes: int) -> Explanation:
     return Explanation(
         measured=round(folder_bytes / weight_bytes, 2),
         model=3,
-        because="The weights, and AdamW's two moments of each of them: three times, whatever the mesh. Where several "
-        "ranks hold the same box, one writes it. The rest is no number of the model: `.metadata` says what lies "
-        "where. Each box in each file has a small head, which counts for so much here only because the boxes are "
-        "small.",
+        because="The folder has the weights, and AdamW's two moments of each: three times the weights, on any mesh. "
+        "If several ranks hold the same box, one of them writes it. The rest are not numbers of the model. "
+        "`.metadata` says which box is in which file, and each box has a small head. The heads count for so much "
+        "here only because the boxes are small.",
         misreadings={
             1: "That is the weights alone. The optimizer's states are in the folder as well.",
             6: "That is what the four ranks hold together: each replica has everything. Only one of two writes it.",
-            12: "Each of the four ranks would write all three then, of the whole model. A rank holds a slice of each, "
-            "and of two that hold the same box one writes it.",
+            12: "Then each of the four ranks would write all three, of the whole model. But a rank holds only "
+            "slices, and of two ranks with the same box only one writes it.",
             2: "AdamW keeps two moments of each weight, and the weights themselves are there too.",
         },
-        apart="The model counts numbers and no heads: compare with the size of `.metadata`, and count the boxes.",
+        apart="The model counts numbers, and not heads: compare with the size of `.metadata`, and count the boxes.",
     )
 
 
@@ -117,15 +117,15 @@ def _resumed(went_on: Sequence[float], resumed: Sequence[Sequence[float]]) -> Ex
     apart = max(abs(a - b) for a, b in zip(resumed[-1], went_on, strict=True))
     return Explanation(
         measured=seen,
-        because="The first loss is that of the weights, and of them each rank has read what it holds. Without its "
-        "states the optimizer begins anew: its first step is as long as on the first day. In a direction that one "
-        "batch alone has given. From the second loss on this job is another one, by up to "
-        f"{rounded(apart, 2)} here. So if "
-        "you check a checkpoint by one loss, you check half of it.",
+        because="The first loss depends only on the weights, and each rank has read its part of them. Without its "
+        "states the optimizer begins anew. Its first step is as long as at the start of training, in a direction "
+        "that one batch alone has given. From the second loss on this job differs, by up to "
+        f"{rounded(apart, 2)} here. So if you check a checkpoint by one loss, you check only the weights.",
         misreadings={
-            _RESUMED[1]: "It will be, from the next one on. This loss is computed before the optimizer does anything.",
-            _RESUMED[2]: "Boxes are cut anew for each mesh, and what was added in another order differs in the "
-            "sixteenth digit.",
+            _RESUMED[1]: "Its losses will differ from the second one on. The first loss is computed before the "
+            "optimizer does anything.",
+            _RESUMED[2]: "Boxes are cut anew for each mesh, and sums in another order differ only in the sixteenth "
+            "digit.",
             _RESUMED[3]: "One rank asks for one box of each weight: all of it.",
         },
         apart="Look at the first losses above, digit by digit: which job is off?",
@@ -141,8 +141,8 @@ def _skipped(never_seen: int, num_steps: int, batch_size: int, old_share: int, n
         model=begins_at - num_steps * batch_size,
         because=f"Each rank had been given {per_rank} windows, and {old_share} ranks shared out a batch, so "
         f"{num_steps * batch_size} were seen. Now {new_share} ranks do, and each goes on behind its {per_rank}: "
-        f"together behind {begins_at}. A count by rank means something on the old mesh alone. Write down what "
-        "the *job* has seen, in windows or whole batches, and let the mesh of the day deal.",
+        f"together behind {begins_at}. A count by rank is valid on the old mesh only. Save what the *job* has seen, "
+        f"in windows or whole batches, and let the new mesh deal out the rest.",
         misreadings={
             0: "The number of ranks is the same, and the number of those that share out a batch is not.",
             per_rank: "That is what one rank had been given. Every rank goes on behind as many.",
@@ -170,7 +170,7 @@ NORM: tuple[Asked, ...] = (
     Asked(name="09.resumed", question="Whose first loss is another one?", choices=_RESUMED, tell=_resumed),
     Asked(
         name="09.skipped",
-        question="How many windows does nobody ever see?",
+        question="How many windows does no rank ever see?",
         unit="windows",
         high=1e6,
         tell=_skipped,

@@ -22,8 +22,8 @@ def _row(ranks: Sequence[int], mesh: Mesh) -> Explanation:
     found = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
     misreadings = {
         f"rank {at['sharded first']}": "Four quarters, one rank after the other: that is what you get if dp_shard, the "
-        "outer axis, cuts the whole matrix first. But the order of the axes in the mesh says who are neighbours. The "
-        "order of the cuts is another: tp came first.",
+        "outer axis, cuts the whole matrix first. But the order of the axes in the mesh says only which ranks are "
+        "neighbours. The order of the cuts is another: tp came first.",
         "rank 0": "It has rows 0 to 63: the first half of the first slice.",
         "rank 3": "It has the very last rows: the second half of the second slice.",
     }
@@ -50,14 +50,15 @@ def _least(kept_kib: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=min(kept_kib, key=kept_kib.__getitem__),
         label="computed",
-        because=f"{kept}. Sharding cuts everything into eight, norms and positions too. tp *copies* those, so each "
-        "cut by it leaves something over; and stages have whole layers, so that one of them is larger. More kinds of "
-        "cuts do not save more: eight ranks can keep an eighth each, and no less.",
+        because=f"{kept}. Sharding cuts everything into eight, norms and positions too. tp *copies* norms and "
+        f"positions, so its cuts do not divide everything. Stages have whole layers, so one of them is larger. More "
+        f"kinds of cuts do not save more: each of eight ranks keeps at least an eighth.",
         misreadings={
-            _SHARD_TP: "Nearly. Norms and positions are there four times, since tp does not cut them.",
+            _SHARD_TP: "It is nearly the best. But norms and positions are there four times, since tp does not cut "
+            "them.",
             _PP_TP: "tp copies norms and positions, and the two stages are not equally large.",
-            _THREE: "Two by two by two is eight as well. And each of these cuts leaves something over: tp the norms, "
-            "pp a larger stage.",
+            _THREE: "Two by two by two is eight as well. But these cuts are not even: tp copies the norms, and pp "
+            "has a larger stage.",
         },
     )
 
@@ -68,13 +69,14 @@ def _fullest(fullest_kib: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=min(fullest_kib, key=fullest_kib.__getitem__),
         label="computed",
-        because=f"{held}. A rank that shards has to make a unit whole. What tp and pp have cut is computed with as it "
-        "is. So the mesh that keeps the least between steps may hold the most in one. A few ranks of tp make each "
+        because=f"{held}. A rank with shards has to make a unit whole. Ranks compute with slices of tp and stages of "
+        f"pp as they are. So the mesh that keeps the least between steps may hold the most within a step. A few "
+        f"ranks of tp make each "
         "whole unit smaller; a sharded stage of a pipeline still holds whole gradients until its last micro-batch.",
         misreadings={
             _SHARD_8: "It keeps the least. But each rank makes a whole block, of all of its width, and its whole "
             "gradient.",
-            _SHARD_TP: "Its units are a quarter as large, which helps a lot. One mesh makes nothing whole at all.",
+            _SHARD_TP: "Its units are a quarter as large, which helps a lot. But one mesh makes nothing whole at all.",
             _THREE: "Its units are half as large. But the stage keeps whole gradients until its last micro-batch.",
         },
     )
@@ -87,9 +89,10 @@ def _share(seen_by: Mapping[int, Sequence[int]]) -> Explanation:
     return Explanation(
         measured=counts.pop() if len(counts) == 1 else sorted(counts),
         model=8 / data_size,
-        because="Only dp_shard deals out, to two places. The ranks of a tensor group work on one activation, and a "
-        "stage goes on with what the one before has made of these windows. Four ranks have the same four. dp_shard "
-        "shares out weights, and it is data parallelism all the same: every shard has samples of its own.",
+        because="Only dp_shard deals out windows, to two places. The ranks of a tensor group work on one activation, "
+        "and each stage gets the activations of the stage before, for the same windows. So four ranks have the same "
+        "four windows. dp_shard shares out weights, but it is still data parallelism: every shard has samples of its "
+        "own.",
         misreadings={
             1: "Then the two ranks of a tensor group would multiply halves of two different activations.",
             2: "You dealt them along two of the axes. Which one besides dp_shard has ranks that could compute with "
@@ -115,11 +118,11 @@ def _unseen() -> Explanation:
         label="the evidence says",
         because="Half of the windows move no gradient. Each rank of a tensor group looks up its own tokens, those that "
         "stand in its slice of the vocabulary. The sum of both is the stream. English letters are bytes below 128, "
-        "which all stand in the slice of place 0: of the other's windows nothing is found, inputs nor targets. From "
-        "there on both compute the same, so nothing drifts apart. Text in other scripts would even be mixed: one "
-        "rank's token here, the other's there, both or none.",
+        "and all of these are in the slice of place 0. So nothing of the other rank's windows is found, neither "
+        "inputs nor targets. From there on both ranks compute the same, so no copies become different. Text in other "
+        "scripts would even be mixed: at each position one rank's token, the other's, both or none.",
         misreadings={
-            _UNSEEN[0]: "`chunk(...)[me.rank]` gives each rank other ones: that is the trouble.",
+            _UNSEEN[0]: "`chunk(...)[me.rank]` gives each rank other windows: that is the fault.",
             _UNSEEN[2]: "That would mix slices that have nothing to do with each other. But each window would still "
             "count somewhere, and here half of them do not.",
             _UNSEEN[3]: "A loss that is divided once too often makes all gradients smaller alike. Here half of the "
@@ -140,14 +143,15 @@ def _dropped() -> Explanation:
     return Explanation(
         measured=_DROPPED[0],
         label="the evidence says",
-        because="Ranks 0 and 1 begin with equal copies and part where there is dropout. Each has its own seed, so from "
-        "the stem on each has a stream of its own. Their halves of every product are made of two different inputs. So "
-        "the copies get different gradients, which nobody averages along tp. Along dp_replicate gradients are "
+        because="Ranks 0 and 1 begin with equal copies, and dropout makes them different. Each has its own seed, so "
+        "from the stem on each has a stream of its own. Their halves of every product come from two different "
+        "inputs. So the copies get different gradients, and gradients are not averaged along tp. Along dp_replicate "
+        "gradients are "
         "averaged: that is why ranks 0 and 2 stay equal, though they drop other numbers, and rightly so.",
         misreadings={
             _DROPPED[1]: "They do, and they should: they have different samples. Their mean gradient is the same on "
             "both, so they stay equal.",
-            _DROPPED[2]: "That was the fault of lesson 08. It makes dropout weaker; it moves no copies apart.",
+            _DROPPED[2]: "That was the fault of lesson 08. It makes dropout weaker, but copies stay equal.",
             _DROPPED[3]: "Then one checkpoint would give another loss each time. Here the weights themselves differ.",
         },
     )
@@ -175,5 +179,5 @@ PIECES: tuple[Asked, ...] = (
         choices=_UNSEEN,
         tell=_unseen,
     ),
-    Asked(name="09.dropped", question="Why do the copies part?", choices=_DROPPED, tell=_dropped),
+    Asked(name="09.dropped", question="Why do the copies become different?", choices=_DROPPED, tell=_dropped),
 )

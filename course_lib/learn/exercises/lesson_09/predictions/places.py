@@ -25,7 +25,7 @@ def _partner(groups: Mapping[str, Sequence[int]]) -> Explanation:
         f"ranks. Along `dp_shard` the step is two, to {dp}, along `tp` one, to {tp}. On nodes of four ranks a stage "
         "therefore talks to another node.",
         misreadings={
-            tp: "They are neighbours in number, and such neighbours differ along the *last* axis.",
+            tp: "Their numbers are neighbours, and such ranks differ along the *last* axis.",
             dp: "Two further: that is a step along the middle axis.",
             "rank 6": "Ranks 5 and 6 differ along two axes at once, so no group of one axis has them both.",
             "rank 3": "Ranks 3 and 5 differ along two axes at once, so no group of one axis has them both.",
@@ -68,9 +68,9 @@ def _cut(orders: Sequence[Mesh]) -> Explanation:
     return Explanation(
         measured=measured,
         label="computed",
-        because="Four ranks do not fit on a node of two. The order decides how they lie: neighbours in pairs, two to a "
-        "node, or each on a node of its own. No order makes a group smaller than it is, so the size of `tp` is chosen "
-        "by the node, before the order is.",
+        because="Four ranks do not fit on a node of two. The order decides only how they are placed: two on each "
+        "node, or each on a node of its own. No order makes a group smaller. So choose the size of `tp` by the size "
+        "of a node first, and the order afterwards.",
         misreadings={
             "pp, tp": "Ranks 0 to 3 are neighbours in number, and a node ends after rank 1.",
             "tp, pp": "Then the ranks of a group along `tp` are 0, 2, 4 and 6: each on another node.",
@@ -88,13 +88,13 @@ def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[st
         model=round(wrong_s / right_s, 1),
         because=f"By the model, in the right order `tp` takes {tp_s[0] * 1e3:.0f} ms within the node and the gradients "
         f"{dp_s[1] * 1e3:.0f} ms between nodes. In the wrong one `tp` takes {tp_s[1] * 1e3:.0f} ms and the gradients "
-        f"{dp_s[0] * 1e3:.0f} ms. One of the two has to cross in any order. And the job is right, so nothing but the "
-        "clock will tell.",
+        f"{dp_s[0] * 1e3:.0f} ms. In any order one of the two goes between nodes. And the job's results are right, "
+        f"so only a clock shows the difference.",
         misreadings={
             slower: "The link is that much slower. But the gradients have to cross in the right order, and in the "
             "wrong one they get the fast link in exchange.",
-            round(tp_s[0] / dp_s[0]): "That is how the bytes of the two axes compare. Multiply each by the time of its "
-            "link, and add up, for both orders.",
+            round(tp_s[0] / dp_s[0]): "That is the ratio of the bytes of the two axes. Multiply each by the time of "
+            "its link, and add up, for both orders.",
             1: "The bytes are the same in both orders. The links that they take are not.",
         },
         apart="Each message has a start that the model leaves out, and a busy machine is late with some of them. The "
@@ -123,7 +123,7 @@ def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]])
         f"{model_s['tp'] * 1e3:.0f} ms with `tp` inside. What `tp` sends grows with the tokens; every weight has its "
         "gradient, however few they are. Large models with few tokens on a rank come to this.",
         misreadings={axis: said for axis, said in misreadings.items() if axis not in (measured, model)},
-        apart="A busy machine is late with many small messages, which `tp` has more of. Run the cell again.",
+        apart="A busy machine delays many small messages, and `tp` has more of them. Run the cell again.",
     )
 
 
@@ -140,11 +140,11 @@ def _six(times_s: Mapping[Pair, float]) -> Explanation:
     return Explanation(
         measured=len(different),
         label="computed",
-        because="A node of four holds any two of these axes, one way round or the other; the outermost one alone "
-        f"leaves it. So what counts is which of {num_axes} axes stands first, and that should be the one with the "
+        because="A node of four holds any two of these axes, in either order; only the outermost axis leaves it. So "
+        f"it matters only which of {num_axes} axes stands first, and that should be the one with the "
         "least to send. The order within the node is free, until links within a node differ as well.",
         misreadings={
-            6: "Exchange the two inner axes: their groups are others, and lie on the same nodes as before.",
+            6: "Exchange the two inner axes: their groups change, but are on the same nodes as before.",
             2: "Then two of the axes would have to send as much as each other.",
             1: "Some axis has to leave the node, and the three send different amounts.",
         },
