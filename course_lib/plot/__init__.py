@@ -17,6 +17,7 @@ In the order to read:
 - ``pipeline_chart.py``: A pipeline over time: a row for each rank, a box for each action
 - ``tile_chart.py``: what ranks hold, as tiles
 - ``mesh_chart.py``: the ranks of a mesh at their places, each with a word on what it has
+- ``found/``: Pictures of what a page has found, where the picture above its question ends in question marks
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ _HOME_OF = {
     "MemoryBoard": "boards.memory_board",
     "OKABE_ITO": "style",
     "Picture": "style",
+    "clip_arrows": "found.clip_arrows",
+    "flow_chart": "found.flow_chart",
     "gantt": "gantt_chart",
     "gantt_beside": "gantt_chart",
+    "gpu_areas": "found.gpu_areas",
+    "input_gradient_tiles": "found.gradient_tiles",
     "lines": "line_chart",
     "memory_and_time_bars": "step_bars",
     "memory_bars": "bars",
@@ -36,7 +41,13 @@ _HOME_OF = {
     "mesh_places": "mesh_chart",
     "pipeline_gantt": "pipeline_chart",
     "png": "style",
+    "position_grids": "found.position_grids",
+    "sent_bars": "found.sent_bars",
+    "slots_chart": "found.slots_chart",
+    "stacked_bars": "found.stacked_bars",
     "tiles": "tile_chart",
+    "traffic_map": "found.traffic_map",
+    "ways_to_join": "found.joined_parts",
     "who_holds": "boards.mesh_tiles",
 }
 
