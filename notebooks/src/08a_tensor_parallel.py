@@ -36,6 +36,7 @@ from course_lib.parallel.tensor import (
     matmul_plan,
     parse_placement,
 )
+from course_lib.plot import input_gradient_tiles, ways_to_join
 from course_lib.rounding import rounded
 
 import itertools
@@ -112,6 +113,9 @@ print("X A is    ", (X @ A).tolist())
 
 # %%
 reveal("08.rows", first, second, X @ A)
+
+# %%
+ways_to_join(first, second, X @ A, title="What rank 0 has (plain) and rank 1 has (hatched)")
 
 # %% [markdown]
 # ## By both
@@ -190,6 +194,9 @@ for name, plan in plans.items():
 
 # %%
 reveal("08.backward", plans["by columns"])
+
+# %%
+input_gradient_tiles(plans["by columns"], num_ranks=2)
 
 # %% [markdown]
 # Read the table again. Columns and rows mirror each other: where one sends forward, the other sends backward. And you
