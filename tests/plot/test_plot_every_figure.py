@@ -33,7 +33,7 @@ SMALLEST_GROUND = 4_000  # pixels of one piece of ground; the paper of a word is
 # executed again has new figures: take it off this list then.
 BEFORE_OUTLINES = {
     "01a_one_device", "01b_time_and_data", "01c_less_memory", "02b_time_trees_and_groups", "03b_one_process",
-    "05b_whole_for_a_moment", "06a_model_parallel",
+    "06a_model_parallel",
     "06b_where_to_cut", "07b_smaller_bubbles", "08d_links_and_production", "14a_the_job", "14b_defend_it",
 }  # fmt: skip
 EXPLORERS = (

@@ -52,15 +52,17 @@ def stacked_bars(
                     axes.add_patch(Rectangle((left, number - 0.32), size, 0.64, **outlined(looks[part])))
                     _letter(axes, left, number, size, end, looks[part])
                 left += size
-            axes.text(left + 0.008 * end, number, f"{sums[name]:.{decimals}f} {unit}", va="center", zorder=4)
+            paper = {"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none"}
+            text = f"{sums[name]:.{decimals}f} {unit}"
+            axes.text(left + 0.008 * end, number, text, va="center", bbox=paper, zorder=4)
         if limit:
             axes.axvline(limit[1], color="black", linestyle="--", linewidth=1.4)
             text = f"{limit[0]} {limit[1]:.{decimals}f} {unit}"
             left_of_it = limit[1] > 0.6 * end
-            place = (limit[1] + (-0.008 if left_of_it else 0.008) * end, len(bars) - 0.5)
+            place = (limit[1] + (-0.008 if left_of_it else 0.008) * end, len(bars) - 0.38)
             axes.text(*place, text, ha="right" if left_of_it else "left", va="center", fontsize=9)
         axes.set_yticks(range(len(bars)), labels=list(bars))
-        axes.set_ylim(len(bars) - (0.3 if limit else 0.5), -0.55)
+        axes.set_ylim(len(bars) - (0.1 if limit else 0.5), -0.55)
         axes.set_xlim(0, end)
         axes.set_xlabel(f"{what} ({unit})")
         axes.grid(visible=False, axis="y")
