@@ -30,7 +30,7 @@ from course_lib.meter import MemoryLedger, bytes_text, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.data import DistributedDataParallel
 from course_lib.parallel.sharded import FullySharded
-from course_lib.plot import lines, memory_curve
+from course_lib.plot import lines, memory_curve, sent_bars, stacked_bars
 from course_lib.rounding import agree
 
 from collections import Counter
@@ -324,6 +324,9 @@ print("in this order:", *(call.operation for call in calls))
 # %%
 reveal("05.gathers", len(calls), small.num_layers, num_tensors)
 
+# %%
+sent_bars({"rank 0": calls}, title="This step, call after call")
+
 # %% [markdown]
 # (The course makes its reduce-scatter of an all-to-all. Each rank gets its rows of the gradients from every other rank,
 # and adds them. Gloo's reduce-scatter is an all-reduce, and sends twice as much.)
@@ -435,6 +438,22 @@ print(f"DDP:{ddp_bytes / 1024:>37.0f} KiB")
 
 # %%
 reveal("05.units", by_unit[LAYERS], ddp_bytes, LAYERS, WIDTH)
+
+# %% tags=["nbval-ignore-output"]
+TERMS = ("kept", "gradients", "whole", "whole_gradients", "messages")
+
+
+def parts_at_the_peak(of):
+    """KiB of each term at the fullest moment, by the model."""
+    units = [cost.UnitSizes(of * numel, of * numel // 4)] * (LAYERS // of)
+    moments = cost.sharded_moments(units, num_ranks=4, prefetch=0)
+    fullest = max(moments, key=lambda moment: moment.total)
+    return {term.replace("_", " "): getattr(fullest, term) / 1024 for term in TERMS}
+
+
+at_the_peak = {f"units of {of}": parts_at_the_peak(of) for of in by_unit}
+limit = ("DDP, by the ledger:", ddp_bytes / 1024)
+stacked_bars(at_the_peak, unit="KiB", what="a rank at its peak, by the model", limit=limit, decimals=0)
 
 # %% [markdown]
 # So the size of a unit trades memory against messages. Most jobs take a block of a transformer. It is large enough for
