@@ -49,6 +49,7 @@ from course_lib.plan import (
     step_band,
     typical_constants,
 )
+from course_lib.plot import stacked_bars
 from course_lib.rounding import agree
 
 import statistics
@@ -162,6 +163,13 @@ reveal("11.logits", logits_bytes, job.seq, model)
 # %%
 total_bytes = states_bytes + kept_bytes + logits_bytes
 print(f"{total_bytes / 1e9:.0f} GB: {total_bytes / room_bytes:.1f} devices, if all of it could be cut evenly")
+
+# %%
+heights = {"states": states_bytes / 1e9, "activations": kept_bytes / 1e9, "logits": logits_bytes / 1e9}
+room = ("room", room_bytes / 1e9)
+stacked_bars(
+    {"the three": heights}, unit="GB", what="memory", limit=room, title="Three numbers, and a device"
+)
 
 # %% [markdown]
 # ## What each cut makes smaller
@@ -353,6 +361,13 @@ eight |= {f"pipeline 8, stage {stage}": (Layout(pp=8), stage) for stage in (0, 4
 for name, where in {"one": (Layout(), 0), **eight, "one, recomputed": (Layout(recompute="full"), 0)}.items():
     print("{:<26}{:>8.1f}{:>13.1f}{:>8.1f}{:>8.1f}".format(name, *in_gb(*where)))
 
+# %%
+cuts = {"one": (Layout(), 0), **eight, "one, recomputed": (Layout(recompute="full"), 0)}
+parts = {name: dict(zip(heights, in_gb(*where)[:3], strict=True)) for name, where in cuts.items()}
+stacked_bars(
+    parts, unit="GB", what="memory of a rank", limit=room, title="What is left on a rank by each cut"
+)
+
 # %% [markdown]
 # ### A good place to stop
 #
@@ -503,6 +518,22 @@ for name, how in steps.items():
 
 # %%
 reveal("11.died")
+
+# %%
+torch.manual_seed(0)
+his_model, his_tokens = Transformer(colleagues_config()), torch.arange(256).unsqueeze(0)
+with MemoryLedger(his_model, inputs=his_tokens) as ledger:
+    x = his_model.stem(his_tokens)
+    for block in his_model.blocks:
+        x = block(x)
+    layers_mib = ledger.mark("after the layers")["activation"] / 2**20
+    next_token_loss(his_model.head(x), his_tokens).backward()
+weights_mib = 4 * numbers / 2**20
+counted = {"states": 4 * weights_mib, "kept by the layers": layers_mib}
+found = {"states": weights_mib, "kept by the layers": layers_mib}
+found["all that came after the layers"] = ledger.peak().total_bytes / 2**20 - sum(found.values())
+his_bars = {"what he counted": counted, "a first step, at the fullest": found}
+stacked_bars(his_bars, unit="MiB", what="memory", limit=("room", ROOM / 2**20), title="His device")
 
 # %% [markdown]
 # ### Mend it
