@@ -25,6 +25,7 @@ _HOME_OF = {
     "hint": "course_lib.learn",
     "solution": "course_lib.learn",
     "quiz": "course_lib.learn",
+    "planners_side_by_side": "course_lib.learn",
     "problems": "course_lib.learn",
     "progress": "course_lib.learn",
     "start": "course_lib.start_page.page",

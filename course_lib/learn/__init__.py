@@ -35,6 +35,7 @@ _HOME_OF = {
     "hint": "checks.hints",
     "meetings": "sick.meetings",
     "own_number": "records.own_number",
+    "planners_side_by_side": "builds.planners",
     "problems": "paper.problems",
     "progress": "checks.progress_map",
     "quiz": "quizzes.quizzes",

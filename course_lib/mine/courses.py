@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.mine.courses_of_cut_models import MyJob, MyPipeline, MyRingAttention, MySplitTransformer
+from course_lib.mine.courses_of_cut_models import MyJob, MyPipeline, MyPlanner, MyRingAttention, MySplitTransformer
 
 if TYPE_CHECKING:
     from course_lib.schedules import Schedule, StageTimes
@@ -24,6 +24,7 @@ __all__ = [
     "MyFullySharded",
     "MyJob",
     "MyPipeline",
+    "MyPlanner",
     "MyRingAttention",
     "MyShardedOptimizer",
     "MySplitTransformer",

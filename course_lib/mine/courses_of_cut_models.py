@@ -13,9 +13,11 @@ from course_lib.cluster.base.rank import Rank
 
 if TYPE_CHECKING:
     from course_lib.models.transformer import Transformer
+    from course_lib.plan.by_hand.inputs import Machines, PlannedJob, TimedRun
+    from course_lib.plan.inputs.layout import Layout
     from course_lib.schedules.table import Schedule
 
-__all__ = ["MyJob", "MyPipeline", "MyRingAttention", "MySplitTransformer"]
+__all__ = ["MyJob", "MyPipeline", "MyPlanner", "MyRingAttention", "MySplitTransformer"]
 
 
 class MyPipeline:
@@ -112,3 +114,32 @@ class MyRingAttention:
         from course_lib.parallel.context import ring_attention
 
         return ring_attention(self.me, q, k, v, self.cut, is_causal=self.causal, group=self.group)
+
+
+class MyPlanner:
+    """What layouts of a job need and take on machines, by formulas, and which of them fit."""
+
+    def __init__(self, job: PlannedJob, machines: Machines) -> None:
+        from course_lib.plan.by_hand.planner import Planner
+
+        self.planner = Planner(job, machines)
+
+    def memory(self, layout: Layout, stage: int) -> dict[str, float]:
+        """Bytes of a rank of this stage, by part."""
+        return self.planner.memory(layout, stage)
+
+    def time(self, layout: Layout) -> dict[str, float]:
+        """Seconds of a step, by part."""
+        return self.planner.time(layout)
+
+    def why_not(self, layout: Layout) -> str:
+        """Why the layout cannot run; "" where it can."""
+        return self.planner.why_not(layout)
+
+    def plans(self) -> list[tuple[float, Layout]]:
+        """Every layout that is legal and fits, with the seconds of its step, fastest first."""
+        return self.planner.plans()
+
+    def fit(self, runs: Sequence[TimedRun]) -> Machines:
+        """The machines, with the share of the peak that these runs tell."""
+        return self.planner.fit(runs)

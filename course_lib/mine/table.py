@@ -80,6 +80,7 @@ ENTRIES = (
     LibraryEntry(
         "10.ring_messages", "MyRingAttention", "ring_attention", "attention to the keys of all ranks of a group"
     ),
+    LibraryEntry("11.planner_runs", "MyPlanner", "planner", "bytes and seconds of layouts, and which ones fit"),
     LibraryEntry("12.job_fewer", "MyJob", "job", "a run of training that other ranks may continue"),
 )
 

@@ -7,6 +7,7 @@ In the order to read:
 - ``search/``: Every layout, ranked: constraints, the search space, budget, advice
 - ``output/``: A listing in words, as JSON, and as what to type
 - ``runs/``: Runs of others, and what the planner says of them
+- ``by_hand/``: A planner of one page, by formulas alone: what lesson 11 lets learners build
 """
 
 from __future__ import annotations

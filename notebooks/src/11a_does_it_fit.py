@@ -7,8 +7,8 @@
 #
 # **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 1 of 4 · [2: how long does it take?](11b_how_long.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) · [4: runs of
-# others, and when not to](11d_runs_of_others.ipynb)
+# Part 1 of 5 · [2: how long does it take?](11b_how_long.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) · [4: runs of
+# others, and when not to](11d_runs_of_others.ipynb) · [5: build a planner](11e_build_planner.ipynb)
 #
 # This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb), [07a: micro-batches, GPipe and
 # 1F1B](07a_pipeline_parallel.ipynb), [08c: positions, shared out](08c_sequence_parallel.ipynb) and [09a: places and

@@ -7,8 +7,8 @@
 #
 # **2 × 60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 2 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) ·
-# [4: runs of others, and when not to](11d_runs_of_others.ipynb)
+# Part 2 of 5 · [1: does it fit?](11a_does_it_fit.ipynb) · [3: six sick runs](11c_sick_runs.ipynb) · [4: runs of
+# others, and when not to](11d_runs_of_others.ipynb) · [5: build a planner](11e_build_planner.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb), [04a: one rule, sent in
 # buckets](04a_distributed_data_parallel.ipynb), [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb),

@@ -6,8 +6,8 @@
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) · [4: runs
-# of others, and when not to](11d_runs_of_others.ipynb)
+# Part 3 of 5 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) · [4: runs
+# of others, and when not to](11d_runs_of_others.ipynb) · [5: build a planner](11e_build_planner.ipynb)
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb), [07a: micro-batches, GPipe
 # and 1F1B](07a_pipeline_parallel.ipynb), [08a: one product, cut](08a_tensor_parallel.ipynb) and [09a: places and

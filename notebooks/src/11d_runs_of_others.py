@@ -6,8 +6,8 @@
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 4 of 4 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) ·
-# [3: six sick runs](11c_sick_runs.ipynb)
+# Part 4 of 5 · [1: does it fit?](11a_does_it_fit.ipynb) · [2: how long does it take?](11b_how_long.ipynb) · [3: six
+# sick runs](11c_sick_runs.ipynb) · [5: build a planner](11e_build_planner.ipynb)
 #
 # This part builds on [11a: does it fit?](11a_does_it_fit.ipynb) and [11b: how long does it take?](11b_how_long.ipynb).
 # Have you done them? `from course_lib import start; start("11d")` says so.

@@ -6,6 +6,7 @@ In the order to read:
 - ``catalogue.py``: the builds of the course
 - ``comparison.py``: several implementations through the same metered run, as a table
 - ``replicas.py``: the same for replicas in the threads of one process, of the build of lesson 03
+- ``planners.py``: planners beside each other and beside published runs, of the build of lesson 11
 - ``progress.py``: ``build_progress``: which steps have passed, which is next, and what the learner's cost
 """
 
@@ -21,6 +22,7 @@ _HOME_OF = {
     "build_named": "catalogue",
     "build_of_step": "catalogue",
     "build_progress": "progress",
+    "planners_side_by_side": "planners",
     "replicas_side_by_side": "replicas",
     "side_by_side": "comparison",
 }

@@ -94,6 +94,21 @@ BUILDS: tuple[Build, ...] = (
         usable_from="10.ring_messages",
     ),
     Build(
+        name="11.planner",
+        title="A planner of your own",
+        steps=(
+            "11.planner_states",
+            "11.planner_memory",
+            "11.planner_compute",
+            "11.planner_links",
+            "11.planner_layouts",
+            "11.planner_runs",
+            "11.planner_awkward",
+        ),
+        entry="MyPlanner",
+        usable_from="11.planner_runs",
+    ),
+    Build(
         name="12.job",
         title="A job that outlives its ranks",
         steps=(

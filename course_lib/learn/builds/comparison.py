@@ -41,7 +41,7 @@ Job = Callable[..., Any]  # (me, implementation, *what prepare gave)
 class SideBySide(Shown):
     """A column for each implementation, by its name, and what stopped those that failed."""
 
-    columns: Mapping[str, Mapping[str, str]]  # by column, then by row of ROWS
+    columns: Mapping[str, Mapping[str, str]]  # by column, then by row: those of ROWS first
     failures: Mapping[str, str]
     title: str
 
@@ -51,8 +51,9 @@ class SideBySide(Shown):
 
     @property
     def _rows(self) -> list[list[str]]:
-        kinds = [kind for kind in ROWS if any(kind in column for column in self.columns.values())]
-        return [[ROWS[kind], *(column.get(kind, "–") for column in self.columns.values())] for kind in kinds]
+        met = dict.fromkeys(kind for column in self.columns.values() for kind in column)
+        kinds = [*(kind for kind in ROWS if kind in met), *(kind for kind in met if kind not in ROWS)]
+        return [[ROWS.get(kind, kind), *(column.get(kind, "–") for column in self.columns.values())] for kind in kinds]
 
     @property
     def _notes(self) -> list[str]:

@@ -1,0 +1,1 @@
+"""11.planner: whole planners that learners might write, right and wrong."""
