@@ -123,7 +123,12 @@ def test_flows_are_as_thick_as_their_sizes_and_come_from_their_source():
     widths = [line.get_linewidth() for line in picture.figure.axes[0].lines]
     assert widths == pytest.approx([5.0, 2.5, 1.25])
     assert written(picture) == ["rank 0\n6 rows", "rank 1\n1 rows", "a\n4 rows", "b\n3 rows"]
-    assert picture.alt == "from rank 0 4 to a, 2 to b; from rank 1 1 to b."
+    assert picture.alt == "From rank 0: 4 to a; 2 to b. From rank 1: 1 to b."
+
+
+def test_without_a_unit_the_words_say_where_alone():
+    picture = flow_chart({"agent ant\nnode 0": {"rank 0": 1, "rank 1": 1}}, title="Who starts")
+    assert picture.alt == "Who starts. From agent ant, node 0: to rank 0; to rank 1."
 
 
 def test_parts_lie_side_by_side_and_the_limit_stands_where_it_is():

@@ -69,10 +69,8 @@ def _box(axes: Axes, middle: float, top: float, text: str, look: Look) -> None:
 
 
 def _words(flows: Mapping[str, Mapping[str, int]], unit: str, title: str) -> str:
-    rows = (
-        f"from {source} " + ", ".join(f"{size:,} to {target}" for target, size in row.items() if size)
-        for source, row in flows.items()
-        if any(row.values())
-    )
-    of_unit = f", in {unit}" if unit else ""
-    return f"{title}{of_unit}: " * bool(title) + "; ".join(rows) + "."
+    said = [f"{title}, in {unit}." if unit else f"{title}."] if title else []
+    for source, row in flows.items():
+        sizes = [f"{size:,} to {target}" if unit else f"to {target}" for target, size in row.items() if size]
+        said += [f"From {source}: {'; '.join(sizes)}."] if sizes else []
+    return " ".join(said).replace("\n", ", ")
