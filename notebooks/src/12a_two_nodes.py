@@ -29,8 +29,9 @@
 from course_lib import Link, ask, check, cost, hint, reveal, shared_cluster
 from course_lib.meter import Communication, bytes_text, metered
 from course_lib.nodes import Nodes, link_bytes
-from course_lib.parallel.collectives import hierarchical_all_reduce
+from course_lib.parallel.collectives import hierarchical_all_reduce, record
 from course_lib.parallel.sharded import FullySharded
+from course_lib.plot import flow_chart, tiles, traffic_map
 
 import contextlib
 import os
@@ -116,6 +117,11 @@ met = rendezvous(["zebra", "ant"])
 for name, (number, master, _) in sorted(met.items()):
     print(f"agent {name:<6} node {number}; its ranks will get MASTER_ADDR={master}")
 reveal("12.first", {name: number for name, (number, *_) in met.items()})
+
+# %%
+agents = {f"agent {name}\nnode {number}": 2 * number for name, (number, *_) in sorted(met.items())}
+ranks_of = {agent: {f"rank {first + local}": 1 for local in range(2)} for agent, first in agents.items()}
+flow_chart(ranks_of, title="Which ranks each agent starts")
 
 # %% tags=["nbval-ignore-output"]
 for name, (*_, waited_s) in met.items():
@@ -261,14 +267,19 @@ def watched(me, job):
 
 
 # %%
-def leaving_by_rank(job, nodes=NODES):
-    """What each rank of node 0 sends to other nodes between the last two barriers, by the meter."""
+def sent_matrix(job):
+    """matrix[i][j]: bytes from rank i to rank j between the last two barriers, by the meter."""
     every, calls = metered(four, watched, job).communication, ()
     for rank in range(4):
         mine = every.of(rank).calls
         first, last = [place for place, call in enumerate(mine) if call.operation == "barrier"][-2:]
         calls += mine[first:last]
-    matrix = Communication(4, calls).matrix()  # matrix[i][j]: bytes from rank i to rank j
+    return Communication(4, calls).matrix()
+
+
+def leaving_by_rank(job, nodes=NODES):
+    """What each rank of node 0 sends to other nodes."""
+    matrix = sent_matrix(job)
     return [sum(matrix[i][j] for j in nodes[1]) for i in nodes[0]]
 
 
@@ -293,6 +304,11 @@ ask("12.turn").commit(1)  # "the same ring, the same bytes"
 
 # %%
 reveal("12.turn", leaving_bytes(flat, nodes=((0, 2), (1, 3))), flat_bytes)
+
+# %%
+matrix = sent_matrix(flat)
+both = {"numbered node by node": (matrix, NODES), "dealt out in turn": (matrix, ((0, 2), (1, 3)))}
+traffic_map(both, title="The ring's messages, between the ranks and between the nodes")
 
 # %% [markdown]
 # NCCL finds the machines itself, and builds its rings so that each ring enters a node once. The simple rings of gloo
@@ -377,6 +393,16 @@ storeys_by_rank = leaving_by_rank(hierarchical)
 storeys_bytes = sum(storeys_by_rank)
 print(f"hierarchical: {bytes_text(storeys_bytes)} leave each node; flat: {bytes_text(flat_bytes)}")
 reveal("12.leave", storeys_bytes, flat_bytes, 2 * MIB)
+
+
+# %%
+def in_place(me, tensor):
+    return hierarchical_all_reduce(me, tensor, 2, out=tensor)
+
+
+frames = record(four, in_place).frames
+steps = {"at first": 0, "after step 1, inside": 1, "after step 2, between": 3, "at last": 4}
+tiles({name: frames[step] for name, step in steps.items()}, messages=False)
 
 # %% [markdown]
 # ### On many nodes
