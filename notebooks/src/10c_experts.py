@@ -30,6 +30,7 @@
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
 from course_lib.meter import bytes_text, metered
 from course_lib.parallel.experts import ExpertParallel, MixtureOfExperts
+from course_lib.plot import flow_chart
 from course_lib.rounding import agree, rounded
 
 import torch
@@ -189,6 +190,20 @@ print(f"a rank sends {bytes_text(sent_bytes)}, and has {bytes_text(512 * WIDTH *
 
 # %%
 reveal("10.travels", sent_bytes / (512 * WIDTH * 4), TOP_K, 4)
+
+
+# %% tags=["nbval-ignore-output"]
+def rows_to_ranks(me):
+    """How many rows this rank's tokens make for the experts of each rank."""
+    chosen = ExpertParallel(me, mixture()).router(own_tokens(me)).experts  # (N, k)
+    return torch.bincount(chosen.flatten() // (EXPERTS // me.world_size), minlength=me.world_size).tolist()
+
+
+names = [f"rank {rank}\nexperts {2 * rank}, {2 * rank + 1}" for rank in range(4)]
+by_rank = {
+    f"rank {rank}": dict(zip(names, to, strict=True)) for rank, to in enumerate(four.run(rows_to_ranks))
+}
+flow_chart(by_rank, unit="rows", title="Tokens above, experts below")
 
 # %% [markdown]
 # There are three calls, and not two. You will need the third one in what you build next.
