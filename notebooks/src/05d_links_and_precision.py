@@ -31,7 +31,7 @@
 from course_lib import Link, Links, ask, check, cost, hint, mine, pace, reveal, shared_cluster
 from course_lib.meter import Communication, MemoryLedger, Span, Timeline, bytes_text, metered
 from course_lib.parallel.sharded import FullySharded
-from course_lib.plot import gantt, lines
+from course_lib.plot import gantt, lines, sent_bars, slots_chart, traffic_map
 from course_lib.rounding import rounded
 
 import time
@@ -151,6 +151,11 @@ for name in sharded.by_operation():
     kind = sharded.of(0, operation=name)
     print(f"{name:<11} {len(kind.calls):>2} calls, {bytes_text(kind.sent_bytes(0))}")
 reveal("05.half", sharded.sent_bytes(0), ddp_bytes, beside=by_whom)
+
+# %%
+in_order = {"DDP": traffic(four, step, ddp), "ZeRO-3": sharded}
+in_order = {name: sent.of(0).calls for name, sent in in_order.items()}
+sent_bars(in_order, title="A step on rank 0, call after call")
 
 # %% [markdown]
 # Where does all-to-all come from? gloo has no reduce-scatter of its own. PyTorch runs an all-reduce in its place, and
@@ -504,10 +509,15 @@ def order_of_step(num_units, most_whole):
 
 
 # %%
-check("05.order", order_of_step)
+order_verdict = check("05.order", order_of_step)
 
 # %%
 # hint("05.order")
+
+# %%
+slots_chart(
+    order_of_step(4, 2), title="Your order: four units, room for two"
+) if order_verdict.passed else None
 
 # %% [markdown]
 # The course's `FullySharded` lets every unit go after its forward, and gathers it anew. So does `fully_shard`, with one
@@ -574,6 +584,10 @@ def hybrid(me, model, **options):
 halves = traffic(four, step, hybrid)
 print(f"hybrid: {bytes_text(leaving_bytes(halves))} leave a machine in a step")
 reveal("05.hybrid", leaving_bytes(halves), leaving_bytes(over_all), NUM_LAYERS * layer_bytes)
+
+# %%
+both = {"sharded over four": (over_all.matrix(), NODES), "hybrid": (halves.matrix(), NODES)}
+traffic_map(both, place="machine", title="Who sends how much to whom in a step")
 
 # %% [markdown]
 # Between machines there are fewer bytes, and they are of another kind. A rank waits for all-gathers. Now gradients
