@@ -42,6 +42,7 @@ from course_lib.parallel.sharded import (
     save_sharded,
     unsharded,
 )
+from course_lib.plot import clip_arrows, flow_chart
 from course_lib.rounding import agree, rounded
 
 import os
@@ -170,6 +171,11 @@ def evidence_of_clip(name, found):
 evidence_of_clip("one rank", alone)
 evidence_of_clip("four ranks", by_four)
 reveal("05.norm", by_four[0][1] / 0.1, 4)
+
+# %% tags=["nbval-ignore-output"]
+clipped = {"one rank": alone[0], "four ranks": by_four[0]}
+arrows = {name: (length / 0.1, cosine) for name, (_, length, cosine) in clipped.items()}
+clip_arrows(arrows, title="The gradient after the team's clip")
 
 # %% [markdown]
 # The cosine says that the direction has changed as well.
@@ -479,6 +485,13 @@ def files_read(me, folder):
 read = three.run(files_read, ROOT / "step-3")
 for rank, names in enumerate(read):
     print(f"rank {rank} of three reads {names}")
+
+# %%
+readers = {
+    name: {f"rank {rank}": 1 for rank in range(3) if name in read[rank]}
+    for name in sorted(set().union(*read))
+}
+flow_chart(readers, title="Four files above, the three ranks that read them below")
 
 # %% [markdown]
 # Do other numbers of ranks go on as the four ranks did? After them the plain model loads the file, in the notebook's
