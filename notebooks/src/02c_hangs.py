@@ -375,8 +375,8 @@ reveal("02.blame", dumps)
 # %% [markdown]
 # The recorder says *which* rank. A stack says *where* that rank stands. In production you ask a running process with
 # [py-spy](https://github.com/benfred/py-spy): `py-spy dump --pid 4711` prints such lines, the innermost call first, and
-# needs no preparation. (`black_box` wrote these, in the same form.) Read the stack of the rank to blame, and compare it
-# with the others.
+# needs no preparation. (`black_box` has written the stacks below, in the same form.) Read the stack of the rank to
+# blame, and compare it with the others.
 
 # %% tags=["nbval-ignore-output"]
 for rank in range(4):

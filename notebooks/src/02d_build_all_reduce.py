@@ -192,8 +192,8 @@ check("02.sum_bytes", all_reduce)
 # %% [markdown]
 # ## Step 3: memory and messages
 #
-# How many buffers live at the same time? Beside a large tensor, a rank may hold one part, and no more, and after the
-# call none. It may send 2 (n - 1) messages. Look at the row *memory beside what was given* in the table above: the
+# How many buffers live at the same time? Beside a large tensor, a rank may hold one part during the call, and nothing
+# after it. It may send 2 (n - 1) messages. Look at the row *memory beside what was given* in the table above: the
 # course's ring takes more memory than yours may.
 
 # %%

@@ -421,9 +421,9 @@ gantt(Timeline.join(rows), names=names, title="The second step of rank 0, by eac
 #
 # - a layer that one rank leaves out, or that nobody uses; gradients that come in another order on another rank;
 # - frozen parameters, one that two layers share, a module with nothing to train (run it, or refuse it in a sentence);
-# - buffers such as BatchNorm's: each forward pass that is averaged sees those of rank 0;
+# - buffers such as BatchNorm's: a forward pass whose gradients are averaged sees those of rank 0;
 # - `no_sync`, also one inside another; two forward passes before one backward;
-# - a last batch of unequal parts, one of them empty, where the loss makes up for it;
+# - a last batch of unequal parts, one of them empty, where the loss makes up for the sizes;
 # - `channels_last`, two models at the same time, and one rank.
 
 # %%

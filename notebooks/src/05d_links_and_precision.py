@@ -711,8 +711,8 @@ for compute, reduce in ((whole, whole), (half, whole), (half, half)):
 print(f"DDP, all in float32: {bytes_text(ddp_bytes)}")
 
 # %% [markdown]
-# With weights in bfloat16 and gradients in float32, a rank sends what DDP sends. The third line is half of the first,
-# and has a price. A ring adds in the format in which it sends, rank after rank.
+# With weights in bfloat16 and gradients in float32, a rank sends what DDP sends. In the third line a rank sends half as
+# much as in the first, and that has a price. A ring adds in the format in which it sends, rank after rank.
 #
 # **512 ranks, and on each of them the gradient is 1. What is the sum, in bfloat16, along a ring?**
 

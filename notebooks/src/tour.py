@@ -255,8 +255,8 @@ except Exception as error:
     print(error)
 
 # %% [markdown]
-# In this course the ranks say within seconds who waits where, and for whom. In [lesson 02](02c_hangs.ipynb) you read
-# such stories, and in [lesson 12](12b_when_ranks_die.ipynb) ranks die.
+# In this course the ranks say within seconds which of them waits where, and for which other. In [lesson
+# 02](02c_hangs.ipynb) you read such stories, and in [lesson 12](12b_when_ranks_die.ipynb) ranks die.
 #
 # ## Your own model
 #
