@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 11e · Choosing: build a planner
 #
-# One empty class, and seven steps that ask more of it each time. At the end it says bytes and seconds of every layout
-# of a job on a thousand GPUs, and runs that it has never seen judge it.
+# One empty class, and seven steps that ask more of it each time. At the end it ranks all layouts of a job on a thousand
+# GPUs by their seconds. Published runs that it has never seen judge it.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -26,8 +26,20 @@ from course_lib import build_progress, check, hint, mine, planners_side_by_side
 from course_lib.capstone import job_for, plans
 from course_lib.layouts import Mesh
 from course_lib.mine import courses
-from course_lib.plan import Constants, Job, Layout, Software, cluster_of, decoder, list_layouts
-from course_lib.plan.by_hand import Machines, PlannedJob, machines_of, planned_job, shown_runs
+from course_lib.plan import (
+    Constants,
+    Job,
+    Layout,
+    Machines,
+    PlannedJob,
+    Software,
+    cluster_of,
+    decoder,
+    list_layouts,
+    machines_of,
+    planned_job,
+    shown_runs,
+)
 from course_lib.plot import lines
 
 import time
@@ -60,8 +72,8 @@ class MyPlanner:
     ``gradient_bytes``.
 
     ``machines``: ``gpus`` in nodes of ``node_size``, and ``memory_bytes`` of each, of which ``reserve_bytes`` are gone.
-    ``peak_flops_per_s``, of which products reach the ``share``; ``pass_s``; ``inside_bytes_per_s``;
-    ``network_bits_per_s`` of each GPU; ``latency_s``; ``hidden``.
+    ``peak_flops_per_s``, of which products reach the ``share``, and ``pass_s``. ``inside_bytes_per_s``,
+    ``network_bits_per_s`` of each GPU, ``latency_s`` and ``hidden``.
 
     A layout: ``tp``, ``pp``, ``dp``, ``micro_batch`` (sequences), ``sharding`` (0 to 3), ``sequence_parallel`` (or
     not), ``recompute`` ("none" or "full"). Ranks are numbered along ``tp`` first, then ``dp``, then ``pp``.
@@ -240,7 +252,7 @@ check("11.planner_states", MyPlanner)
 # %% [markdown]
 # ## Step 2: activations
 #
-# Now what a rank keeps for the backward pass. Of each token of a micro-batch, a layer keeps these bytes. Here `kv` is
+# Now what a rank keeps for the backward pass. A layer keeps these bytes of each token of a micro-batch. Here `kv` is
 # the width of the keys.
 #
 # | what | bytes | cut by `tp` |
@@ -303,13 +315,13 @@ check("11.planner_compute", MyPlanner)
 # - **"data"**: what ranks of the first stage send. Without sharding it is an all-reduce of the gradients, once a step.
 #   Sharding 1 scatters their sums, and gathers the weights after the optimizer. Sharding 3 does for each micro-batch
 #   two gathers of the weights and one scatter.
-# - **What hides**: of what has computing to hide behind, the share `hidden`. Gradients have the backward pass of the
-#   last micro-batch through the stage's layers, without what is computed again. All that sharding 3 sends has all slots
-#   of the stage.
+# - **What hides**: sending hides behind computing at the same time, and the share `hidden` of the shorter one does.
+#   Gradients have the backward pass of the last micro-batch through the stage's layers, without what is computed again.
+#   All that sharding 3 sends has all slots of the stage.
 #
 # One ring by hand: copies of 1 GB of gradients on two nodes, 8 ranks on each, ports of 200 Gbit/s.
 
-# %%
+# %% tags=["computed-time"]
 bytes_per_s = 8 * 200e9 / 8  # 8 ports, 8 bits in a byte
 print(
     f"{bytes_per_s / 1e9:.0f} GB/s; 2 x 15 rounds of 1/16 GB: {2 * 15 / 16 * 1e9 / bytes_per_s * 1e3:.1f} ms"
@@ -320,8 +332,8 @@ a100 = shown_runs("vtrain-multi")
 planners_side_by_side(PLANNERS, a100[::5], build="11.planner")
 
 # %% [markdown]
-# Five of the six are told too short, since `share` is 100 %, as on the data sheet. Step 6 takes care of that. One is
-# told too long: which of its parts is on a link that was guessed?
+# The course's formulas say too little for five of the six, since `share` is 100 %, as on the data sheet. Step 6 takes
+# care of that. They say too much for one: which of its parts is on a link that was guessed?
 
 # %%
 check("11.planner_links", MyPlanner)
@@ -393,8 +405,8 @@ check("11.planner_runs", MyPlanner)
 #
 # - grouped-query attention, with `kv_heads` fewer than `heads`;
 # - tied tables: one matrix where one stage has both, and a copy on each stage where two have them;
-# - nodes that are not full, as with 12 GPUs in nodes of 8: the ring is as quick as on the node where it has fewest
-#   ranks;
+# - nodes that are not full, as with 12 GPUs in nodes of 8. A ring has as many ports as on the node with the fewest of
+#   its ranks;
 # - one GPU; a batch that few numbers divide; a model that fits nowhere. Then `plans` is an empty list.
 #
 # And `why_not` says why a layout cannot run, in a sentence. It has the word `batch`, `layers`, `heads` or `ffn` if that

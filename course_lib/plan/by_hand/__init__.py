@@ -3,7 +3,7 @@
 In the order to read:
 
 - ``inputs.py``: What it is given: a job and machines as plain numbers, and runs that were timed
-- ``planner.py``: Memory and time of a layout by formulas, the layouts that fit, and a share that runs tell
+- ``planner.py``: Memory and time of a layout by formulas, the layouts that fit, and a share found by runs
 - ``timed_runs.py``: Published runs in its words: those that pages show, and those of ``kept_back.csv`` that judge
 """
 

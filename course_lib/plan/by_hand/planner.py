@@ -254,7 +254,7 @@ class Planner:
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def fit(self, runs: Sequence[TimedRun]) -> Machines:
-        """The machines with the share of the peak by which these runs are told best, at the median.
+        """The machines with the share of the peak that has the least error on these runs, at the median.
 
         ValueError where there are no runs.
         """

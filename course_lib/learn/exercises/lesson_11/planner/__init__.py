@@ -150,7 +150,7 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS[:6]),
         mistakes=mistakes.OF_RUNS,
         hints=(
-            "Given a share, your planner tells each run's seconds. Which share would you call a good one?",
+            "Given a share, your planner has seconds for each run. Which share would you call a good one?",
             "For each share from 5 to 100 %, plan every given run with `replace(run.machines, share=share)`, and look "
             "how far off it is, as a part of `run.step_s`. Keep the share with the smallest error at the median, or on "
             "average.",

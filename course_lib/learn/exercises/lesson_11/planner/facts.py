@@ -77,7 +77,7 @@ def _errors(measured: Sequence[float], told: Sequence[Any]) -> str:
     if mean(errors) <= MEAN_ERROR and near >= MOST_RUNS:
         return ""
     return (
-        f"of {len(errors)} published runs its mean error is {mean(errors):.0%}, and {near:.0%} of them are told within "
+        f"of {len(errors)} published runs its mean error is {mean(errors):.0%}, and {near:.0%} of them are within "
         f"{NEAR:.0%}; at most {MEAN_ERROR:.0%}, and at least {MOST_RUNS:.0%} pass"
     )
 

@@ -89,8 +89,8 @@ OF_RUNS = (
     *OF_LAYOUTS,
     Mistake(
         "keeps-the-guess",
-        "After `fit` and before it your planner says the same seconds. `machines.share` was a guess; the runs tell a "
-        "better one.",
+        "After `fit` and before it your planner says the same seconds. `machines.share` was a guess; find a better one "
+        "by the runs.",
         recognise=keeps_the_guess,
     ),
     Mistake(
@@ -108,8 +108,8 @@ OF_RUNS = (
     ),
     Mistake(
         "far-off",
-        "All formulas are right, and with the machines of `fit` the seconds are too far from what was measured. Which "
-        "share tells the given runs best, when computing, links and host are all in the step?",
+        "All formulas are right, and with the machines of `fit` the seconds are too far from what was measured. With "
+        "which share are they nearest to the given runs, when computing, links and host are all in the step?",
         recognise=only_wrong("steps"),
     ),
 )

@@ -137,7 +137,7 @@ OF_LINKS = (
         wrong_links.OnceAround,
         ("tensor",),
         "The sums of the tensor axis take half of what they should. An all-reduce goes around twice: to add up, and to "
-        "tell. Or two of a layer's four are missing.",
+        "hand on the sums. Or two of a layer's four are missing.",
     ),
     part_mistake(
         "sums-not-again",
@@ -168,7 +168,8 @@ OF_LINKS = (
         "nothing-hides",
         wrong_links.NothingHides,
         ("data",),
-        "All that the data axis sends is waited for. Of what finds computing to hide behind, the share `hidden` does.",
+        "All that the data axis sends is waited for. The share `hidden` of it hides, as far as there is computing "
+        "beside it.",
     ),
     part_mistake(
         "all-hides",
@@ -187,7 +188,7 @@ OF_LINKS = (
         "gradients-once-around",
         wrong_links.GradientsOnceAround,
         ("data",),
-        "Copies average their gradients in half the time. An all-reduce goes around twice: to add up, and to tell.",
+        "Copies average their gradients in half the time. An all-reduce goes around twice: to add up, and to hand on.",
     ),
     part_mistake(
         "gradients-each-time",

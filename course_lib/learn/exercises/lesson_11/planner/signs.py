@@ -1,7 +1,7 @@
 """11.planner: by what a usual mistake is recognised.
 
 Most are in one formula. One is recognised by the parts that this formula gives: in all cases they are what the same
-mistake makes of the course's planner. Other parts may be wrong as well, and are told afterwards.
+mistake makes of the course's planner. Other parts may be wrong as well, and are named afterwards.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _steps(evidence: Evidence) -> list[PlanReport]:
 
 
 def keeps_the_guess(evidence: Evidence) -> bool:
-    """Whether machines that were fitted tell the same seconds as before, and that alone is wrong."""
+    """Whether machines that were fitted give the same seconds as before, and that alone is wrong."""
     found = _steps(evidence)
     return bool(found) and only_wrong("steps")(evidence) and all(same(one.steps, one.unfitted) for one in found)
 
