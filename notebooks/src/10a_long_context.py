@@ -39,7 +39,7 @@ from course_lib.parallel.context import (
     ring_attention,
     split_context,
 )
-from course_lib.plot import lines
+from course_lib.plot import lines, position_grids, stacked_bars
 from course_lib.rounding import agree
 
 import time
@@ -123,6 +123,20 @@ for name, part in parts.items():
     from_own = part(x[:, -8:])  # what comes of the last quarter alone
     print(f"{name:<10} needs no other position: {agree(from_own, from_all, within=1e-5)}")
 
+
+# %%
+def reads(part):
+    """(T, T): whether what ``part`` makes of position i depends on what it got at position j."""
+    given = x.clone().requires_grad_()
+    made = part(given)[0]  # (T, width)
+    numbers = (made * torch.randn(made.size(-1))).sum(-1)  # one for each position
+    rows = [torch.autograd.grad(number, given, retain_graph=True)[0][0] for number in numbers]
+    return torch.stack([row.abs().amax(-1) > 0 for row in rows])
+
+
+grids = {name: reads(part) for name, part in parts.items()}
+position_grids(grids, num_ranks=4, title="Which positions each position depends on (filled), in quarters")
+
 # %% [markdown]
 # So only attention needs something from other ranks. (Lesson 08's *sequence parallelism* gathered the positions before
 # attention and MLP, since it cut both by features. Here the MLP stays where it is. Some authors call context
@@ -165,6 +179,15 @@ whole = F.scaled_dot_product_attention(q, 2 * k, v)  # 2 k: larger scores, so th
 sides = [attend_to(q, 2 * k[:, :, keys], v[:, :, keys]) for keys in (slice(0, 4), slice(4, 8))]
 mean = (sides[0][0] + sides[1][0]) / 2
 reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
+
+# %% tags=["nbval-ignore-output"]
+weights = 100 * (q @ (2 * k).mT / 8**0.5).softmax(-1)[0]  # (2, 4, 8): of each key, in per cent
+shares = {
+    f"head {h}, query {i}": {"first four keys": of[:4].sum().item(), "last four keys": of[4:].sum().item()}
+    for h in range(2)
+    for i, of in enumerate(weights[h])
+}
+stacked_bars(shares, unit="%", what="weight that a query gives to the keys", limit=("half:", 50), decimals=0)
 
 # %% [markdown]
 # <!-- word: log-sum-exp | also: LSE, logsumexp -->
