@@ -197,7 +197,7 @@ for batch_size in (1, 16, 64, 256):
     kept_now = cost.activation_bytes(cost.conv_activations(cost.cnn_layers(batch_size=batch_size)))
     bars[f"batch of {batch_size}"] = {**state.as_dict(), "activation": kept_now}
 
-memory_bars(bars, title="Only the activations grow with the batch")
+memory_bars(bars, title="Memory of a step, for four sizes of the batch")
 
 # %% [markdown]
 # Only the activations grow with the batch. The other three are the same in all four bars.
