@@ -432,7 +432,7 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # experts and back, and counted their bytes. You have found out that an expert's gradient is a sum where a mean is
 # needed.
 #
-# **The limit.** In all of this the router spread tokens evenly. So far nothing makes it do so. All ranks wait for the
+# **The limit.** In all of this the router spread tokens evenly. So far nothing makes it do so. Every rank waits for the
 # busiest expert. [Part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.
 #
 # **Further reading.** Shazeer et al., [Outrageously Large Neural Networks](https://arxiv.org/abs/1701.06538) (2017),

@@ -54,7 +54,7 @@ RUNS = [  # name, what ran, what is measured, what the model says
     ("08.sequence", (448.0, 448.0), "the same", None),
     ("08.sequence", (448.0, 600.0), "more", None),
     ("08.kept", (ALONG_BYTES, SMALL), round(ALONG_BYTES / 1024), round(ALONG_BYTES / 1024)),
-    ("08.shares", (), "each norm hears of its own positions alone", None),
+    ("08.shares", (), "each norm gets the gradient of its own positions alone", None),
     ("08.link", (0.284, 0.080 + SUMS_S, 0.160), 284, round(80 + 1e3 * SUMS_S)),
     ("08.hidden", (0.031, 0.015, 0.012), 31, 30),
     ("08.hidden", (0.036, 0.015, 0.020), 36, 35),

@@ -34,7 +34,7 @@ class TestToldRuns(ToldRuns):
         [
             ("10.travels", 2, "stays at home"),
             ("10.lighter", 4, "sends each number about twice"),
-            ("10.lighter", 16, "two journeys, or with one expert"),
+            ("10.lighter", 16, "two exchanges, or with one expert"),
         ],
     )
     def test_half_an_account_hears_what_it_left_out(self, name, answer, words):

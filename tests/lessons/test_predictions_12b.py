@@ -43,7 +43,7 @@ RUNS = {
     "12.same": ((4.8e-7,), "equal up to rounding"),
     "12.slow": (([19.0, 19.1, 4.0, 18.7], [30.1, 30.0, 45.2, 30.2]), "rank 2"),
     "12.missing": ((dumps(3),), "rank 3"),
-    "12.never": ((NEVER,), "the agents were told another number of nodes"),
+    "12.never": ((NEVER,), "the agents expect different numbers of nodes"),
 }
 
 

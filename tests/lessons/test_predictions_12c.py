@@ -213,8 +213,8 @@ def test_each_doubling_of_ranks_adds_the_mean_times_ln_2():
     [
         ("12.jitter", 0, "less than one rank alone is late by, 10 ms", "one rank's own delay"),
         ("12.jitter", 10, "one rank's own delay", "less than one rank alone"),
-        ("12.years", 0.0003, "That is the time of the whole job", "poor GPU"),
-        ("12.years", 0.5, "poor GPU", "time of the whole job"),
+        ("12.years", 0.0003, "That is the time of the whole job", "bad GPU"),
+        ("12.years", 0.5, "bad GPU", "time of the whole job"),
     ],
 )
 def test_a_guess_is_told_its_own_misreading(name, guess, said, unsaid):

@@ -130,7 +130,7 @@ def test_who_expects_the_end_in_a_backward_pass_is_told_why_it_came_before():
         told = ASKED["14.when"].tell(stopped_with(**parts))
         return told.misreadings["in a backward pass"]
 
-    assert "DDP sets that room aside before it begins" in said(parameter=900, other=900)
+    assert "DDP reserves that memory before it begins" in said(parameter=900, other=900)
     assert said(parameter=900, activation=900) == "It does not come so far: forward is too much already."
     assert "are less than the room" in said(parameter=9, gradient=9, optimizer_state=900)
 
@@ -139,9 +139,9 @@ def test_who_expects_the_end_while_the_model_is_built_is_right_where_no_activati
     def said(**parts):
         return ASKED["14.when"].tell(stopped_with(**parts)).misreadings["while the model is built"]
 
-    assert "you are right: weights and DDP's buckets" in said(parameter=900, other=900, input=1)
-    assert "you are right" not in said(parameter=900, other=900, activation=400)
-    assert "you are right" not in said(parameter=900, activation=900)
+    assert "You are right about the memory: weights and DDP's buckets" in said(parameter=900, other=900, input=1)
+    assert "You are right" not in said(parameter=900, other=900, activation=400)
+    assert "You are right" not in said(parameter=900, activation=900)
 
 
 def test_the_meshes_of_the_third_level_are_the_planners_and_the_references():

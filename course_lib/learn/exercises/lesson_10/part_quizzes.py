@@ -151,7 +151,7 @@ PART_QUIZZES = (
         name="packings",
         part="g",
         text="Four ranks share a packed sequence of 64 tokens, in zigzag order over the whole. Divide the busiest "
-        "rank's pairs by the mean. What comes out for documents of 32 and 32 tokens, and what for 48 and 16?",
+        "rank's pairs by the mean. What do you get for documents of 32 and 32 tokens, and what for 48 and 16?",
         choices=((1.0, 1.6), (1.6, 1.0), (1.6, 1.6), (1.0, 1.0)),
         answer=lambda: (_busiest(32, 32), _busiest(48, 16)),
         show=lambda both: f"{both[0]:g} and {both[1]:g}",

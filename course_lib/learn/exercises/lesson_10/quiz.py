@@ -76,7 +76,7 @@ QUESTIONS = (
         show=lambda times: _TIMES[times],
         misconceptions={
             1: "Rank 0's queries see no key but its own, rank 3's see all. Ranks wait for each other in every step.",
-            2: "That is where it goes with many ranks. In the first step all four have the same to do.",
+            2: "With many ranks it comes near to that. But in the first step all four have the same work.",
             4: "Rank 3 has the most to do, but not all of it.",
         },
         because="In the first step each rank has its own triangle; in the three others some rank has a whole square, "
@@ -109,7 +109,7 @@ QUESTIONS = (
             (2, 2): "Other tokens choose other experts, so all must be kept.",
             (8, 1): "That is with one expert for each token.",
         },
-        because="All experts are kept, and each token pays for two of them: that is what experts are for.",
+        because="All experts are kept, and each token uses two of them: more parameters for little more arithmetic.",
     ),
     Question(
         name="capacity",
@@ -118,7 +118,7 @@ QUESTIONS = (
         choices=(0, 187, 250, 343),
         answer=lambda: _turned_away(500),
         misconceptions={
-            0: "Other experts have free places. Nobody is sent there.",
+            0: "Other experts have free places, but no token is sent there.",
             250: "250 is an even share, which is a factor of 1.",
             343: "That counts 1,000 choices; each token makes two.",
         },

@@ -96,13 +96,13 @@ QUIZ = (
         misconceptions={
             8: "With one micro-batch for each stage, nearly half of the time is idle still.",
             128: "That is more than enough; and smaller micro-batches make smaller pieces of work.",
-            0: "The links are nearly empty: nobody waits for bytes.",
+            0: "The links are nearly empty: no rank waits for bytes.",
         },
         because="Idle are p - 1 of m + p - 1 slots: with 8 stages and 32 micro-batches 7 of 39.",
     ),
     Question(
         name="hfu",
-        text="A paper tells an HFU of 48 %, with full recomputation. What is the MFU, about?",
+        text="A paper reports an HFU of 48 %, with full recomputation. What is the MFU, about?",
         choices=(24, 36, 48, 64),
         answer=_mfu_of_hfu,
         show=lambda percent: f"{percent} %",
@@ -122,7 +122,7 @@ QUIZ = (
         answer=_cheapest,
         show=lambda gpus: f"{gpus} GPUs",
         misconceptions={
-            8: "Least GPU seconds, and neither does it fit nor is it in time.",
+            8: "It takes the fewest GPU seconds. But it does not fit, and it is not in time.",
             16: "It fits. 880,000 seconds are more than 10 days.",
             64: "The quickest. 64 GPUs for 8 s are a third more GPU seconds than 32 for 12 s.",
         },

@@ -131,7 +131,7 @@ QUIZ = (
         misconceptions={
             0.25: "Failures come four times as often, yes. But writing is half of the loss, too.",
             1.0: "Then four times as much work would be done again.",
-            2.0: "Seldom is good where failures are seldom. Here they come more often.",
+            2.0: "Writing seldom is good if failures are rare. Here they come more often.",
         },
         because="Young: the square root of twice the write time times the mean time between failures. A quarter "
         "under the root is a half.",
@@ -162,7 +162,7 @@ QUIZ = (
         misconceptions={
             1: "That takes a majority against rank 5. How many ranks hold what it should hold?",
             8: "Within a replica each rank has another shard. Which ranks have the same one as rank 5?",
-            0: "So it is with ZeRO-3 over all ranks. Here the shards of one replica are also held by the other.",
+            0: "That is so with ZeRO-3 over all ranks. Here the shards of one replica are also held by the other.",
         },
         because="Each shard is held twice, this one by ranks 5 and 13, and one vote stands against the other. The job "
         "goes back to where they last agreed. With three replicas the vote would name rank 5.",
@@ -177,9 +177,9 @@ QUIZ = (
         answer=lambda: _times_in_two_racks(apart=4),
         show=lambda times: f"{times:g} times",
         misconceptions={
-            4.8: "After that time the ranks of three nodes have sent everything. Whom do they wait for?",
-            9.6: "So it is with two nodes in each rack. What does a rank of the lone node send to the other rack?",
-            18.0: "So it would be if nothing stayed within a rack. A node has four ranks.",
+            4.8: "After that time the ranks of three nodes have sent everything. Which rank do they wait for?",
+            9.6: "That is so with two nodes in each rack. What does a rank of the lone node send to the other rack?",
+            18.0: "That would be so if nothing stayed within a rack. A node has four ranks.",
         },
         because="A rank of the lone node sends 12 of 16 parts over the network, where with two nodes in each rack it "
         "sends 8. The other twelve ranks send 4 and wait. So one node in another rack costs more than two.",

@@ -81,11 +81,11 @@ QUIZ = (
         answer=_best_sure,
         show=lambda sure: f"{sure} %",
         misconceptions={
-            25: "That is what somebody says who only guesses. Your seven right ones then cost you most.",
+            25: "That is right for a pure guess. Here your seven right bets would cost you the most.",
             50: "It is safe, and it gives away what you know.",
             90: "The three wrong ones cost 0.81 each. That is more than the seven right ones bring in.",
         },
-        because="The mean of (sure - mark)² is least where `sure` is the mean mark. Honesty is the best play.",
+        because="The mean of (sure - mark)² is least if `sure` is the mean mark. So say what you really expect.",
     ),
     Question(
         name="near",
@@ -122,7 +122,7 @@ QUIZ = (
         answer=_drift,
         show=lambda ratio: f"{ratio:g}",
         misconceptions={
-            1.0: "So it is in truth. The blocks lie ten calls apart, and the load has grown meanwhile.",
+            1.0: "That is the true ratio. But the blocks are ten calls apart, and the load has grown meanwhile.",
             1.1: "That is what pairs would show, two calls one right after the other: 1.072.",
             20.0: "Ten times 7.2 % are not a factor of ten for each of two.",
         },
@@ -136,11 +136,12 @@ QUIZ = (
         answer=_control,
         show=lambda name: _CONTROLS[name],
         misconceptions={
-            "more": "Another seed tells whether it was chance. Whether it is DDP that is missing it does not tell.",
-            "one": "One rank has nobody to differ from.",
+            "more": "Another seed shows whether it was chance. It does not show whether the missing DDP is the cause.",
+            "one": "One rank has no other rank to differ from.",
             "none": "They might differ with DDP too, by rounding or a bug of the loop. Then the trial says nothing.",
         },
-        because="All is alike but for the one thing that the claim speaks of. If the weights are equal there, the "
+        because="The two runs differ only in the one thing that the claim is about. If the weights are equal there, "
+        "the "
         "difference comes from it.",
     ),
 )

@@ -23,7 +23,7 @@ def _last(pairs: Sequence[int]) -> Explanation:
         f"blocks, of {n * n / 2:g} that are seen at all. Rank 0 has half a block, {pairs[0] / sum(pairs):.0%}.",
         misreadings={
             25: "A quarter of the positions, yes. But a late position sees more keys than an early one.",
-            75: "So much has the last *half* of the positions, ranks 2 and 3 together.",
+            75: "That is the share of the last *half* of the positions, ranks 2 and 3 together.",
             100: "It looks at everything. The others look at something, too.",
         },
         apart="The model is for long sequences. In a short one the diagonal counts for more: take a longer one.",
@@ -43,7 +43,7 @@ def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Explanation:
         misreadings={
             100: "All have messages to pass on until the end. But a block whose keys all come later is not computed.",
             44: "That is what the last rank computes. Here it is how long all of them compute, on average.",
-            25: "So it would be if only one rank had work. The others have some, in some of the steps.",
+            25: "That would be so if only one rank had work. The others have some, in some of the steps.",
             75: "Rank 3 computes all the time. But rank 0 does so for a seventh of it, and rank 1 for less than half.",
         },
         apart="On a busy machine a timed wait ends late, or a rank begins late. Run the cell again; the best of three "
@@ -73,10 +73,10 @@ def _equal(pairs: Sequence[int], kept_bytes: Sequence[int]) -> Explanation:
         "activations go by positions. So does the arithmetic of every matrix, and outside attention that rank is the "
         "one that all wait for.",
         misreadings={
-            stay: "Then each rank would keep more than before. Look at the right column: most keep less.",
+            stay: "Then each rank would keep more than before. Look at the right column: most ranks keep less.",
             scores: "No scores are kept for backward, one lse for each query and head. And it is not the last rank "
             "that keeps so much.",
-            last: "The middle column clears it: pairs are shared out evenly.",
+            last: "The middle column shows that pairs are shared out evenly.",
         },
     )
 
@@ -99,13 +99,14 @@ def _numbers(first: float, last: float, on_one_device: float) -> Explanation:
         measured=measured,
         because=f"From {rounded(first, 1)} to {rounded(last, 1)}, and nothing looks odd. The model has "
         "learned to live with four "
-        f"tokens at each of its first positions, and tells them apart by what else it sees. On one device it gets "
+        f"tokens at each of its first positions, and distinguishes them by what else it sees. On one device it gets "
         f"positions that it was never trained with, and has a loss of {rounded(on_one_device, 1)}.",
         misreadings={
             _LOOKS[0]: "Each rank asks its table for positions that are in it, and shapes are right.",
             stuck: "Gradients belong to the model that was computed, and that model can learn as well. It is another "
             "one.",
-            good: "It would be, if one device numbered tokens as the ranks do. It takes where they stand.",
+            good: "It would be as good if one device numbered tokens as the ranks do. But one device takes their "
+            "true positions.",
         },
     )
 
@@ -117,19 +118,20 @@ def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_
     return Explanation(
         measured=round(all_to_all_bytes / ring_bytes, 2),
         model=round(model, 2),
-        because="Everything travels: q and out beside k and v. But a rank gives away its own part once, and of the "
-        "ring's keys and values nearly all go through every rank. So with more ranks the ring's bytes stay, and those "
+        because="In an all-to-all q and the output travel as well as k and v. But a rank sends its own part once, "
+        "while in the ring nearly all keys and values pass through every rank. So with more ranks the ring's bytes "
+        "stay, and those "
         "of the all-to-all shrink with the part.",
         misreadings={
             round(
                 model * num_ranks, 2
-            ): "A position has so much more to send, that is so. But a rank sends it for its own positions, where the "
-            "ring sends keys and values of nearly all.",
+            ): "Each position does have so much more to send. But a rank sends it only for its own positions, while "
+            "the ring sends keys and values of nearly all.",
             round(1 / num_ranks, 2): "That is keys and values. Queries go to the rank of their heads as well, and "
             "outputs come home.",
             round(
                 model * num_ranks / (num_ranks - 1), 2
-            ): "So it would be if a rank sent away all of its part. What is of its own heads stays at home.",
+            ): "That would be so if a rank sent all of its part. But what belongs to its own heads is not sent.",
         },
         apart="Bytes do not depend on how busy a machine is. Print `.of(0)` of both and look which messages there are.",
     )
@@ -159,8 +161,8 @@ def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> 
         "ring sends more, beside its arithmetic, and long sequences have much of that. But for long ones the messages "
         f"are little beside the arithmetic either way: at {longest:,} tokens they differ by {more:.1%}.",
         misreadings={
-            ring: "Short parts have little arithmetic to hide a message behind.",
-            all_to_all: "It has fewer bytes; but all of them are waited for.",
+            ring: "With short parts there is too little arithmetic to hide a message.",
+            all_to_all: "It has fewer bytes; but ranks wait for all of them.",
             ring_first: "The other way round: what hides the ring's messages grows with the square of the length.",
         },
     )

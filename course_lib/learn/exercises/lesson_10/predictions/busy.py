@@ -24,13 +24,14 @@ def _slowest(even_s: float, skewed_s: float, even: ExpertLayerTime, skewed: Expe
         measured=round(skewed_s / even_s, 2),
         model=round(skewed.time_s / even.time_s, 2),
         because=f"Rank 0 computes {skewed.rows[0]} rows: those of the busy expert, and then those of its other one. "
-        f"Even, each rank has {even.rows[0]}. The outputs go back when all ranks have theirs, so the layer takes as "
+        f"With even experts each rank has {even.rows[0]}. The outputs go back when all ranks have theirs, so the "
+        "layer takes as "
         "long as rank 0.",
         misreadings={
-            4: "Expert 0 has four times the rows that it had. But all wait for a rank, and its other expert has become "
-            "less busy.",
+            4: "Expert 0 has four times the rows that it had. But all ranks wait for one rank, and its other expert "
+            "has become less busy.",
             8: "That would be all tokens at one expert, and experts that are computed at once.",
-            1: "As many rows as before, all ranks together. But they do not compute together: three of them wait.",
+            1: "All ranks together have as many rows as before. But three of the ranks wait for the fourth.",
         },
         apart="The waits are exact; what comes on top is messages and ranks that wait for a core. Run the cell again, "
         "or take a larger `ROW_S`.",
@@ -49,13 +50,13 @@ def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Explanation
         f"{experts[0]:.3f}, and from token to token by {tokens[1]:.3f} in place of {tokens[0]:.3f}. It learns first "
         "what all tokens have in common. So most of them go to the same two experts. An expert learns from the tokens "
         "that it gets, and the router may come to rely on those that have had many. Later, tokens differ, and some "
-        "find other experts. Nothing in the loss of the text asks for even ones.",
+        "find other experts. Nothing in the loss of the text asks for even experts.",
         misreadings={
-            25: "That is an even router. Who would have made it so?",
+            25: "That is an even router. But nothing in the training makes it even.",
             12.5: "An eighth of the choices would be even; each token makes two, so that is a quarter of the tokens.",
             lambda percent: (
                 percent < 0.75 * measured
-            ): "You hoped that it would stay about even. But the router learns, and nobody has asked it to be even.",
+            ): "You expected that it stays about even. But the router learns, and nothing asks it to be even.",
             lambda percent: (
                 percent > 1.3 * measured
             ): f"At most it was {max(shares):.0%}, in step {shares.index(max(shares))}. Then tokens begin to differ, "
@@ -95,7 +96,7 @@ def _dealt(whole: float, dealt: float) -> Explanation:
         because="Dice are even in the mean only. In 64 throws a number comes 8 times, give or take 2.6, which is a "
         "third. In 4096 throws 512 times, give or take 21, which is a twenty-fifth. What is above the mean is turned "
         "away, on each rank for itself, though the same expert may have free places for another rank. Counts of n "
-        "tokens stray by the root of n, so a 64th of the tokens has 8 times the share.",
+        "tokens vary by about the root of n, so with a 64th of the tokens the share is 8 times as large.",
         misreadings={
             round(
                 100 * whole, 1
@@ -103,10 +104,11 @@ def _dealt(whole: float, dealt: float) -> Explanation:
             "of one rank are of no use to another.",
             lambda percent: (
                 percent < 130 * whole and round(percent, 1) != round(100 * whole, 1)
-            ): "Fewer tokens are less even, not more: throw a die six times, and see whether each number comes once.",
+            ): "With fewer tokens experts are less even, not more. In six throws of a die each number seldom comes "
+            "once.",
             lambda percent: (
                 percent > 250 * model
-            ): "It is not 64 times as much: what strays grows with the root of the number of tokens.",
+            ): "It is not 64 times as much: the variation grows with the root of the number of tokens.",
         },
         apart="The dice have a seed. Which number did you change?",
     )
@@ -130,13 +132,14 @@ def _tenth(routings: Sequence[Routing], room: int) -> Explanation:
         measured=fewer_choices,
         because=f"{num_tokens} tokens with {top_k} choices each are {even} for each expert, and twice that would be "
         f"{2 * even}. The function gives {room}: it counts tokens, and forgets that each has {top_k} choices. So the "
-        f"factor is 1, and {dropped:.0%} of all choices are turned away. What is left of these tokens still learns, so "
-        "the loss falls, and nobody is told.",
+        f"factor is 1, and {dropped:.0%} of all choices are turned away. The model still learns from the other "
+        "choices, so the loss falls, and there is no error.",
         misreadings={
             strong: "Without a limit it was as strong, and the model better.",
-            order: "First choices come first, and among them the sequences at the front of the batch. That is how it "
-            "is meant; but with twice the room next to nobody should be turned away.",
-            places: "Then it would learn next to nothing. What arrives goes to its own token; some does not set out.",
+            order: "First choices come first, and among them the sequences at the front of the batch. That is "
+            "intended; but with twice the room almost no token should be turned away.",
+            places: "Then the model would learn almost nothing. Outputs go to their own tokens; but some tokens are "
+            "never sent.",
         },
         label="here",
     )
@@ -156,8 +159,8 @@ def _copies(colleagues: float, courses: float) -> Explanation:
         misreadings={
             1: "It would be right if each of the two had a gradient of its own tokens alone. An expert's tokens "
             "come from two ranks.",
-            4: "Summed over four losses, that is so before anybody divides. The colleague divides by two.",
-            0.5: "Too small it would be if tokens of other ranks were missing. They are all there.",
+            4: "That is the factor before any division. The colleague divides by two.",
+            0.5: "The gradient would be too small if tokens of other ranks were missing. They are all there.",
         },
         apart="Which mesh do the ranks have? With n ranks in a set it is n times.",
     )
@@ -186,7 +189,7 @@ BUSY: tuple[Asked, ...] = (
     ),
     Asked(
         name="10.dealt",
-        question="64 ranks that count for themselves: which share is turned away?",
+        question="64 ranks, each counts alone: which share is turned away?",
         unit="%",
         tell=_dealt,
         high=100,

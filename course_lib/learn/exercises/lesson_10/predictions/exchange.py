@@ -15,9 +15,9 @@ def _next(hidden_us: float, exchange_us: float) -> Explanation:
     return Explanation(
         measured=round(share),
         label="in the trace",
-        because=f"{(exchange_us - hidden_us) / 1e3:.1f} of {exchange_us / 1e3:.1f} ms lie under nothing. That nobody "
-        "needs a result yet does not make the GPU compute meanwhile: something must have been launched that it can "
-        "compute.",
+        because=f"{(exchange_us - hidden_us) / 1e3:.1f} of {exchange_us / 1e3:.1f} ms lie under nothing. No kernel "
+        "needs the result yet. But to hide the exchange, the GPU must have other kernels to compute, and the host "
+        "must have launched them.",
         misreadings={
             (lambda guess: guess > share + 25): "That nothing waits for the result is why it *could* be hidden. "
             "Whether it is depends on what the GPU has to compute at that moment.",
@@ -46,12 +46,12 @@ def _why(
         measured=_CAUSES[1] if waits == len(asked_us) else _CAUSES[0],
         label="the evidence says",
         because=f"In {waits} of {len(asked_us)} steps the host asked for the second exchange when the first was over. "
-        "It reads the counts, to know how many numbers will come. Backward stands behind that in the program. So the "
-        "GPU has no more to compute than what is left of forward. Where that was "
+        "It reads the counts, to know how many numbers will come. Backward comes after that in the program. So the "
+        "GPU has nothing to compute except the rest of forward. Where that was "
         f"{least:.1f} ms, {min(hidden_us) / 1e3:.1f} ms were hidden; where it was {most:.1f} ms, up to "
-        f"{max(hidden_us) / 1e3:.1f} ms. Where much was left, the GPU had stood in the exchange of rows for "
-        f"{behind_us / 1e3:.1f} ms or more, and was behind its host. These five were hidden since another exchange was "
-        "not.",
+        f"{max(hidden_us) / 1e3:.1f} ms. Where much was left, the GPU had been in the exchange of rows for "
+        f"{behind_us / 1e3:.1f} ms or more, and was behind its host. So these five were hidden because another "
+        "exchange was not.",
         misreadings={
             _CAUSES[0]: "What they bring is looked up in the next step. No kernel of this step reads it.",
             _CAUSES[2]: "Look at the second step above: the exchange of rows was over long before, and the next one "
@@ -73,7 +73,7 @@ def _most(gained_us: Sequence[float], exposed_us: float, steps_us: float) -> Exp
         misreadings={
             (
                 lambda percent: percent > 1.5 * 100 * gained / steps_us
-            ): "That takes in more than these five. The others have to wait for rows or for gradients.",
+            ): "That counts more than these five. The other exchanges have to wait for rows or for gradients.",
             (lambda percent: percent < 0.5 * 100 * gained / steps_us): "Add up what the steps have exposed; in the "
             "first two steps it is nearly all.",
         },
@@ -88,11 +88,11 @@ def _two(covered: int, exchanges: int) -> Explanation:
         because="A's rows leave while B's dense step computes, B's while A's experts compute, A's outputs come back "
         "while B's experts compute. When B's outputs come back nothing is left to compute: they are the last.",
         misreadings={
-            exchanges: "What would lie beside the very last one? Both have computed all of their steps.",
-            2: "So it is if each waits for the other at every turn, or if only the way to the experts is hidden. The "
-            "way back can be hidden as well.",
+            exchanges: "Nothing is left to compute beside the very last one: both have computed all of their steps.",
+            2: "That is so if each waits for the other at every turn, or if only dispatch is hidden. Combine can be "
+            "hidden as well.",
             1: "One is what stays exposed.",
-            0: "So it is with one micro-batch. The other one's steps do not depend on its rows.",
+            0: "That is so with one micro-batch. But the other one's steps do not depend on its rows.",
         },
         apart="Until your order has passed, the course's runs. If yours ran, look where a wait follows its start.",
         model=exchanges - 1,
@@ -108,7 +108,7 @@ def _memory(by_turns_bytes: int, apart_bytes: int) -> Explanation:
         because="A's activations stay until A comes back, and A comes back only after B has gone forward. One after "
         "the other, A's are free before B begins. Memory has to have room for both, or they have to be smaller.",
         misreadings={
-            1: "The same tokens, yes; but of both at one time.",
+            1: "The tokens are the same; but those of both micro-batches are there at one time.",
             4: "Nothing is kept for the exchanges beside the rows themselves.",
         },
         apart="The ledger counts what is kept for backward. Ask it for its entries: what else is there?",

@@ -11,15 +11,16 @@ def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: in
     """From how many rows of the router one token gave a gradient: as it is, and with weights that add up to 1."""
     return Explanation(
         measured=num_rows,
-        because=f"The choice has no derivative, the weights have. A chosen expert's weight is its softmax probability, "
-        f"and below its fraction line stand all {num_experts} scores. A larger score of any other expert makes it "
+        because=f"The choice has no derivative, the weights have. A chosen expert's weight is its softmax "
+        f"probability, and the denominator has all {num_experts} scores. A larger score of any other expert makes it "
         f"smaller. Divide the {top_k} weights by their sum, as many models do (`normalised=True`), and what they have "
-        f"below the line cancels. Then {num_rows_normalised} rows hear of the token, but for rounding. The experts' "
+        f"below the line cancels. Then {num_rows_normalised} rows get a gradient, except for rounding. The experts' "
         f"own weights have a gradient in {top_k} of {num_experts} in either case.",
         misreadings={
-            top_k: f"So it is with the experts themselves, and for the router where the {top_k} weights are divided by "
+            top_k: f"That is so for the experts themselves, and for the router where the {top_k} weights are divided "
+            "by "
             "their sum. Here they are probabilities among all experts.",
-            0: "The choice itself passes no gradient on, that is so. But the outputs are multiplied by weights that "
+            0: "The choice itself does not pass on a gradient. But the outputs are multiplied by weights that "
             "come from the scores.",
             1: "That would be the first choice alone. Both choices have a weight.",
         },
@@ -42,17 +43,17 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
     return Explanation(
         measured=_SUSPECTS[2],
         label="the evidence says",
-        because=f"bfloat16 keeps 8 bits. Between 16 and 32 its numbers stand an eighth apart, so scores that "
-        f"differ by less can become equal. Which of two equals is chosen is the function's whim. {share:.1%} of "
-        "the tokens went to another expert, and what another expert makes of a token is another output. Around 0 the "
-        f"same differences between scores survive better: {share_at_zero:.1%} go elsewhere. An ordinary rounding error "
+        because=f"bfloat16 keeps 8 bits. Between 16 and 32 its numbers are an eighth apart, so scores that "
+        f"differ by less can become equal. Which of two equal scores is chosen is arbitrary. {share:.1%} of "
+        "the tokens went to another expert, and another expert gives another output. Around 0 the same differences "
+        f"between scores are kept better: {share_at_zero:.1%} go elsewhere. An ordinary rounding error "
         "stays small; a choice makes it large.",
         misreadings={
             _SUSPECTS[0]: f"The dense MLP has the same matrices and the same sums, and half of its outputs are off by "
             f"less than {dense_off:.1%}.",
             _SUSPECTS[1]: "Then outputs would be infinite, or not numbers. bfloat16 has the range of float32, and "
             "softmax takes the largest score off first.",
-            _SUSPECTS[3]: "So they do, by the same rounding, and more than the experts' sums: half of the tokens are "
+            _SUSPECTS[3]: "They do, by the same rounding, and more than the experts' sums: half of the tokens are "
             f"{half_off:.1%} off for that, or more. But a weight that is a few per cent off puts an output a few per "
             "cent off. These are off by far more.",
         },
@@ -70,11 +71,11 @@ def _travels(times: float, top_k: int, num_ranks: int) -> Explanation:
         f"with tokens and with k, and hardly with ranks. Even on a thousand they are less than {2 * top_k} times those "
         "of the tokens.",
         misreadings={
-            there: "That is the way there. The outputs have to come back.",
+            there: "That is dispatch alone. The outputs have to come back.",
             top_k: f"One of {num_ranks} rows stays at home, where its expert is. And the outputs have to come back.",
             2 * top_k: "Nearly: some rows stay, since their expert is at home.",
-            2 * (num_ranks - 1): "Everything to everybody, and sums of it back. A row goes to one rank, that of its "
-            "expert, and to no other.",
+            2 * (num_ranks - 1): "That would send every row to all ranks, and sums back. But a row goes only to the "
+            "rank of its expert.",
         },
         apart="The router decides how many rows stay at home: print the loads. Counts, 8 bytes an expert, come on top.",
     )
@@ -90,9 +91,10 @@ def _own(times: float, num_ranks: int) -> Explanation:
         f"the sum of {num_ranks} ranks' gradients where one device has the mean. So divide by {num_ranks}, and send "
         "nothing.",
         misreadings={
-            1: "It is complete, that is so: no other rank has a part of it. Now look at what each rank's loss is "
-            "divided by: its own number of tokens.",
-            1 / num_ranks: "By that it is to be multiplied. Each rank's loss is a mean over its own tokens, and nobody "
+            1: "It is complete: no other rank has a part of it. But each rank's loss is divided by its own number of "
+            "tokens.",
+            1 / num_ranks: "That is the factor by which you have to multiply. Each rank's loss is a mean over its "
+            "own tokens, and nobody "
             "has divided by the number of ranks yet.",
         },
         apart="The factor is exact where all ranks have equally many tokens. Compare the gradients number by number.",
@@ -112,15 +114,15 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Explanatio
     measured = _WRAPPED[2] if num_different < num_experts else _WRAPPED[1]
     return Explanation(
         measured=measured,
-        because="PyTorch's `DistributedDataParallel` begins by giving everybody the weights of rank 0. All ranks "
+        because="PyTorch's `DistributedDataParallel` begins by giving all ranks the weights of rank 0. All ranks "
         "have a weight of this name and this shape, so nothing looks wrong, and "
         f"{num_experts} experts are {num_different}. From then on it averages their gradients, so they stay alike. "
-        "Nothing fails: it is a smaller model, at the price of the larger one.",
+        "There is no error: it is a smaller model that costs as much as the larger one.",
         misreadings={
             _WRAPPED[0]: "The wrapper takes every parameter for a copy of the one on rank 0. It has no way to "
             "know that these are parts.",
-            _WRAPPED[1]: "So it would be after the first step, if it did not begin with something else. What does "
-            "the wrapper do before the first step?",
+            _WRAPPED[1]: "That would be so after the first step. But think what the wrapper does before the first "
+            "step.",
             _WRAPPED[3]: f"Names and shapes agree: each rank has a tensor of {num_experts // num_ranks} experts.",
         },
     )
@@ -143,7 +145,8 @@ def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k:
             "2 x 4,096 x 16,384 numbers, and there are 8 of them.",
             1: "They are equal at E H / k tokens on a rank. How many is that here?",
             times / 2: "An all-reduce sends each number about twice: to be added up, and for all to get the sum.",
-            2 * times: f"So it is with two journeys, or with one expert for each token. Here are four, and {top_k}.",
+            2 * times: f"That is so with two exchanges, or with one expert for each token. Here there are four, and "
+            f"{top_k}.",
         },
     )
 

@@ -24,8 +24,8 @@ def _work(pairs: Sequence[int], cut: DocumentCut) -> Explanation:
         "with the back. Here the costly queries stand just before the long document ends, and the back of the sequence "
         "is as cheap as the front.",
         misreadings={
-            1: "So it is with one document. Here the last part of the sequence belongs to short documents, and looks "
-            "at few keys.",
+            1: "That is so with one document. Here the last part of the sequence belongs to short documents, and "
+            "looks at few keys.",
             len(pairs): "That would be one rank with all of the work. The long document lies on every rank.",
             1.74: "That is the last of four contiguous parts in one document. Here are several, and zigzag.",
         },
@@ -46,13 +46,13 @@ def _unused(all_bytes: int, needed_bytes: int, cut: DocumentCut) -> Explanation:
     return Explanation(
         measured=round(100 * (1 - needed_bytes / all_bytes)),
         model=100 * (1 - needed / sent),
-        because="Three of four documents have eight tokens, and each lies in one rank's part. Nobody else looks at "
-        "it, and it goes round all the same. Rank 3 has the last 16 keys of the long document, which no other rank may "
+        because="Three of four documents have eight tokens, and each lies in one rank's part. No other rank looks at "
+        "it, but it still goes round. Rank 3 has the last 16 keys of the long document, which no other rank may "
         "see. And keys of ranks 1 and 2 go on after the last rank that looks at them.",
         misreadings={
             0: "Under one causal mask most keys are needed by some rank further on. Here a mask hides whole documents.",
             25: "That is the share that some rank still needs.",
-            38: "That is the three short documents. Keys of the long one travel in vain as well, once the last rank "
+            38: "That is the three short documents. Keys of the long one also travel in vain, after the last rank "
             "that looks at them has them.",
         },
         apart="Bytes are counted by the meter. Did you change a length, or the order?",
@@ -67,13 +67,14 @@ def _ahead(busy_share: float, cut: DocumentCut) -> Explanation:
         model=100 * cost.ring_lap_balance(cut),
         because="A rank does not wait for all others. In this loop it goes on when its own step is done and both "
         "neighbours have begun theirs. So it can be one step ahead of a neighbour, and some gaps are filled. Here it "
-        "gets no further ahead: who has its work in a late step waits for it, and then the others wait. With room for "
-        "more blocks, sent on as they come, it could be further ahead. Even sums help; where each step is even, no "
-        "rank has to wait.",
+        "gets no further ahead. A rank with its work in a late step waits for that step, and then the others wait "
+        "for this rank. With room for "
+        "more blocks, sent on as they come, it could be further ahead. Even sums help; but only if each step is even "
+        "does no rank have to wait.",
         misreadings={
-            100: "Sums are even, and that would do if each rank could work whenever it likes. It has a block's keys "
+            100: "Sums are even, and that would be enough if each rank could work at any time. It has a block's keys "
             "only when they come round, and in this loop it gets at most one step ahead of its neighbours.",
-            round(100 * together): "So it would be if no rank began a step before all had ended the one before. "
+            round(100 * together): "That would be so if no rank began a step before all had ended the one before. "
             "Nothing in the ring makes them wait for all.",
         },
         apart="On a busy machine a timed wait ends late, or a rank begins late. Run the cell again; the best of three "
@@ -93,10 +94,10 @@ def _short(tokens: int, lengths: Sequence[int], num_ranks: int) -> Explanation:
         f"token each. Parts {num_ranks - 1} and {num_ranks} are the last rank's, and always empty. Every document "
         "begins again with rank 0, so nothing evens out.",
         misreadings={
-            round(mean): "So it would be if what does not divide went to another rank each time. Here the first parts "
-            "get it, in every document.",
+            round(mean): "That would be so if the tokens that remain went to another rank each time. Here the first "
+            "parts get them, in every document.",
             len(lengths): "One token of each document: so it is with rank 0, which has the first part.",
-            len(lengths) - 1: "That many have ranks 1 and 2. Which parts are the last rank's?",
+            len(lengths) - 1: "Ranks 1 and 2 have that many. Which parts are the last rank's?",
         },
         apart="Did you change the lengths?",
     )

@@ -20,18 +20,18 @@ def _length(short_bytes: int, long_bytes: int) -> Explanation:
     return Explanation(
         measured=round(long_bytes / short_bytes, 2),
         model=2,
-        because="All that a block keeps belongs to a position. Vectors of the stream, its query, keys and values, and "
-        "one number for each query and head. The scores, of which each query has one for every key, fused attention "
-        "makes tile by tile, and in backward once more. So memory grows by two, and only attention's arithmetic by "
+        because="All that a block keeps belongs to one position: vectors of the stream, queries, keys and values, "
+        "and one number for each query and head. Each query has a score for every key. But fused attention computes "
+        "the scores tile by tile, and again in backward. So memory grows by two, and only attention's arithmetic by "
         "four.",
         misreadings={
             4: "Pairs of a query and a key become four times as many, and so does their arithmetic. But lesson 08 "
-            "found that nobody keeps their scores.",
+            "found that these scores are not kept.",
             1: "A block's weights stay what they are. What it keeps for backward are activations, and each position "
             "has its own.",
             lambda times: (
                 2.2 < times < 4
-            ): "A part of it would have to grow by four. Only scores could, and they are not kept.",
+            ): "A part of it would have to become four times as large. Only scores could, and they are not kept.",
         },
         apart="Look in the ledger for what has grown by another factor. Where PyTorch has no fused attention for a "
         "device it stores the scores, and those grow by four.",
@@ -48,15 +48,14 @@ def _mean(off: float, typical: float) -> Explanation:
     return Explanation(
         measured=other if off > _ROUNDING else rounding,
         because=f"It is off by up to {rounded(off, 2, apart=1e-5)}, where no output is larger than "
-        f"{rounded(typical, 2, apart=1e-5)}. Each side has divided "
-        "by a sum of its own, so that its weights add up to 1, however little its keys have to say. In the mean a dull "
-        "side counts as much as one with the key that the query was looking for. What is missing is how large each "
-        "side's sum was.",
+        f"{rounded(typical, 2, apart=1e-5)}. Each side has divided by a sum of its own, so that its weights add up "
+        "to 1, however small its scores are. In the mean a side with small scores counts as much as the side with "
+        "the best key. To weigh the sides, you need the size of each side's sum.",
         misreadings={
             _MEANS[
                 0
             ]: "It would be for a query whose exponentials of scores add up to the same on both sides. Softmax on "
-            "one side never hears of the other's scores.",
+            "one side does not use the other side's scores.",
             rounding: "Rounding in float64 is off in the sixteenth digit.",
         },
     )
@@ -73,15 +72,15 @@ def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> 
         measured=round(queries_bytes / keys_bytes, 2),
         model=round(model, 2),
         because=f"A position has {heads} query heads and {kv_heads} heads each of keys and values. With the queries "
-        f"travels what they have found so far, an output as large as they are and an lse a head. And the output has a "
-        f"fourth trip, home. With as many key heads as query heads it would be "
+        "travel their output so far, as large as they are, and an lse for each head. And the output has a fourth "
+        "trip, back to its rank. With as many key heads as query heads it would be "
         f"{model * kv_heads / heads:.2f} times: grouped heads are what makes keys and values light.",
         misreadings={
-            round(without_results, 2): "That is the queries alone. What they have found has to come along.",
+            round(without_results, 2): "That is the queries alone. Their outputs have to travel, too.",
             1: "With as many heads of each kind it would be close to that. Count the heads.",
             round(
                 kv_heads / heads, 2
-            ): "The other way round: of heads of queries there are more, and each step sends all of them.",
+            ): "It is the other way round: there are more heads of queries, and each step sends all of them.",
         },
         apart="Bytes do not depend on how busy a machine is. Count the messages of one rank by `communication.of(0)`.",
     )
@@ -97,10 +96,10 @@ def _back(forward_bytes: int, both_bytes: int) -> Explanation:
         "are complete, at home. In bfloat16 it is three times: keys and values take 2 bytes a number, and the course "
         "sends sums in float32.",
         misreadings={
-            1: "One lap, you said. The gradients have to be summed over ranks, that is one; but to make them, each "
-            "rank needs everybody's keys and values once more.",
-            0: "That would take keeping everybody's keys and values since forward, on each rank: the memory that the "
-            "ring is there to save. And their gradients are sums over all ranks.",
+            1: "One lap sums the gradients over ranks. But to compute them, each rank needs everybody's keys and "
+            "values once more.",
+            0: "For that each rank would have to keep everybody's keys and values since forward: the memory "
+            "that the ring saves. And their gradients are sums over all ranks.",
             3: "Queries and their gradients stay where they are.",
         },
         apart="Bytes do not depend on how busy a machine is. Print `both.of(0)` and look which messages there are.",

@@ -19,7 +19,8 @@ def _per_byte(large: float, small: float, large_hidden: int, small_hidden: int, 
         misreadings={
             1 / top_k_times: f"{top_k_times:g} times as many rows travel, that is so. Each of them is computed by an "
             "expert, so the arithmetic has that factor too.",
-            top_k_times: "More choices are more arithmetic, and as many more rows. What does one row bring along?",
+            top_k_times: "More choices are more arithmetic, and as many more rows. How much arithmetic does one row "
+            "bring?",
             large_hidden / small_hidden: "It is the other way round: a small expert has less to compute for the same "
             "row.",
             lambda answer: 0.9 < answer < 1.3: "It would be so if experts were of one size. Look at `hidden`.",
@@ -40,16 +41,17 @@ def _even(large: tuple[float, float], small: tuple[float, float]) -> Explanation
     measured = _EVEN[2 * (small[0] > large[0]) + (small[1] > large[1])]
     return Explanation(
         measured=measured,
-        because=f"An expert has fewer tokens, and small counts stray more: the busiest has {small[0]:.2f} times the "
+        because=f"An expert has fewer tokens, and small counts vary more: the busiest has {small[0]:.2f} times the "
         f"mean, in place of {large[0]:.2f}. But a rank holds 32 experts, and four times as many rows come to it. The "
-        f"busiest rank has {small[1]:.2f} times the mean, in place of {large[1]:.2f}. All wait for the busiest "
-        "*rank*. A capacity for each expert would turn away more, for no gain.",
+        f"busiest rank has {small[1]:.2f} times the mean, in place of {large[1]:.2f}. The whole layer waits for the "
+        "busiest *rank*. A capacity for each expert would turn away more, for no gain.",
         misreadings={
-            _EVEN[0]: "For ranks that is so. An expert has an eighth as many tokens: does a smaller count stray "
-            "less, in parts of itself?",
+            _EVEN[0]: "For ranks that is so. But an expert has an eighth as many tokens, and small counts vary more, "
+            "compared with their size.",
             _EVEN[1]: "Think of each as a count of dice: the mean of which is larger than before, and of which "
             "smaller?",
-            _EVEN[3]: "For experts that is so. A rank adds up 32 of them: what one has too much another lacks.",
+            _EVEN[3]: "For experts that is so. But a rank adds up 32 of them: some have too many tokens, others too "
+            "few.",
         },
     )
 
@@ -60,15 +62,15 @@ def _nodes(mean: float, model: float, num_nodes: int, top_k: int) -> Explanation
         measured=round(mean, 2),
         model=round(model, 2),
         because=f"A node is missed if all {top_k} experts lie on the others: (7/8)^8, about a third of the time. So "
-        f"two thirds of {num_nodes} nodes are hit. To send once to a node saves a third of the rows, and no more: "
-        "dice seldom meet.",
+        f"two thirds of {num_nodes} nodes are hit. So sending once to a node saves a third of the rows, and no more: "
+        "two random experts are seldom on one node.",
         misreadings={
             num_nodes: f"{top_k} choices do not spread so well: some nodes get two or three of them, and others none.",
             1: "That would be all experts on one node.",
             num_nodes / 2: "A node is hit with a chance of two in three, not one in two. Work out how often it is "
             "missed.",
-            top_k * (num_nodes - 1) / num_nodes: "So many *rows* leave their node, where each choice sends one. Asked "
-            "for are different nodes, the own one among them.",
+            top_k * (num_nodes - 1) / num_nodes: "That many *rows* leave their node, if each choice sends one. The "
+            "question is about different nodes, also the token's own.",
         },
         apart="The formula takes every set of experts for equally likely. Look whether some are chosen more often.",
     )
@@ -82,7 +84,7 @@ def _limited(limited_bytes: int, choice_bytes: int, num_nodes: int, max_nodes: i
         model=round(100 * max_nodes * away / (top_k * away)),
         because=f"{max_nodes} nodes in place of {top_k} choices. One in {num_nodes} of either is at home, so that "
         "cancels. The little on top are the numbers of experts and their weights, which travel beside each row. The "
-        "limit is also a promise: no token leaves for more nodes, whatever the router likes.",
+        "limit also holds for each token: none goes to more nodes, whatever the router prefers.",
         misreadings={
             round(
                 100 * max_nodes / (top_k * away)
@@ -110,11 +112,12 @@ def _folded(num_rows: int, num_needed: int, outputs_agree: bool, gradients_agree
         measured=measured,
         because=f"{num_rows:,} rows were computed, and {num_needed:,} are needed. A copy of a token has the same "
         "output, and each rank uses the one that comes back to it. An expert gets four equal copies of a "
-        "gradient, and is divided by eight ranks in place of two replicas. Four times too much, and a quarter of it. "
-        "The outputs and the gradients of experts are right, so no test of these finds it. A meter does, or a clock.",
+        "gradient, and is divided by eight ranks in place of two replicas. So it is four times too large, and then "
+        "divided by four too much: the two cancel. The outputs and the gradients of experts are right, so no test of "
+        "these finds it. A meter does, or a clock.",
         misreadings={
             _FOLDED[0]: "An expert computes each row for itself: a copy gets what the original gets.",
-            _FOLDED[1]: "Four copies bring four gradients, that is so. Now divide by all eight ranks, as page 10c "
+            _FOLDED[1]: "Four copies do bring four gradients. Now divide by all eight ranks, as page 10c "
             "does, of which four have the same loss.",
             _FOLDED[3]: "No rank knows what the others hold. It sends a row for each of its own.",
         },
@@ -151,7 +154,7 @@ SMALL: tuple[Asked, ...] = (
     ),
     Asked(
         name="10.folded",
-        question="Each of four ranks with the same tokens sends them all to their experts: what comes of it?",
+        question="Each of four ranks with the same tokens sends them all to their experts: what happens?",
         choices=_FOLDED,
         tell=_folded,
     ),

@@ -12,14 +12,15 @@ def _domain(eight: Option, whole: Option, unstaged_eight: Option, unstaged_whole
     """From the best layouts on NVLink domains of 8 and of 72; and the best ones without stages, on each."""
     measured = 100 * (1 - whole.step_s / eight.step_s)
     gain = 1 - unstaged_whole.step_s / unstaged_eight.step_s
-    simple_gain_more = "A large domain makes simple layouts good, more than good ones better."
+    simple_gain_more = "A large domain helps simple layouts more than good ones."
     moral = simple_gain_more if 100 * gain > measured else ""
     behind = [simple.step_s / best.step_s - 1 for simple, best in ((unstaged_eight, eight), (unstaged_whole, whole))]
     return Explanation(
         measured=round(measured, 1),
         label="by the planner",
-        because=f"With domains of eight the best is {eight.layout}: what talks most is inside a node already. So a "
-        "larger domain has little left to speed up. It helps those that talk more. The best layout without stages, "
+        because=f"With domains of eight the best is {eight.layout}: the axis that sends most is inside a node "
+        "already. So a larger domain can speed up little. It helps layouts that send more. The best layout without "
+        "stages, "
         f"{unstaged_whole.layout}, gains {gain:.0%}: it was {behind[0]:.0%} behind the best of all and is "
         f"{behind[1]:.0%}. {moral}".rstrip(),
         misreadings={

@@ -46,15 +46,16 @@ def _logits(logits_bytes: float, seq: int, model: Decoder) -> Explanation:
         measured=round(logits_bytes / _GB, 1),
         label="computed",
         because=f"{number / _GB:.2f} billion numbers, three times: as the output layer makes them, in 2 bytes; in "
-        "float32 for the loss. And their probabilities in float32, which become the gradient. The scores of one token "
+        "float32 for the loss. The third are their probabilities in float32, which become the gradient. The scores "
+        "of one token "
         f"are {model.vocab / model.hidden:.0f} times as many as its channels. And they are there when the device is "
-        "fullest: all activations have been kept, and none has been used. (Programs differ by a copy or two: PyTorch's "
+        "fullest: it holds all activations, and none has been freed. (Programs differ by a copy or two: PyTorch's "
         "own loss makes new tensors for gradients.)",
         misreadings={
             round(2 * number / _GB, 1): "Those are the numbers of the output layer, in 16 bits. The loss computes in "
             "float32, and makes more of them.",
-            round(4 * number / _GB, 1): "In float32 once. The loss has not begun with the same tensor: there is the "
-            "one in 16 bits, too, and there are the probabilities.",
+            round(4 * number / _GB, 1): "That is one tensor in float32. But there are two more: the one in 16 bits, "
+            "and the probabilities.",
             lambda size_gb: size_gb < 0.5: "They are scores of each of the tokens of a sequence, not of the last one "
             "alone: every position is trained.",
         },
@@ -69,8 +70,9 @@ def _stages(undivided: int, of_stages: Sequence[int]) -> Explanation:
         measured=round(100 * shares[0]),
         model=100,
         because=f"The first stage has 1/{stages} of the layers, and {stages} micro-batches in flight: it lets new ones "
-        f"in until the first comes back. So the cut takes nothing from it. From stage to stage it is one less, "
-        f"and the last one keeps {shares[-1]:.0%}. Twice the stages halve the layers, and double the micro-batches "
+        f"in until the first comes back. So the cut saves nothing there. Each later stage has one micro-batch less "
+        f"in flight, and the last stage keeps {shares[-1]:.0%}. Twice the stages halve the layers, and double the "
+        "micro-batches "
         "in flight.",
         misreadings={
             round(100 / stages): "That would be one micro-batch in flight. When its backward comes, how many forwards "
@@ -90,8 +92,8 @@ def _fewest(plain: int, recomputed: int) -> Explanation:
     """From the fewest devices without and with recomputation."""
     right = f"{plain}, and {recomputed}"
     said = {
-        "2, and 2": "Two hold the states. Then there is the sequence, whose activations two ranks must share, too, and "
-        "the logits.",
+        "2, and 2": "Two devices hold the states. But they must also share the activations of the sequence, and the "
+        "logits.",
         "4, and 2": "Look at the fullest stage, with the room that a device has.",
         "4, and 4": "With all layers computed again, activations are a small number. States and logits are left.",
         "8, and 2": "The sum of the three numbers is less than three devices, and one cut takes from all of them.",
@@ -100,8 +102,8 @@ def _fewest(plain: int, recomputed: int) -> Explanation:
     return Explanation(
         measured=right,
         label="computed",
-        because="States and logits are cut in two by a tensor axis of 2, and so are activations. It is the one cut "
-        "that takes from all three. Without recomputation a half is still too much. Sharding alone never gets "
+        because="A tensor axis of 2 cuts states, logits and activations in two. It is the only cut that makes all "
+        "three smaller. Without recomputation half of them is still too much. Sharding alone never gets "
         "below a sequence's activations and logits, on however many devices.",
         misreadings={text: sentence for text, sentence in said.items() if text != right},
     )
@@ -119,9 +121,10 @@ def _died() -> Explanation:
     tables, layers, scores, gradients = _SUSPECTS
     return Explanation(
         measured=scores,
-        because="Half the layers change next to nothing, so it is not what layers keep. Half the tokens take away "
-        "nearly half, so it is nothing that belongs to the model, neither states nor gradients. What grows with "
-        "tokens and not with layers? A row of 16,384 scores for each token. When backward begins there are three "
+        because="With half the layers almost nothing changes, so the cause is not what layers keep. With half the "
+        "tokens the memory is nearly halved, so the cause is neither states nor gradients, which belong to the "
+        "model. One thing grows with tokens and not with layers: a row of 16,384 scores for each token. When "
+        "backward begins there are three "
         "tensors of this size at once: logarithms of probabilities, which the forward has kept. Then their gradient, "
         "and the gradient of the scores.",
         misreadings={
@@ -142,14 +145,14 @@ def _alone(one: StepParts, many_s: float, gpus: int, batch: int) -> Explanation:
         label="by the planner",
         because=f"A step takes {one_s:.0f} s there, and {many_s:.1f} s on {gpus}. Gradients on their way to the host, "
         f"its update and weights on their way back are {host_s:.1f} s of it. They come once a step, not once a "
-        f"micro-batch: of a step of one sequence they would be {host_s / of_one_sequence_s:.0%}. The other price "
-        f"is what is computed again. What {gpus} devices buy is time above all. For a fine-tuning of some hundred "
-        "steps nobody has to wait for a cluster.",
+        f"micro-batch. In a step of one sequence their share would be {host_s / of_one_sequence_s:.0%}. The other "
+        f"cost is what is computed again. What {gpus} devices buy is time above all. For a fine-tuning of some "
+        "hundred steps one device is enough.",
         misreadings={
             lambda per_cent: per_cent < 40: "The link is slow. How often in a step is it used, and how long do the "
             f"{batch} sequences of a step take?",
-            lambda per_cent: per_cent > 100: "It would be more than each of many makes. What they lose by talking is "
-            "less than what one loses by computing some of it again.",
+            lambda per_cent: per_cent > 100: "That would be more than each of many devices processes. But they lose "
+            "less time by communication than one device loses by computing layers again.",
         },
     )
 
@@ -164,7 +167,7 @@ FITS: tuple[Asked, ...] = (
     ),
     Asked(
         name="11.logits",
-        question="One sequence: how much are its logits, and what the loss makes of them?",
+        question="One sequence: how large are its logits, with the tensors that the loss makes from them?",
         unit=_UNIT,
         high=10_000,
         tell=_logits,
@@ -185,7 +188,7 @@ FITS: tuple[Asked, ...] = (
     Asked(name="11.died", question="What has filled the device?", choices=_SUSPECTS, tell=_died),
     Asked(
         name="11.alone",
-        question="One device with offloading: what does it make, beside each of 8?",
+        question="One device with offloading: how many tokens does it process, compared with each of 8?",
         unit="%",
         high=1000,
         tell=_alone,

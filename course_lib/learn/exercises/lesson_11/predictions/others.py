@@ -35,8 +35,8 @@ def _share(run: Replayed) -> Explanation:
             ): "Products alone reach 60 to 80 % of the data sheet. Everything else that a step does comes on top.",
             lambda percent: (
                 percent < 0.6 * measured
-            ): "So little is left where most of a step waits for the network. With a layout that keeps talkative axes "
-            "inside a node, it takes far less, by the planner.",
+            ): "So little is left if most of a step waits for the network. With a layout that keeps axes that send "
+            "much inside a node, waiting is far shorter, by the planner.",
         },
         apart="Was another run taken, or another profile?",
     )
@@ -50,15 +50,16 @@ def _one_share(runs: Sequence[Replayed], share: float) -> Explanation:
     return Explanation(
         measured=round(measured),
         because=f"All of these reach {min(run.hfu for run in runs):.0%} to {max(run.hfu for run in runs):.0%} of the "
-        f"peak. That is no law of machines: they were tuned until little was left to gain, and then shown. The "
+        f"peak. Machines do not have to be so alike: these runs were tuned until little was left to gain, and then "
+        "published. The "
         f"planner, with eight constants fitted to each cluster, is off by {planned:.0f} %; with constants of other "
-        f"clusters by {elsewhere:.0f} %, {than} the single number. Runs that were chosen for being good cannot tell a "
-        "good model from one that says the same of every run.",
+        f"clusters by {elsewhere:.0f} %, {than} the single number. With runs that were chosen because they are good, "
+        "you cannot distinguish a good model from one that predicts the same share for every run.",
         misreadings={
             lambda percent: (
                 percent > 2 * measured
-            ): "So it would be, if models, GPUs and layouts were drawn at random. These have something in common: "
-            "somebody was proud of each of them.",
+            ): "That would be so if models, GPUs and layouts were drawn at random. But these have something in "
+            "common: each was good enough to be published.",
             lambda percent: (
                 percent < 0.4 * measured
             ): "They are alike, but not as alike as that: clusters and models differ by some per cent.",
@@ -87,10 +88,10 @@ def _spread(runs: Sequence[Replayed], share: float) -> Explanation:
         misreadings={
             lambda times: (
                 times < 0.6 * measured
-            ): "So it would be among the layouts that somebody would publish. These are all that were tried.",
+            ): "That would be so among layouts that people publish. But these are all that were tried.",
             lambda times: (
                 times > 2 * measured
-            ): "So far apart they are not: the arithmetic is the same for all, and it is a good part of most steps.",
+            ): "They are not so far apart: the arithmetic is the same for all, and it is a good part of most steps.",
         },
         apart="Was the planner changed? Print `predicted_s` of the slowest.",
     )
@@ -107,16 +108,15 @@ def _inside(run: Replayed, best: Replayed) -> Explanation:
         because=f"Only {flops_share:.0%} of the peak is left. By the planner, {largest_parts(parts_of(run), 3)}. "
         "A layer of this width, cut in eight, for one sequence, is a handful of very short kernels. The GPUs are done "
         "before the host has issued the next ones, and each collective takes its latency, however fast the link. "
-        "NVLink moves bytes; it does not make small pieces of work large.",
+        "NVLink sends bytes fast, but it does not make short kernels longer.",
         misreadings={
             lambda seconds: (
                 seconds < 1.6 * best.measured_s
-            ): "The links are fast enough for that. Count the pieces of work in place of the bytes.",
+            ): "The links are fast enough for that. Count the kernels in place of the bytes.",
             lambda seconds: (
                 1.6 * best.measured_s <= seconds < 0.75 * measured
-            ): "The direction is right. It is worse: what is cut is so small that nobody is busy, neither GPUs nor "
-            "links.",
-            lambda seconds: seconds > 1.5 * measured: "So bad it is not; but it is bad.",
+            ): "The direction is right, but it is worse: the pieces are so small that neither GPUs nor links are busy.",
+            lambda seconds: seconds > 1.5 * measured: "It is not so slow; but it is slow.",
         },
         apart="Was the planner changed? Print the parts of the run.",
     )
@@ -130,14 +130,13 @@ def _price(times_s: Mapping[int, float], model: float) -> Explanation:
         measured=round(price[4], 2),
         model=round(model, 2),
         because=f"A step takes {times_s[1] * 1e3:.0f} ms on one, {times_s[2] * 1e3:.0f} ms on two and "
-        f"{times_s[4] * 1e3:.0f} ms on four. {two}, and a token costs {price[2]:.2f} times as much. On four "
-        "there is less to compute, and to hide behind, while the all-reduce is longer: you pay four GPUs to wait for "
-        "a link.",
+        f"{times_s[4] * 1e3:.0f} ms on four. {two}, and a token costs {price[2]:.2f} times as much. On four there is "
+        "less computing to hide behind, while the all-reduce is longer. So you pay four GPUs that wait for a link.",
         misreadings={
             1: "That is if nothing is lost: four GPUs for a quarter of the time.",
             lambda times: (
                 times > max(4, 1.3 * price[4])
-            ): "So much they would cost if they took longer than one, or if the all-reduce were longer still.",
+            ): "They would cost that much if they took longer than one, or if the all-reduce were even longer.",
             lambda times: (
                 times < 1
             ): "Below 1, four ranks would have to be more than four times as quick as one. A step on four takes "

@@ -43,7 +43,8 @@ def _bubble(seen: RunEvidence) -> str:
 def _recomputed(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
-        f"Here every rank computes for {clues.least_computing:.0%} of the step or more, and nobody waits for long. But "
+        f"In this run every rank computes for {clues.least_computing:.0%} of the step or more, and nobody waits for "
+        "long. But "
         f"the model's own arithmetic is {seen.useful_share:.0%}. A backward takes {clues.backward_to_forward:.1f} "
         f"times a forward, and twice is what it needs. {clues.fullest:.0%} of the memory is in use: there is room "
         "for what is computed again."
@@ -65,8 +66,8 @@ def _exposed(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
         f"One all-reduce, of all gradients, begins when the last backward is done: {clues.tail:.0%} of the step "
-        "or more passes in it, on every rank. Before that, nobody communicates at all. The link had nothing to do "
-        "while it could have."
+        "or more passes in it, on every rank. Before that, no rank communicates at all. The link was idle while it "
+        "could have sent gradients."
     )
 
 

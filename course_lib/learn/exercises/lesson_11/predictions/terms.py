@@ -40,8 +40,8 @@ def _slots(before: Replayed, after: Replayed) -> Explanation:
             "a quarter, had one as well.",
             lambda percent: (
                 percent > 2 * model
-            ): "So much the data axis does not take: it sends gradients once a step, of a rank's own part of the "
-            "model alone.",
+            ): "The data axis does not take so much: it sends gradients once a step, and only those of a rank's own "
+            "part of the model.",
         },
         apart="Was another pair of runs taken?",
     )
@@ -65,15 +65,16 @@ def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> 
         misreadings={
             lambda seconds: (
                 seconds < 1.3 * ideal
-            ): "A quarter of the time is what computing alone would take. What does each rank send, and of what does "
-            "that depend?",
+            ): "Computing alone would take a quarter of the time. What does each rank send, and does that depend on "
+            "the number of ranks?",
             lambda seconds: (
                 1.3 * ideal <= seconds < 0.8 * after.measured_s
-            ): "You see that something does not shrink. It is more than you think: the weights of the whole model go "
+            ): "You are right that something does not shrink. But it is more: the weights of the whole model go "
             "through every rank's link.",
             lambda seconds: (
                 seconds > before.measured_s
-            ): f"Slower than on fewer it did not become: it took {after.measured_s / before.measured_s:.0%} of the "
+            ): f"It did not become slower than on fewer GPUs: it took {after.measured_s / before.measured_s:.0%} of "
+            "the "
             "time on four times the GPUs.",
         },
         apart="Was the planner changed? Print the parts of the run.",

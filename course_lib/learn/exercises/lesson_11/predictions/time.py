@@ -18,7 +18,7 @@ def _near(times_s: Sequence[float], tie: float) -> Explanation:
         label="computed",
         because=f"{len(times_s):,} layouts fit, and the planner puts these less than {tie - 1:.0%} above the "
         "fastest. Many are twins: the same axes with another micro-batch, other virtual stages, or more computed "
-        "again. The planner cannot put them in order. It can tell them from the others: the slowest takes "
+        "again. The planner cannot put them in order. But it can distinguish them from the others: the slowest takes "
         f"{times_s[-1] / times_s[0]:.0f} times as long. So choose among the tied ones by what the planner does not "
         "know, such as what your software does well. Measure a few that differ.",
         misreadings={
@@ -35,7 +35,7 @@ def _hidden(measured_ms: float, backward_ms: float, link_ms: float, num_buckets:
     one_ms, share = link_ms / num_buckets, (num_buckets - 1) / num_buckets
     model_ms = max(one_ms, link_ms - share * backward_ms)
     misreadings = {
-        round(link_ms): "So long it would wait with one bucket. Full buckets travel while others are filled.",
+        round(link_ms): "It would wait so long with one bucket. But full buckets travel while others are filled.",
         0: "The last bucket is full when the backward pass ends, so something always waits.",
     }
     if link_ms > backward_ms:
@@ -91,8 +91,8 @@ _REASONS: dict[str, Callable[[MeshStepTime], str]] = {
     ),
     "pp=4": lambda step: "It sends the least. But four stages have three slots of bubble: " + _waits(step),
     "dp_replicate=2 tp=2": lambda step: (
-        "The usual order, `tp` within the node. Then it is the gradients that pass "
-        "between nodes, and nothing hides them: " + _waits(step)
+        "The usual order, `tp` within the node. Then gradients pass between nodes, and nothing hides them: "
+        + _waits(step)
     ),
     "pp=2 dp_replicate=2": lambda step: (
         "The activations of one cut pass between nodes, and gradients stay within: " + _waits(step)
@@ -135,8 +135,8 @@ def _bet(times_s: Mapping[str, float], played: Played) -> Explanation:
     return Explanation(
         measured=measured,
         model=model,
-        because=f"{_REASONS[model](played[model])}. Each plan computes as much; what differs is which bytes get the "
-        f"slow link, and who waits for them.{_longer(times_s, played)}",
+        because=f"{_REASONS[model](played[model])}. Each plan computes as much; the plans differ in which bytes get "
+        f"the slow link, and in which ranks wait for them.{_longer(times_s, played)}",
         misreadings=_wrong(played, measured, model),
         apart=_APART,
     )

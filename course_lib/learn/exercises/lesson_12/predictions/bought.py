@@ -32,11 +32,11 @@ def _buy(runs: Mapping[str, SimulatedGoodput]) -> Explanation:
     ranked = sorted(gains, key=lambda name: -gains[name])
     told = "; ".join(f"{name}: {100 * gains[name]:+.1f} points" for name in ranked)
     behind = 100 * (gains[ranked[0]] - gains[BUYS[1]])
-    silence = " Silence before anybody notices is restart time like any other, on all GPUs, at each failure."
+    silence = "  The time until a failure is noticed counts like restart time, on all GPUs, at each failure."
     sentences = {
         BUYS[0]: "It shortens every restart, and there is more to gain elsewhere.",
-        BUYS[1]: f"It is {behind:.1f} points behind. Writing is what one sees; waiting for a "
-        "time-out is in no profile.",
+        BUYS[1]: f"It is {behind:.1f} points behind. People see the writing; no profile shows the waiting for a "
+        "time-out.",
         BUYS[2]: "That halves what writing and work done again cost. The restarts stay as they were, and are the "
         "larger part.",
         BUYS[3]: "The direction is right: restarts cost most. But look what a restart consists of.",
@@ -61,7 +61,8 @@ def _dear(log: JobLog) -> Explanation:
         label="here",
         because=f"{log.num_checkpoints:,} times {setup.write_s:.0f} seconds are {writing:.0f} hours of writing, in "
         f"{24 * log.days:.0f}. All {count} failures together cost {down:.1f} hours until training went on, and "
-        f"{again:.1f} hours of work done again. What happens seldom has a line in the log; what happens every "
+        f"{again:.1f} hours of work done again. Rare events have a line each in the log; the writing, which happens "
+        "every "
         f"{(setup.interval_s + setup.write_s) / 60:.1f} minutes has one number at its end.",
         misreadings={
             SUSPECTS[

@@ -41,13 +41,14 @@ def _restarted(before: Sequence[int], after: Sequence[int]) -> Explanation:
     return Explanation(
         measured=_new(before, after),
         model=len(before),
-        because="Agents begin the whole group of ranks anew, on all nodes. The survivors stood in a collective that "
-        "nobody can complete. Its group holds a rank which is gone, and nothing mends such a group from inside. So "
-        "those who were well end too, by an error or by their agent, and what they held in memory is lost. (There is "
-        "work on mending: torchft, part 4.)",
+        because="Agents start the whole group of ranks again, on all nodes. The surviving ranks were in a collective "
+        "that cannot complete, because a rank of its group is gone. A process group cannot replace a rank. So the "
+        "healthy ranks end too, by an error or by their agent, and lose what they held in memory. (torchft, in part "
+        "4, avoids that.)",
         misreadings={
-            1: "The one that died is not enough: the others are in groups with it, and stand in its collective.",
-            2: "The agent of that node does begin its two ranks anew. The other agent does the same with its own.",
+            1: "It is not enough to replace the rank that died: the others are in groups with it, and wait in its "
+            "collective.",
+            2: "The agent of that node does start its two ranks again. The other agent does the same with its own two.",
             3: "Those are the survivors. The killed one begins anew as well.",
             0: "With `--max-restarts 0`, the default, the job would be over. Here restarts are allowed.",
         },
@@ -63,8 +64,9 @@ def _same(difference: float) -> Explanation:
     return Explanation(
         measured=_BITS if difference == 0 else _ROUNDING if difference < 1e-3 else _OTHER,
         model=_ROUNDING,
-        because=f"The largest difference of a weight is {difference:.1e}. Every step saw the same global batch and the "
-        "same noise, whoever computed it. Only the order differs in which parts of a sum are added up: two parts of "
+        because=f"The largest difference of a weight is {difference:.1e}. Every step saw the same global batch and "
+        "the same noise, whichever rank computed it. Only the order differs in which parts of a sum are added up: "
+        "two parts of "
         "six samples, or four of three.",
         misreadings={
             _OTHER: "Ranks changed, and batches did not: the place and the random numbers were in the checkpoint. "
@@ -86,11 +88,12 @@ def _slow(waits_ms: Sequence[float], computes_ms: Sequence[float]) -> Explanatio
         measured=f"rank {slowest}",
         label="its own time says",
         because=f"It comes last, so it finds the others waiting: {waits_ms[slowest]:.0f} ms in the all-reduce, against "
-        f"{others[len(others) // 2]:.0f} ms elsewhere. Before that it computes for {computes_ms[slowest]:.0f} ms. Time "
-        f"in a collective is spent on others; the one who never waits is the one that all wait for.{blurred}",
+        f"{others[len(others) // 2]:.0f} ms elsewhere. Before that it computes for {computes_ms[slowest]:.0f} ms. "
+        f"Time in a collective is mostly waiting for others; all ranks wait for the rank that waits least.{blurred}",
         misreadings=dict.fromkeys(
             (name for rank, name in enumerate(_RANKS) if rank != slowest),
-            "It spends much time in the all-reduce because it comes early. A slow link would look alike on all ranks.",
+            "It spends much time in the all-reduce because it comes early. A slow link would make it long on all "
+            "ranks.",
         ),
     )
 
@@ -129,7 +132,7 @@ def _missing(dumps: Sequence[Mapping[str, Any]]) -> Explanation:
         f"one group holds up the next group, and so on over both nodes, until all stand still.{blurred}",
         misreadings=dict.fromkeys(
             (name for name in _RANKS if name != measured),
-            "It waits itself, in a collective that it has entered. Ask for whom.",
+            "It waits itself, in a collective that it has entered. Ask for which rank it waits.",
         ),
     )
 
@@ -137,7 +140,7 @@ def _missing(dumps: Sequence[Mapping[str, Any]]) -> Explanation:
 _ABSENT = "a node is not there"
 _ID = "one agent has another rdzv_id"
 _ENDPOINT = "one agent goes to another endpoint"
-_NUMBER = "the agents were told another number of nodes"
+_NUMBER = "the agents expect different numbers of nodes"
 _TWICE = "two agents have the same node rank"
 _FIREWALL = "a firewall holds up the messages"
 _CAUSES = (_ABSENT, _ID, _ENDPOINT, _NUMBER, _TWICE, _FIREWALL)
@@ -151,8 +154,8 @@ def _never(seen: Meeting) -> Explanation:
         measured=_NUMBER,
         label="set",
         because=f"There is {len(lists)} list, and {together} nodes stand on it: they found the same store and the same "
-        "id. Still it is not complete, and nobody raised anything but a timeout. What is left is the number they wait "
-        'for. One has --nnodes 2 and came first, when it was alone. The other has 3, and sees two: "not yet".',
+        "id. Still it is not complete, and nobody raised anything but a timeout. Only the number of nodes is left. "
+        "One agent has --nnodes 2 and came first, when it was alone. The other has 3, sees two agents, and waits.",
         misreadings={
             _ABSENT: f"{together} of two stand on the list.",
             _ID: "Then there would be two lists, each with one node on it.",

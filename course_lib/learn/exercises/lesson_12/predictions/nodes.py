@@ -21,7 +21,8 @@ def _first(number_of: Mapping[str, int]) -> Explanation:
     other = next(name for name in number_of if name != first)
     by_name = first == min(number_of)
     because = (
-        "Not whoever comes first, and not where the store is. PyTorch's dynamic rendezvous sorts the agents by the "
+        "Neither the first agent to come nor the machine with the store is node 0. PyTorch's dynamic rendezvous "
+        "sorts the agents by the "
         f"names of their machines (then by process id), and counts. `{first}` stands before `{other}` in the "
         "alphabet. Addresses that are given as `--local-addr` are sorted as text, too: 10.0.0.10 before 10.0.0.9. So "
         "do not count on the machine with the endpoint, or with a certain disk, being node 0."
@@ -29,8 +30,8 @@ def _first(number_of: Mapping[str, int]) -> Explanation:
         else "This version of PyTorch numbers agents by another rule than their names; before, it sorted them."
     )
     misreadings = {
-        "zebra": "It came first and holds the store. Neither counts: the numbers are given when all are there, and "
-        "then the agents are sorted by name.",
+        "zebra": "It came first and holds the store. But neither matters: numbers are given when all agents are "
+        "there, sorted by name.",
         "ant": "It came last, and the store is elsewhere.",
         _FIRST[2]: "It would, if the first to arrive were counted first. Agents are sorted, so a job that is "
         "started again on the same machines has its numbers again.",
@@ -49,8 +50,8 @@ def _gpu(places: Sequence[Place], sizes: Sequence[int]) -> Explanation:
     return Explanation(
         measured=len(lost),
         label="computed",
-        because="A remainder by 8 is below 8, and a node of 4 has no GPU 4. By luck the first small node begins at a "
-        f"multiple of 8, and all goes well there; the other begins at {lost[0] if lost else 0}. (`RANK % "
+        because="A remainder by 8 is below 8, and a node of 4 has no GPU 4. By chance the first small node begins at "
+        f"a multiple of 8, so its ranks are right; the other begins at {lost[0] if lost else 0}. (`RANK % "
         "torch.cuda.device_count()` would do here: four ranks that are neighbours in number have four different "
         "remainders by 4. It breaks as soon as the ranks of a node are not neighbours.)",
         misreadings={
@@ -68,7 +69,7 @@ def _turn(in_turn_bytes: int, by_node_bytes: int) -> Explanation:
         because="Node by node, one of a node's two arrows stays inside, and one leaves. Dealt in turn, each rank's "
         f"next one is on the other node: every arrow crosses, {mib(in_turn_bytes):g} MiB where it was "
         f"{mib(by_node_bytes):g}. With eight ranks on a node it would be eight times as much. The sum is the same, "
-        "and nothing says that something is wrong.",
+        "and there is no error.",
         misreadings={
             1: "The same bytes in all. But they go from rank to rank, and which ranks share a node has changed.",
             4: "Four arrows cross where two did, counted over both nodes.",
@@ -87,7 +88,7 @@ def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Explanation:
         f"half once each way: {mib(size_bytes / 2):g} MiB of each rank, and a node has two. A third is saved, "
         f"{mib(flat_bytes):g} MiB to {mib(storeys_bytes):g}.",
         misreadings={
-            mib(size_bytes / 2): "So much leaves each *rank*. Both ranks of a node send over the link.",
+            mib(size_bytes / 2): "That much leaves each *rank*. Both ranks of a node send over the link.",
             mib(
                 flat_bytes / 2
             ): "Half of the flat one, by the two ranks of a node? Count what each of them sends: its half, once.",
@@ -134,14 +135,14 @@ def _pieces(sent: Mapping[str, int], before: Mapping[str, int]) -> Explanation:
         model=7,
         because="`no_sync` keeps gradients on the rank, and weights are gathered for each piece, twice. Sharded over "
         "all, these all-gathers cross the slow link eight times. With hybrid sharding they stay inside the node: what "
-        f"leaves it is {mib(hybrid_bytes):g} MiB, however many pieces there are. So is it with DDP, "
-        f"{mib(sent['DDP']):g} MiB. Memory decides whether weights can stay within a node; where they can, the slow "
-        "link sees gradients once a step.",
+        f"leaves it is {mib(hybrid_bytes):g} MiB, however many pieces there are. With DDP it is the same, "
+        f"{mib(sent['DDP']):g} MiB. Memory decides whether weights can stay within a node. If they can, only "
+        "gradients go over the slow link, once a step.",
         misreadings={
             round(once, 2): "That was a step of one piece. Gradients wait for the last piece; weights cannot.",
             4: "Four pieces, and each gathers twice; on the other side, only the reduce crosses, and once.",
-            round(4 * once, 1): "All of it four times? The gradients leave once, with the last piece.",
-            1: "With `no_sync` gradients are quiet. Weights have to be there for each piece.",
+            round(4 * once, 1): "That is all bytes four times. But the gradients leave once, with the last piece.",
+            1: "With `no_sync` no gradients are sent. But weights have to be gathered for each piece.",
         },
         apart="Bytes do not depend on how busy a machine is: look at what is called in a step of pieces.",
     )

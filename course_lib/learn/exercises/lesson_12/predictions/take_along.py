@@ -16,7 +16,7 @@ _KILLERS = (
     "torchrun: it gives ranks 30 seconds, and they take longer",
     "srun: a SIGTERM to it ends its step",
     "Slurm: the time was up before the signal came",
-    "the ranks: they do not listen to SIGTERM",
+    "the ranks: they do not handle SIGTERM",
 )
 _UNSAID = ("1", "2", "torchrun ends: --nnodes is missing")
 _SICK = (
@@ -41,9 +41,9 @@ def _started(run: DryRun) -> Explanation:
         "first node; without srun there would be no torchrun on any other.",
         misreadings={
             one: "That would be so if the script called torchrun without srun. The script runs on the first node "
-            "alone, and the other node would stand by, paid for.",
+            "alone, and the other node would be idle.",
             tasks: "Those are the tasks. torchrun turns each of them into several ranks.",
-            each: "So it would be with eight tasks on a node, and each torchrun with a single rank. Count the tasks.",
+            each: "That would be so with eight tasks on a node, and each torchrun with a single rank. Count the tasks.",
         },
     )
 
@@ -59,10 +59,10 @@ def _tasks(run: DryRun) -> Explanation:
         label="in the dry run",
         because=f"{len(agents)} torchruns on a node, of {each} ranks each. And each says `--nnodes "
         f"{agents[0].read.nnodes}`: so the first {agents[0].read.nnodes} agents that arrive make up a job. Perhaps "
-        "both are on the same node, where their ranks fight for the same GPUs. The others stand by until they give up, "
-        "after some minutes. No line of the log says that there are too many. Either torchrun starts ranks, or Slurm.",
+        "both are on the same node, where their ranks use the same GPUs. The others wait until they give up, after "
+        "some minutes. No line of the log says that there are too many. Either torchrun starts ranks, or Slurm.",
         misreadings={
-            each: "That is what he wanted. But he has told two programs to start eight, and one starts the other.",
+            each: "He wanted that. But two programs each start eight, and one starts the other.",
             len(run.agents): "Those are the torchruns on all nodes.",
             2 * each: "You have added. Each of the eight tasks starts eight.",
             len(agents) * len(run.agents): "Those are the ranks of both nodes.",
@@ -76,14 +76,14 @@ def _killed(steps: Sequence[str]) -> Explanation:
     return Explanation(
         measured=srun if any(line.startswith("srun got SIGTERM") for line in steps) else late,
         label="in the dry run",
-        because="`$step` is the process number of srun. srun hands some signals on; SIGTERM it takes for itself: "
-        '"forcing job termination". Slurm then kills what the step runs, and no rank has heard of it before. '
-        "And a process number is no address of ranks on other machines: those are started by Slurm's daemons there. "
+        because="`$step` is the process number of srun. srun hands some signals on. But at SIGTERM srun ends itself: "
+        '"forcing job termination". Slurm then kills the processes of the step, and no rank gets a signal before that. '
+        "And srun's process number does not reach ranks on other machines: Slurm's daemons start those. "
         "This was the course's own script, until it ran on a real Slurm.",
         misreadings={
             slow: "Those 30 seconds begin when torchrun gets the signal. It would say so in the log, and has not.",
             late: "The signal came five minutes early, and the job has ended in the same second.",
-            deaf: "They do: on SIGTERM `train_ddp` finishes its step and saves. Nobody has sent them one here.",
+            deaf: "They do: on SIGTERM `train_ddp` finishes its step and saves. But here they did not get a SIGTERM.",
         },
     )
 
@@ -99,7 +99,8 @@ def _unsaid(here: Namespace, there: Namespace) -> Explanation:
         f"nodes. Without them the same words mean --nnodes {here.nnodes}, with {here.nproc_per_node} rank. An "
         "option on the command line would win.",
         misreadings={
-            one: "So it would be if you typed these words yourself. In the pod they stand in an environment.",
+            one: "That would be so if you typed this command yourself. In the pod there are environment variables as "
+            "well.",
             refuses: "--nnodes has a default: one node.",
         },
     )
@@ -112,11 +113,11 @@ def _sheet(between_gbit: float) -> Explanation:
         measured=round(rate, 1),
         label="computed",
         because=f"A byte has 8 bits: {rate:.0f} GB/s, in each direction. Bus bandwidth (02) has the factor 2(n-1)/n in "
-        "it, so that it can be held against a link, whatever the number of ranks. Good clusters reach 80 to 95 % of "
+        "it, so that it can be compared with a link, for any number of ranks. Good clusters reach 80 to 95 % of "
         "it with messages of some hundred MB; below 60 % `preflight` says `look`. Where "
         "switches add up (SHARP, 02a) each byte is sent once, and bus bandwidth can show up to twice the card. And one "
-        "card for each of 8 GPUs is eight times this for the node. Ask what was sold, a card for each GPU or one for "
-        "the machine.",
+        "card for each of 8 GPUs is eight times this for the node. Ask the seller whether there is a card for each "
+        "GPU or one for the machine.",
         misreadings={
             between_gbit: "Networks are sold in bits, memory and messages are counted in bytes.",
             rate / 2: "An all-reduce does send twice the message, and bus bandwidth counts all that is sent.",

@@ -27,13 +27,13 @@ def _years(rate: FailureRate) -> Explanation:
         measured=round(measured, 1),
         label="computed",
         because=f"{rate.num_gpus:,} GPUs for {rate.days:g} days are {rate.num_gpus * rate.days / YEAR_DAYS:,.0f} years "
-        f"of one GPU, shared by {rate.num_failures:g} failures. A single GPU is a very reliable thing. It "
-        "is their number that stops the job, since each of them can.",
+        f"of one GPU, shared by {rate.num_failures:g} failures. A single GPU is very reliable. The job stops often "
+        "because there are so many GPUs, and each can stop it.",
         misreadings={
             of_the_job: "That is the time of the whole job: each of its GPUs lasts that long times their number.",
             lambda years: (
                 years < measured / 4 and not of_the_job(years)
-            ): "You think of a poor GPU. A job that fails every few hours can be made of very good ones.",
+            ): "That would be a bad GPU. A job that fails every few hours can have very good ones.",
             lambda years: (
                 years > 4 * measured
             ): "A chip may last that long. Hosts, cables and software are in this rate too, and stop the job as well.",
@@ -51,14 +51,14 @@ def _best(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanati
         model=round(job.best_interval_s / 60, 1),
         label="simulated",
         because=f"At {measured:g} minutes {lost[measured]:.0%} of the time is lost, restarts among it. At {often:g} "
-        f"{'minute' if often == 1 else 'minutes'} it is {lost[often]:.0%}: nearly nothing is thrown away, and half of "
-        f"the time goes to writing. At {seldom:g} it is {lost[seldom]:.0%}, nearly all of it work done again.",
+        f"{'minute' if often == 1 else 'minutes'} it is {lost[often]:.0%}: nearly no work is lost, and half of the "
+        f"time goes to writing. At {seldom:g} it is {lost[seldom]:.0%}, nearly all of it work done again.",
         misreadings={
             lambda minutes: minutes >= 60: "That is how often people save a file. This job fails every "
             f"{job.mean_time_between_s / HOUR_S:.0f} hours, and a write takes {job.write_s:.0f} seconds.",
             lambda minutes: (
                 minutes <= measured / 3
-            ): "To write so often is dear as well: you pay for each checkpoint, and most are never read.",
+            ): "Writing so often costs much as well: each checkpoint takes time, and most are never read.",
             lambda minutes: (
                 1.5 * measured < minutes < 60
             ): "Not far off, and on the seldom side: a failure throws away half of that on average.",
@@ -84,17 +84,18 @@ def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanat
         label="simulated",
         because=f"One of two equal losses doubles and the other halves: (2 + 1/2) / 2 is a quarter more, to the first "
         f"order. From {_loss(found[1]):.1%} of the time it goes to {_loss(found[2]):.1%}. Half the best interval costs "
-        f"about the same, {half:.1%}. A tenth of it costs {tenth:.0%}, and ten times it {ten:.0%}. So nobody needs the "
-        "interval to the minute, and everybody needs its order of size.",
+        f"about the same, {half:.1%}. A tenth of it costs {tenth:.0%}, and ten times it {ten:.0%}. So the interval "
+        "need not be exact to the minute, but its order of magnitude must be right.",
         misreadings={
             lambda percent: (
                 80 <= percent <= 120
             ): "Work done again doubles, yes. But only half as much is written, and that was as large a part.",
-            lambda percent: percent < 10: "It is flat near the top, but a factor of two is not near any more.",
+            lambda percent: percent < 10: "Near the best interval the curve is flat, but a factor of two is not near "
+            "any more.",
             lambda percent: (
                 40 <= percent <= 60
             ): "Half of the loss doubles, yes. The other half, writing, becomes half as much.",
-            lambda percent: percent > 120: "More than double it cannot be: only one of the losses grows.",
+            lambda percent: percent > 120: "It cannot be more than double: only one of the losses grows.",
         },
         apart="Simulated runs scatter a little; a changed setting moves both. Print `job`.",
     )
@@ -118,7 +119,7 @@ def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
             ): f"That is less than one rank alone is late by, {mean_ms:g} ms on average. All wait for the slowest.",
             lambda ms: (
                 mean_ms / 2 <= ms <= 2 * mean_ms
-            ): "That is one rank's own delay. All wait for the one that is worst, each time.",
+            ): "That is one rank's own delay. At each step the slowest one sets the time.",
             lambda ms: (
                 ms >= 4 * waits_ms[most]
             ): "Delays of different ranks pass at the same time; they do not add up. Only the longest counts.",

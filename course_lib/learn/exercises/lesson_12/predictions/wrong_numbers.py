@@ -25,7 +25,7 @@ def _flips(value: float, flips: Mapping[int, float]) -> Explanation:
         label="counted",
         because=f"Bit {top}, the exponent's first, makes it {flips[top]:.0e}. {len(near)} of the 32 change it by a "
         f"half or less: they look like the noise of a batch. The others make it {larger}far smaller, or negative. "
-        "So a look for NaN or for a jump catches few of them.",
+        "So a check for NaN or for a jump finds few of them.",
         misreadings={
             8: "Those bits change the exponent, and most of them make the number *smaller*, or a few times as large. "
             "Numbers below 2 have a 0 in the exponent's first bit, and this bit alone is worth 128 doublings.",
@@ -44,11 +44,11 @@ def _spoilt(found: Divergence | None, share: float) -> Explanation:
         measured=_WHO[3] if found is None else _WHO[0],
         because="The all-reduce adds rank 2's wrong gradient to the others, and hands the wrong mean to all. Equal "
         "weights take equal steps. So the replicas agree to the bit, on weights that are wrong: "
-        f"{'more than nine in ten' if share > 0.9 else 'some'} of them differ from those of the healthy run. The loss "
-        "says nothing, and neither does a hash of weights.",
+        f"{'more than nine in ten' if share > 0.9 else 'some'} of them differ from those of the healthy run. Neither "
+        "the loss nor a hash of weights shows the fault.",
         misreadings={
             _WHO[0]: "Its products are wrong. Its weights come from the mean of all gradients, as everybody's do.",
-            _WHO[1]: "They are spoilt, yes. Rank 2 has taken the same steps as they have.",
+            _WHO[1]: "Their weights are wrong. But rank 2 has taken the same steps.",
             _WHO[2]: "Each has had a gradient of its own; what each applies is the one mean.",
         },
     )
@@ -70,8 +70,8 @@ def _trusted(unspoilt: Mapping[int, bool]) -> Explanation:
         if first_bad is None
         else f"From step {first_bad} on, rank 0's checkpoints have other bits than without the fault. "
         "With a wrong weight rank 2 computes wrong gradients, and the all-reduce takes them to rank 0. So a bit that "
-        "flips after one all-reduce is a fault before the next. What you know for certain is the last vote at which "
-        "all agreed: take a checkpoint that was written no later.",
+        "flips after one all-reduce is a fault before the next. You can rely only on the last vote at which all "
+        "agreed: take a checkpoint that was not written later.",
         misreadings={
             _CHECKPOINTS[1]: "It lies before the vote that named rank 2, and after the flip. Rank 0 has averaged with "
             "rank 2 twice by then.",
@@ -109,7 +109,8 @@ def _racks(together_s: float, apart_s: float) -> Explanation:
         "to the other rack, and the network is eighteen times as slow; the rest is done long before. Two nodes in the "
         "wrong place, and the all-to-all of every layer takes that long.",
         misreadings={
-            lambda times: 17 <= times <= 19: "So it would be if all of it crossed. About half of it stays in the rack.",
+            lambda times: 17 <= times <= 19: "That would be so if all bytes crossed. But about half of them stay in "
+            "the rack.",
             lambda times: times <= 3: "Half of it crosses, and that half takes a link eighteen times as slow. The "
             "slower part sets the time.",
         },

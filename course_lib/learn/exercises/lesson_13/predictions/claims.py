@@ -20,14 +20,15 @@ def _tells(found: Mapping[str, tuple[bool, bool]]) -> Explanation:
     apart = [sight for sight in SIGHTS if found[sight][0] != found[sight][1]]
     return Explanation(
         measured=apart[0] if len(apart) == 1 else f"{len(apart)} of them",
-        because="Whatever comes out alike with DDP and without cannot decide between them, however good it looks. "
+        because="An observation that is the same with DDP and without it cannot decide between them, however good it "
+        "looks. "
         "A replica that trains alone learns from its half of the data, and learns well.",
         misreadings={
             sight: words
             for sight, words in (
                 (SIGHTS[0], "It does so in both. Two models that never meet learn too, each from its share."),
                 (SIGHTS[1], "None is raised in either: nothing here asks whether gradients were ever sent."),
-                (SIGHTS[2], "In this run they were, or were not, in both, and so they tell nothing."),
+                (SIGHTS[2], "In this run they were equal in both, or different in both, so they decide nothing."),
             )
             if sight not in apart
         },
@@ -51,12 +52,11 @@ def _waiting(evidence: Evidence) -> Explanation:
         measured=share,
         label="by the data sheet",
         because=f"In a step {facts['bytes of each']} are moved {moves} times, each in less than a millisecond over "
-        "NVLink. The layers of the three other stages compute for far more than that. The wire is the wrong "
-        "place to look at.",
+        "NVLink. The layers of the three other stages compute for far more than that. So the link is not the cause.",
         misreadings={
-            _a_good_part: "So it may be on a slow network, and a trial on such a one would agree with you. Which link "
-            "a trial takes must not be chosen by who writes it.",
-            some: "Right in kind: moving is the smaller part. It is far smaller than that.",
+            _a_good_part: "That may be so on a slow network, and a trial there would agree with you. So the author "
+            "of a trial must not choose its link.",
+            some: "You are right that moving is the smaller part. But it is far smaller than that.",
         },
     )
 
@@ -82,9 +82,9 @@ def _flips(shares: Mapping[int, float]) -> Explanation:
         f"named. With the median of {max(shares)} pairs it happens in {many:.2f} % of the trials. In more than half of "
         "the pairs A would have to be disturbed, and B not.",
         misreadings={
-            _hardly_ever: "One looks at a difference of 30 % and thinks it safe. The noise is not of 30 %: it comes "
-            "seldom, and then it is large.",
-            _a_disturbed: "So often A is disturbed. In a quarter of these cases B is disturbed as well, and A is the "
+            _hardly_ever: "A difference of 30 % seems safe. But the noise is not 30 %: it is rare, and then it is "
+            "large.",
+            _a_disturbed: "A is disturbed that often. In a quarter of these cases B is disturbed as well, and A is the "
             "faster one again.",
             _very_often: "Most pairs have no disturbed time in them, or one where it does no harm.",
         },

@@ -46,8 +46,9 @@ def _floor(job: CapstoneJob) -> Explanation:
         misreadings={
             round(forward_ms / job.ranks): "That is forward alone. Backward computes twice as long.",
             round(2 * forward_ms / job.ranks): "Backward is twice a forward, so there are three parts, not two.",
-            round(3 * forward_ms): "One rank alone would take so long.",
-            round(job.budget_s * _MS): "That is the budget: what you may take, and not what nobody can beat.",
+            round(3 * forward_ms): "One rank alone would take that long.",
+            round(job.budget_s * _MS): "That is the budget, the time that you may take, and not the shortest "
+            "possible step.",
         },
     )
 
@@ -92,7 +93,7 @@ def _without_a_run(name: str, times_s: Mapping[str, float | None]) -> str:
         return ""
     return (
         " No run of it stands here. The table's memory is an estimate: where it comes near to the room, a run may be "
-        "ended. For a rank holds more for a moment."
+        "ended. For a moment a rank holds more than the table counts."
     )
 
 
@@ -105,7 +106,7 @@ def _bet(times_s: Mapping[str, float | None], table: Sequence[MeshPlan]) -> Expl
     measured = min(took_s, key=lambda name: took_s[name]) if compared else model
     steps = ", ".join(f"{name} {time_s * _MS:.0f} ms" for name, time_s in took_s.items())
     ran = f" Measured: {steps}." if steps else ""
-    alone = "" if compared else " That it is the quickest is the planner's word: to see it, run two of these meshes."
+    alone = "" if compared else " Only the planner says that it is the quickest: run two of these meshes to see it."
     told = {name: _AXES[name] + _without_a_run(name, times_s) for name in _AXES}
     return Explanation(
         measured=measured,
@@ -139,8 +140,8 @@ def _not_while_built(place: int, parts: Mapping[str, int]) -> str:
     """Why the run did not end before its first step; ``place``: where it did."""
     if place == 1 and "activation" not in parts and _is_full_of_buckets(parts):
         return (
-            "By what is held you are right: weights and DDP's buckets are there before any input, and no activation "
-            "was among what was too much. Memory is weighed in steps alone, so the run came to its first forward pass."
+            "You are right about the memory: weights and DDP's buckets are there before any input, and the excess "
+            "contained no activation. Memory is weighed in steps alone, so the run came to its first forward pass."
         )
     return "Weights are a quarter of the states, and the run came to its first step. It can begin."
 
@@ -151,8 +152,8 @@ def _not_at_gradients(place: int, parts: Mapping[str, int]) -> str:
         return "Weights, gradients and what is left of the activations are less than the room here."
     if _is_full_of_buckets(parts):
         return (
-            "By sizes alone that is well argued: gradients take as much as weights. But DDP sets that room aside "
-            "before it begins, so there is too much in forward already."
+            "By sizes alone that is a good argument: gradients take as much as weights. But DDP reserves that memory "
+            "before it begins, so it is too much in forward already."
         )
     return "It does not come so far: forward is too much already."
 
@@ -176,7 +177,7 @@ def _when(first: Result) -> Explanation:
                 _WHEN[0]: _not_while_built(place, parts),
                 _WHEN[1]: "Weights and activations alone are less than the room here.",
                 _WHEN[2]: _not_at_gradients(place, parts),
-                _WHEN[3]: "It does not come so far: something before is too much already.",
+                _WHEN[3]: "The run does not get so far: something before is too much already.",
                 _WHEN[4]: "Look at the first number that you worked out.",
             }.items()
             if answer != _WHEN[place]

@@ -43,7 +43,7 @@ def _home(home: Result, away: Result) -> Explanation:
         measured=within,
         model=model,
         because=f"{first} can live with the slow link: what it sends is less. In the other "
-        f"order the same mesh {cost}. An axis is not at home in a node by its name, but by its bytes.",
+        f"order the same mesh {cost}. Its bytes, and not its name, decide whether an axis belongs within a node.",
         misreadings={name: said for name, said in _HOME.items() if name not in (within, model)},
         apart="The two orders were near each other in these runs: look at both times.",
     )
@@ -96,7 +96,7 @@ def _blind(job: CapstoneJob, table: Sequence[MeshPlan], planned: Result, other: 
         f"fullest one computes {slots:.2f} times an even share, in every slot, and nobody overtakes it. "
         f"Played with whole blocks it takes {known_s[0] * _MS:.0f} ms, and {named} {known_s[1] * _MS:.0f} ms.",
         misreadings={
-            0: "So it would be if the planner's picture of this job were right.",
+            0: "That would be so if the planner's assumptions about this job were right.",
             round(100 * (slots - 1)): "That is how much longer the fullest stage computes. A step also waits for links "
             "and the bubble, and the other mesh has those as well.",
         },
@@ -107,12 +107,12 @@ def _blind(job: CapstoneJob, table: Sequence[MeshPlan], planned: Result, other: 
 
 _IDEAS = {
     "Ada: states as NumPy arrays": "Memory that is not counted is still held. On a real device it would not be there. "
-    "(To keep states in the host's memory is a technique, *offload*, and then the way there and back is paid.)",
+    "(Keeping states in the host's memory is a technique, *offload*. Then the time of the copies counts.)",
     "Bob: recomputation": "It pays with time for memory, and both are measured.",
     "Cyd: rank 0 alone": "The job is for all ranks, and rank 0 has no room for it: it holds what the limit forbids.",
-    "Dan: bfloat16 gradients": "Often a good idea in production. But this job says float32, and one who keeps to that "
-    "cannot be compared with one who does not.",
-    "Eve: half of the batch": "A step is quicker because less is learned in it.",
+    "Dan: bfloat16 gradients": "Often a good idea in production. But this job says float32. A result in bfloat16 "
+    "cannot be compared with results in float32.",
+    "Eve: half of the batch": "A step is quicker because it trains on less.",
 }
 
 
@@ -152,7 +152,7 @@ DEFEND: tuple[Asked, ...] = (
     ),
     Asked(
         name="14.legal",
-        question="Whose idea is no cheat?",
+        question="Whose idea is not a cheat?",
         choices=tuple(_IDEAS),
         tell=_legal,
     ),
