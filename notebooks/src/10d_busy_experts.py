@@ -537,7 +537,7 @@ quiz("10")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were true and small. Here are problems of the size of real jobs, on real chips, for a pencil
+# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
 # and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
 # each further try. When a problem is over, you see the way step by step, and where each constant comes from.
 

@@ -31,7 +31,7 @@ def needs_line(part: LessonInfo, by_label: dict[str, LessonInfo]) -> str:
     links = [f"[{one.label}: {short_title(one.title)}]({one.stem}.ipynb)" for one in needed]
     them = "it" if len(needed) == 1 else "them"
     asked = f'`from course_lib import start; start("{part.label}")`'
-    return f"This part builds on {and_list(links)}. Have you done {them}? {asked} says so."
+    return f"This part builds on {and_list(links)}. Have you done {them}? {asked} says whether you have."
 
 
 def renew_needs_lines(root: Path) -> list[str]:
