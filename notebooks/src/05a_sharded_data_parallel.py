@@ -34,7 +34,7 @@ from course_lib import ask, check, cost, hint, mine, reveal, shared_cluster
 from course_lib.meter import MemoryLedger, bytes_text, ledger, metered
 from course_lib.models import Transformer, TransformerConfig, next_token_loss
 from course_lib.parallel.sharded import ShardedOptimizer
-from course_lib.plot import lines, memory_bars
+from course_lib.plot import lines, memory_bars, sent_bars
 from course_lib.rounding import agree
 
 import time
@@ -382,6 +382,17 @@ for name, found in {"everything everywhere": before, "states shared out": by_who
 # %%
 own_cost = {whose: (sum(operations.values()), sent) for whose, (operations, sent) in by_whom.items()}
 reveal("05.bytes", *sent_bytes.values(), beside=own_cost)
+
+
+# %%
+def calls_of_second_step(way):
+    one, two = (metered(four, steps, way, n).communication.of(0).calls for n in (1, 2))
+    return two[len(one) :]
+
+
+ways = {"everything everywhere": ReplicatedAdamW, "states shared out": zero_1}
+in_order = {name: calls_of_second_step(way) for name, way in ways.items()}
+sent_bars(in_order, title="The second step on rank 0, call after call")
 
 # %% [markdown]
 # ### What it saves
