@@ -444,7 +444,7 @@ TERMS = ("kept", "gradients", "whole", "whole_gradients", "messages")
 
 
 def parts_at_the_peak(of):
-    """KiB of each term at the fullest moment, by the model."""
+    """KiB of each term when a rank holds most, as ``cost`` counts it."""
     units = [cost.UnitSizes(of * numel, of * numel // 4)] * (LAYERS // of)
     moments = cost.sharded_moments(units, num_ranks=4, prefetch=0)
     fullest = max(moments, key=lambda moment: moment.total)
