@@ -118,6 +118,13 @@ def test_calls_are_as_wide_as_what_they_send_and_in_their_order():
     assert picture.alt.endswith("in this order: all_gather 2 KiB, all_to_all 2 KiB, all_gather 1 KiB.")
 
 
+def test_many_calls_of_other_sizes_are_said_in_one():
+    picture = sent_bars(
+        {"a": [*(call("all_reduce", KIB * number) for number in range(1, 18)), call("all_gather", KIB)]}
+    )
+    assert picture.alt.endswith("in this order: all_reduce, 17 calls of 153 KiB, all_gather, one call of 1 KiB.")
+
+
 def test_flows_are_as_thick_as_their_sizes_and_come_from_their_source():
     picture = flow_chart({"rank 0": {"a": 4, "b": 2}, "rank 1": {"a": 0, "b": 1}}, unit="rows")
     widths = [line.get_linewidth() for line in picture.figure.axes[0].lines]
@@ -199,7 +206,9 @@ def test_an_area_is_time_by_gpus_and_what_is_lost_lies_behind_the_share():
     assert share[2:] == pytest.approx((30, 2))
     assert rest[2:] == pytest.approx((10, 2))
     assert rest[0] == pytest.approx(share[0] + 30)
-    assert picture.alt.endswith("1 for 60 ms, 1.00 times the area of one; 2 for 40 ms, 1.33 times the area of one.")
+    assert picture.alt.endswith(
+        "1 GPU for 60 ms, 1.00 times the area of one; 2 GPUs for 40 ms, 1.33 times the area of one."
+    )
 
 
 @pytest.mark.parametrize(

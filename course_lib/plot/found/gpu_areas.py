@@ -43,7 +43,7 @@ def gpu_areas(step_s: Mapping[int, float], *, title: str = "") -> Picture:
             text = f"{wide:.0f} ms × {gpus}\n= {wide * gpus:.0f} GPU ms\n{wide * gpus / bill:.2f} times"
             room = max(wide, 0.34 * bill)
             axes.text(left + room / 2, gpus + 0.12, text, ha="center", va="bottom", fontsize=9)
-            places.append((left + wide / 2, f"{gpus} GPU{'s' * (gpus > 1)}"))
+            places.append((left + wide / 2, _named(gpus)))
             left += room + gap
         axes.set_xticks([place for place, _ in places], labels=[name for _, name in places])
         axes.set_yticks(range(most + 1))
@@ -53,7 +53,11 @@ def gpu_areas(step_s: Mapping[int, float], *, title: str = "") -> Picture:
         axes.grid(visible=False, axis="x")
         key(figure, _LOOKS)
     said = (
-        f"{gpus} for {1e3 * seconds:.0f} ms, {gpus * seconds / step_s[1]:.2f} times the area of one"
+        f"{_named(gpus)} for {1e3 * seconds:.0f} ms, {gpus * seconds / step_s[1]:.2f} times the area of one"
         for gpus, seconds in step_s.items()
     )
-    return Picture(figure, f"{title or 'Steps as areas'}, GPUs by time: {'; '.join(said)}.")
+    return Picture(figure, f"{title or 'Steps as areas of GPUs by time'}. {'; '.join(said)}.")
+
+
+def _named(gpus: int) -> str:
+    return f"{gpus} GPU{'s' * (gpus > 1)}"

@@ -22,6 +22,7 @@ _LOOKS = {
     "broadcast": Look(OKABE_ITO["yellow"], "--", "B"),
 }
 _OTHER = Look(OKABE_ITO["purple"], "||", "m")
+_MOST_SAID = 16  # more calls in a row are no text to listen to
 
 
 def sent_bars(runs: Mapping[str, Sequence[Call]], *, title: str = "") -> Picture:
@@ -66,7 +67,15 @@ def _look(operation: str) -> Look:
 def _words(sizes: Mapping[str, list[tuple[str, int]]], totals: Mapping[str, int], title: str) -> str:
     rows = []
     for name, row in sizes.items():
-        runs = [(*one, len(list(group))) for one, group in groupby(row)]
-        said = ", ".join(f"{operation} {bytes_text(size)}" + f" {n} times" * (n > 1) for operation, size, n in runs)
-        rows.append(f"{name}: {bytes_text(totals[name])} in all, in this order: {said}")
+        rows.append(f"{name}: {bytes_text(totals[name])} in all, in this order: {', '.join(_in_order(row))}")
     return f"{title or 'What a rank sends'}. {'; '.join(rows)}."
+
+
+def _in_order(row: Sequence[tuple[str, int]]) -> list[str]:
+    """Equal neighbours are said once; where too many are left, neighbours of one operation and any sizes."""
+    equal = [(operation, size, len(list(group))) for (operation, size), group in groupby(row)]
+    if len(equal) <= _MOST_SAID:
+        return [f"{operation} {bytes_text(size)}" + f" {n} times" * (n > 1) for operation, size, n in equal]
+    alike = [(operation, [size for _, size in group]) for operation, group in groupby(row, key=lambda one: one[0])]
+    counted = ((operation, f"{len(of)} calls" if len(of) > 1 else "one call", sum(of)) for operation, of in alike)
+    return [f"{operation}, {calls} of {bytes_text(size)}" for operation, calls, size in counted]
