@@ -46,7 +46,7 @@ from course_lib.plan import (
     step_parts,
     typical_constants,
 )
-from course_lib.plot import lines
+from course_lib.plot import gpu_areas, lines
 from course_lib.widgets import PlanExplorer
 
 import time
@@ -321,6 +321,9 @@ for ranks, seconds in step_of.items():
     price = ranks * seconds / step_of[1]
     print(f"ranks: {ranks}   a step: {seconds * 1e3:3.0f} ms   price of a token: {price:.2f}")
 reveal("11.price", step_of, model_price)
+
+# %% tags=["nbval-ignore-output"]
+gpu_areas(step_of, title="What is paid for: GPUs by time")
 
 # %% [markdown]
 # On real GPUs the link is faster, and so are the GPUs. Take GPT-2 (124 million parameters) with half a million tokens a
