@@ -13,7 +13,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.mine.courses_of_cut_models import MyJob, MyPipeline, MyPlanner, MyRingAttention, MySplitTransformer
+from course_lib.mine.courses_of_cut_models import (
+    MyJob,
+    MyMeshTrainer,
+    MyPipeline,
+    MyPlanner,
+    MyRingAttention,
+    MySplitTransformer,
+)
 
 if TYPE_CHECKING:
     from course_lib.schedules import Schedule, StageTimes
@@ -23,6 +30,7 @@ __all__ = [
     "MyDataParallel",
     "MyFullySharded",
     "MyJob",
+    "MyMeshTrainer",
     "MyPipeline",
     "MyPlanner",
     "MyRingAttention",

@@ -13,11 +13,12 @@ from course_lib.cluster.base.rank import Rank
 
 if TYPE_CHECKING:
     from course_lib.models.transformer import Transformer
+    from course_lib.parallel.mesh.groups import MeshGroups
     from course_lib.plan.by_hand.inputs import Machines, PlannedJob, TimedRun
     from course_lib.plan.inputs.layout import Layout
     from course_lib.schedules.table import Schedule
 
-__all__ = ["MyJob", "MyPipeline", "MyPlanner", "MyRingAttention", "MySplitTransformer"]
+__all__ = ["MyJob", "MyMeshTrainer", "MyPipeline", "MyPlanner", "MyRingAttention", "MySplitTransformer"]
 
 
 class MyPipeline:
@@ -55,6 +56,36 @@ class MySplitTransformer:
     def loss(self, tokens: Tensor, targets: Tensor) -> Tensor:
         """The mean cross-entropy, the same on all ranks, 0-d; tokens and targets are (B, T)."""
         return self.split.loss(tokens, targets)
+
+
+class MyMeshTrainer:
+    """Trains a transformer on a mesh of pp, dp_shard and tp as one process trains it, each rank with its part."""
+
+    def __init__(
+        self,
+        me: Rank,
+        groups: MeshGroups,
+        model: Transformer,
+        optimizer_class: Any,
+        num_micro_batches: int = 2,
+        **defaults: Any,
+    ) -> None:
+        from course_lib.parallel.mesh.mesh_trainer import MeshTrainer
+
+        self.trainer = MeshTrainer(me, groups, model, optimizer_class, num_micro_batches, **defaults)
+        self.parts = self.trainer.parts
+
+    def step(self, tokens: Tensor, targets: Tensor, max_norm: float | None = None) -> tuple[float, float]:
+        """One step on the whole batch, (B, T): its mean loss, and the norm of the whole gradient before the clip."""
+        return self.trainer.step(tokens, targets, max_norm)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a checkpoint of weights and states."""
+        self.trainer.save(folder)
+
+    def load(self, folder: str | Path) -> None:
+        """Go on with a checkpoint of any mesh."""
+        self.trainer.load(folder)
 
 
 class MyJob:

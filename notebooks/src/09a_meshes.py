@@ -6,8 +6,8 @@
 #
 # **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 1 of 4 · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4:
-# three cuts at once](09d_three_cuts.ipynb)
+# Part 1 of 5 · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4:
+# three cuts at once](09d_three_cuts.ipynb) · [5: build a training step on a mesh](09e_build_on_a_mesh.ipynb)
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb), [05a: states, shared
 # out](05a_sharded_data_parallel.ipynb), [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) and [08a:

@@ -7,8 +7,8 @@
 #
 # **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
 #
-# Part 2 of 4 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
-# cuts at once](09d_three_cuts.ipynb)
+# Part 2 of 5 · [1: places and links](09a_meshes.ipynb) · [3: one norm, one checkpoint](09c_one_norm.ipynb) · [4: three
+# cuts at once](09d_three_cuts.ipynb) · [5: build a training step on a mesh](09e_build_on_a_mesh.ipynb)
 #
 # This part builds on [05b: whole while it computes](05b_whole_for_a_moment.ipynb), [06a: there and
 # back](06a_model_parallel.ipynb), [08b: a transformer, cut](08b_split_transformer.ipynb) and [09a: places and

@@ -7,8 +7,8 @@
 #
 # **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [4: three cuts
-# at once](09d_three_cuts.ipynb)
+# Part 3 of 5 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [4: three
+# cuts at once](09d_three_cuts.ipynb) · [5: build a training step on a mesh](09e_build_on_a_mesh.ipynb)
 #
 # This part builds on [09a: places and links](09a_meshes.ipynb) and [09b: who holds what](09b_who_holds_what.ipynb).
 # Have you done them? `from course_lib import start; start("09c")` says so.

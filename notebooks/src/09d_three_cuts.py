@@ -7,8 +7,8 @@
 #
 # **2 × 40 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 4 of 4 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
-# one checkpoint](09c_one_norm.ipynb)
+# Part 4 of 5 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
+# one checkpoint](09c_one_norm.ipynb) · [5: build a training step on a mesh](09e_build_on_a_mesh.ipynb)
 #
 # This part builds on [09a: places and links](09a_meshes.ipynb) and [09b: who holds what](09b_who_holds_what.ipynb).
 # Have you done them? `from course_lib import start; start("09d")` says so.

@@ -13,7 +13,10 @@ pytestmark = pytest.mark.xdist_group("exercises")  # one process: ranks and orac
 # Each time the first row of every sixth table; the others with --long. Each costs what a check costs a learner, seconds
 # on several ranks, and the solutions, which run each time, hand an answer to every judge.
 EVERY = 6
-DEAR = ("04.ddp_awkward", "05.fsdp_values", "12.job_torn", "12.job_fewer", "12.job_cost", "12.job_awkward")  # builds
+DEAR = (  # builds
+    *("04.ddp_awkward", "05.fsdp_values", "09.mesh_checkpoint", "09.mesh_awkward"),
+    *("12.job_torn", "12.job_fewer", "12.job_cost", "12.job_awkward"),
+)
 ROWS = [
     pytest.param(
         name,

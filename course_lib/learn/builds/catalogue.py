@@ -79,6 +79,21 @@ BUILDS: tuple[Build, ...] = (
         usable_from="08.split_memory",
     ),
     Build(
+        name="09.mesh",
+        title="A training step on a mesh",
+        steps=(
+            "09.mesh_values",
+            "09.mesh_stages",
+            "09.mesh_shards",
+            "09.mesh_messages",
+            "09.mesh_norm",
+            "09.mesh_checkpoint",
+            "09.mesh_awkward",
+        ),
+        entry="MyMeshTrainer",
+        usable_from="09.mesh_checkpoint",
+    ),
+    Build(
         name="10.ring",
         title="Ring attention of your own",
         steps=(
