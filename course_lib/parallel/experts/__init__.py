@@ -3,9 +3,10 @@
 Read ``router.py`` (which experts a token goes to), ``capacity.py`` (and which it misses when they are full),
 ``balance.py`` (how they are kept equally busy), ``feed_forward.py`` (the experts), ``layer.py`` (all of it on one
 device); then ``exchange.py`` (rows that travel), ``dispatch.py`` (there and back) and ``expert_parallel.py``, which
-puts them together. ``gradients.py`` says who averages what, ``paced.py`` shows what imbalance costs, ``in_flight.py``
-starts an exchange and waits later. Then two rooms: ``once/`` sends a row once to each rank or node, for many small
-experts, and ``overlap/`` lets exchanges hide behind another micro-batch.
+puts them together, as ``given_experts.py`` does for experts of any kind. ``gradients.py`` says who averages what,
+``paced.py`` shows what imbalance costs, ``in_flight.py`` starts an exchange and waits later. Then two rooms:
+``once/`` sends a row once to each rank or node, for many small experts, and ``overlap/`` lets exchanges hide behind
+another micro-batch.
 
 Production code uses Megatron-LM, torchtitan or DeepEP; PyTorch itself has the grouped matrix product and
 ``all_to_all_single``, and no such layer.
@@ -20,6 +21,7 @@ _HOME_OF = {
     "Dispatch": "dispatch",
     "ExpertParallel": "expert_parallel",
     "Experts": "feed_forward",
+    "GivenExperts": "given_experts",
     "MixtureOfExperts": "layer",
     "NodeGroups": "once.once_parallel",
     "PacedExperts": "paced",
