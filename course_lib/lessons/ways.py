@@ -83,13 +83,13 @@ MORE_PATHS = (
     ),
     Way(
         "You build it all",
-        "Eleven times you begin with an empty function or class, and a check judges each step.",
+        "Twelve times you begin with an empty function or class, and a check judges each step.",
         (
             *("00", "01a", "02a", "02b", "02d", "03a", "03b", "03c", "04a", "04b", "04c", "04d", "05a", "05b", "05f"),
             *("05g", "06a", "07a", "07b", "07c", "07d", "08a", "08b", "08c", "08e", "10a", "10b", "10h"),
-            *("09a", "09b", "09c", "09d", "09e", "11a", "11b", "11e", "12a", "12b", "12f"),
+            *("09a", "09b", "09c", "09d", "09e", "10c", "10d", "10i", "11a", "11b", "11e", "12a", "12b", "12f"),
         ),
-        "experts (10c to 10f), sick runs (11c), claims on trial (13), and the capstone (14)",
+        "hidden exchanges and small experts (10e, 10f), sick runs (11c), claims on trial (13), and the capstone (14)",
     ),
 )
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
 from course_lib.mine.courses_of_cut_models import (
+    MyExperts,
     MyJob,
     MyMeshTrainer,
     MyPipeline,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MyDDP",
     "MyDataParallel",
+    "MyExperts",
     "MyFullySharded",
     "MyJob",
     "MyMeshTrainer",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from course_lib.plan.inputs.layout import Layout
     from course_lib.schedules.table import Schedule
 
-__all__ = ["MyJob", "MyMeshTrainer", "MyPipeline", "MyPlanner", "MyRingAttention", "MySplitTransformer"]
+__all__ = ["MyExperts", "MyJob", "MyMeshTrainer", "MyPipeline", "MyPlanner", "MyRingAttention", "MySplitTransformer"]
 
 
 class MyPipeline:
@@ -174,3 +174,25 @@ class MyPlanner:
     def fit(self, runs: Sequence[TimedRun]) -> Machines:
         """The machines, with the share of the peak that these runs tell."""
         return self.planner.fit(runs)
+
+
+class MyExperts(nn.Module):
+    """Experts that the ranks of a group share out: this rank's tokens go to ``top_k`` of them, and come back."""
+
+    def __init__(
+        self,
+        me: Rank,
+        router: nn.Linear,
+        experts: Sequence[nn.Module],
+        top_k: int = 2,
+        capacity_factor: float | None = None,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        super().__init__()
+        from course_lib.parallel.experts import GivenExperts
+
+        self.layer = GivenExperts(me, router, experts, top_k, capacity_factor, group)
+
+    def forward(self, x: Tensor, balance: bool = False) -> Any:
+        """(..., D) -> (..., D); with ``balance`` a pair, and the load-balancing loss, 0-d."""
+        return self.layer(x, balance)

@@ -81,6 +81,7 @@ ENTRIES = (
     LibraryEntry(
         "10.ring_messages", "MyRingAttention", "ring_attention", "attention to the keys of all ranks of a group"
     ),
+    LibraryEntry("10.experts_balance", "MyExperts", "experts", "a layer whose experts all ranks of a group share out"),
     LibraryEntry("11.planner_runs", "MyPlanner", "planner", "bytes and seconds of layouts, and which ones fit"),
     LibraryEntry("12.job_fewer", "MyJob", "job", "a run of training that other ranks may continue"),
 )

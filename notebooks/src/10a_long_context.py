@@ -6,10 +6,10 @@
 #
 # **70 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 1 of 8 · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3: experts, shared out](10c_experts.ipynb) ·
+# Part 1 of 9 · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3: experts, shared out](10c_experts.ipynb) ·
 # [4: equally busy](10d_busy_experts.ipynb) · [5: hide the exchange](10e_hide_the_exchange.ipynb) · [6: many small
 # experts](10f_many_small_experts.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
-# attention](10h_build_ring_attention.ipynb)
+# attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb) and [08b: a transformer,
 # cut](08b_split_transformer.ipynb). Have you done them? `from course_lib import start; start("10a")` says so.

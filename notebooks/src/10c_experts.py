@@ -7,10 +7,10 @@
 #
 # **2 × 45 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 3 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [4:
+# Part 3 of 9 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [4:
 # equally busy](10d_busy_experts.ipynb) · [5: hide the exchange](10e_hide_the_exchange.ipynb) · [6: many small
 # experts](10f_many_small_experts.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
-# attention](10h_build_ring_attention.ipynb)
+# attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [01c: doing with less memory](01c_less_memory.ipynb), [02a: what travels](02a_collectives.ipynb)
 # and [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done them? `from course_lib

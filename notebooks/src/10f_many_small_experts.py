@@ -6,10 +6,10 @@
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
-# Part 6 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
+# Part 6 of 9 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
 # experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [5: hide the
 # exchange](10e_hide_the_exchange.ipynb) · [7: packed documents](10g_packed_documents.ipynb) · [8: build ring
-# attention](10h_build_ring_attention.ipynb)
+# attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [08c: positions, shared out](08c_sequence_parallel.ipynb), [09a: places and
 # links](09a_meshes.ipynb), [10c: experts, shared out](10c_experts.ipynb) and [10d: equally

@@ -6,10 +6,10 @@
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
-# Part 8 of 8 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
+# Part 8 of 9 · [1: the ring](10a_long_context.ipynb) · [2: equal work, and all-to-all](10b_equal_work.ipynb) · [3:
 # experts, shared out](10c_experts.ipynb) · [4: equally busy](10d_busy_experts.ipynb) · [5: hide the
 # exchange](10e_hide_the_exchange.ipynb) · [6: many small experts](10f_many_small_experts.ipynb) · [7: packed
-# documents](10g_packed_documents.ipynb)
+# documents](10g_packed_documents.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [10a: the ring](10a_long_context.ipynb) and [10b: equal work, and
 # all-to-all](10b_equal_work.ipynb). Have you done them? `from course_lib import start; start("10h")` says so.

@@ -28,6 +28,7 @@ _OWN_PARTS = {  # by what a file's path has: the nearest thing of the learner's 
     "parallel/model": "`dist.send` and `dist.recv` between the ranks of two stages",
     "parallel/tensor": "`mine.MySplitTransformer` once 08.split_memory has passed, or a block that you cut yourself",
     "parallel/context": "`mine.MyRingAttention` once 10.ring_messages has passed",
+    "parallel/experts": "`mine.MyExperts` once 10.experts_balance has passed",
     "parallel/collectives": "`mine.all_reduce` once 02.sum_values has passed, or a collective of torch.distributed",
     "parallel/mesh": "groups by `dist.new_group`, and your own parts on them",
     "on_mesh": "groups by `dist.new_group`, and your own parts on them",

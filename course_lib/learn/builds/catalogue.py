@@ -109,6 +109,21 @@ BUILDS: tuple[Build, ...] = (
         usable_from="10.ring_messages",
     ),
     Build(
+        name="10.experts",
+        title="A layer of experts of your own",
+        steps=(
+            "10.experts_values",
+            "10.experts_backward",
+            "10.experts_exchange",
+            "10.experts_memory",
+            "10.experts_capacity",
+            "10.experts_balance",
+            "10.experts_awkward",
+        ),
+        entry="MyExperts",
+        usable_from="10.experts_balance",
+    ),
+    Build(
         name="11.planner",
         title="A planner of your own",
         steps=(

@@ -1,4 +1,4 @@
-"""Experts that somebody has made, on the ranks where they are: what ``mine.MyExperts`` stands for until a learner's.
+"""Experts that each rank brings, modules of any kind: what ``mine.MyExperts`` is until a learner's has passed.
 
 ``ExpertParallel`` takes an unsplit layer, and keeps its own experts of it. Here a rank brings the modules of its
 experts, of any kind, and the router that all ranks have.

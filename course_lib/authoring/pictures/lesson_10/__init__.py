@@ -3,7 +3,7 @@
 In the order to read:
 
 - ``balance.py``: pictures of a causal sequence among ranks
-- ``building.py``: the picture of a ring that is to be built
+- ``building.py``: the pictures of a ring, and of a layer of experts, that are to be built
 - ``busy.py``: pictures of experts that are equally busy or not, of two levers on a router, and of an expert that is
   full
 - ``experts.py``: pictures of a layer of experts
@@ -36,4 +36,5 @@ PICTURES: Drawings = {
     "once_a_node": small.once_a_node,
     "packed": packed.mask,
     "ring_to_build": building.ring_to_build,
+    "experts_to_build": building.experts_to_build,
 }
