@@ -221,7 +221,9 @@ def _typical(profile: str | None, cluster: ClusterSpec | None) -> tuple[Constant
     profiles = load_profiles()
     if profile is not None:
         name = known("--profile", profile, dict.fromkeys(name for name, _ in profiles))
-        return typical_constants([one for (own, _), one in profiles.items() if own == name]), ()
+        own = [one for (cluster_name, _), one in profiles.items() if cluster_name == name]
+        peak = own[0].gpu.peak_flops_per_s if cluster is None else cluster.peak_flops_per_s
+        return min(own, key=lambda one: abs(one.gpu.peak_flops_per_s / peak - 1)).constants, ()
     if cluster is None:
         return typical_constants(list(profiles.values())), ()
     peak = cluster.peak_flops_per_s

@@ -13,7 +13,8 @@ from course_lib.plan.inputs.error_bands import band_of_clusters
 from course_lib.plan.inputs.stages import output_layers, stage_layers
 
 SHARDED = "weights sharded over nodes"
-ALONG_DATA = [run for run in replayed_runs() if run.of.run.layout.dp > 1]
+BEHIND_NEXT = ("megatron-core-h100", "llama3-405b")  # gather weights behind the next forward pass
+ALONG_DATA = [run for run in replayed_runs() if run.of.run.layout.dp > 1 and run.table not in BEHIND_NEXT]
 FAMILY = [run for run in replayed_runs() if run.kind == SHARDED]
 
 
@@ -63,6 +64,13 @@ def test_a_layout_of_another_kind_gets_a_sentence(changed):
     layout = replace(Layout(dp=16), **changed)
     with pytest.raises(ValueError, match=r"The nearest is .*shard_size of 0"):
         data_sizes(run.of.run.job, layout, cluster, run.elsewhere, software)
+
+
+@pytest.mark.parametrize("table", BEHIND_NEXT)
+def test_a_program_with_two_things_to_hide_behind_gets_a_sentence(table):
+    for run in replayed_runs(table):
+        with pytest.raises(ValueError, match="gathers weights behind the next forward pass"):
+            _ = run.elsewhere_sizes
 
 
 @pytest.mark.parametrize("hidden", [-0.1, 1.5])

@@ -17,6 +17,8 @@ LLAMA, MIXTRAL, GPT2 = decoder("llama-3-8b"), decoder("mixtral-8x7b"), decoder("
 PROGRAMS = {
     "as it is": Software(),
     "no buckets, overlaps": Software(bucket_bytes=0, overlaps=True),
+    "overlaps, in buckets": Software(overlaps=True, attention_share=0.51, loss_bytes=52),
+    "takes turns with the host": Software(blocks=True, fused_gate=False, gathers_ahead=True),
     "unfused": Software(fused_attention=False, dropout=True, reads_sizes=True),
     "by cost": Software(layers_by_cost=True, selective_products=True, prefetches=False),
 }

@@ -9,10 +9,11 @@ from math import log2
 import pytest
 
 from course_lib.plan import KINDS, MODELS, Constants, Decoder, Job, Layout, Software, cluster_of, step_parts
-from course_lib.plan.estimate.layer_time import layer_pass, output_s, tensor_call_s
+from course_lib.plan.estimate.dp_comm_time import data_axis
+from course_lib.plan.estimate.layer_time import attention_flops_per_s, layer_pass, output_s, tensor_call_s
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import stage_parameters
-from course_lib.plan.estimate.step_time import gradient_sum_s
+from course_lib.plan.estimate.step_time import gradient_sum_s, layer_step
 from course_lib.plan.inputs.constants import ClusterKind
 
 SMALL = Decoder("small", layers=10, hidden=4096, heads=32, ffn=16384, vocab=32, tied=True)
@@ -36,14 +37,14 @@ def test_the_stage_with_most_layers_sets_the_pace_wherever_it_stands() -> None:
     assert four.output_s == 0
     layer_s = one.compute_s / (10 * 32)
     hops_s = four.pipeline_s * 3 / 32
-    vocabulary_s = output_s(JOB, Layout(pp=4), cluster_of("8xh100", gpus=4), C)
+    vocabulary_s = output_s(JOB, Layout(pp=4), cluster_of("8xh100", gpus=4), C, EVEN)
     assert four.bubble_s == pytest.approx((3 + 2 + 2) * layer_s + vocabulary_s + hops_s)
 
 
 def test_the_output_counts_where_it_makes_the_last_stage_the_slowest() -> None:
     wide = Job(replace(SMALL, vocab=1_000_000), 4096, 32)
     four = step(Layout(pp=4), job=wide)
-    one = output_s(wide, Layout(pp=4), cluster_of("8xh100", gpus=4), C)
+    one = output_s(wide, Layout(pp=4), cluster_of("8xh100", gpus=4), C, EVEN)
     assert four.output_s == pytest.approx(32 * one)
     assert four.compute_s == pytest.approx(step(Layout()).compute_s * 2 / 10)
 
@@ -54,7 +55,7 @@ def test_a_forward_pass_is_its_products_their_bytes_and_what_goes_element_by_ele
     peak, memory = 989e12 * C.matmul_share, 3.35e12 * C.memory_share
     products = [(rows, h, 3 * h / 2), (rows, h / 2, h), (rows, h, f / 2), (rows, f / 2, h)]
     wanted_s = sum(2 * a * b * c / peak + 2 * (a * b + b * c + a * c) / memory for a, b, c in products)
-    attention_s = rows * 4 * 4096 * h * 0.5 / 2 / peak
+    attention_s = rows * 4 * 4096 * h * 0.5 / 2 / (0.32 * 989e12)
     elements_s = 2 * rows * (12 * h / 2 + (6 * h + 2 * f) / 2) / memory
     found = forward(layout)
     assert found.attention_s == pytest.approx(attention_s)
@@ -239,9 +240,20 @@ def test_gradients_hide_and_weights_where_the_program_sees_to_it(sharding: int) 
     gradients_s = (data_s(layout, plain, hidden_share=0.02) - weights_s) / 0.98
     assert data_s(layout, plain, hidden_share=0.4) == pytest.approx(0.6 * gradients_s + weights_s, rel=1e-3)
     overlapped_s = data_s(layout, replace(plain, overlaps=True), hidden_share=0.4)
-    assert overlapped_s == pytest.approx(0.36 * (gradients_s + weights_s), rel=1e-3)  # and hides twice
+    shown = 0.36 if sharding == 3 else 20 / 132  # hides twice; or all but what the calls take from computing
+    assert overlapped_s == pytest.approx(shown * (gradients_s + weights_s), rel=1e-3)
+    assert overlapped_s == data_s(layout, replace(plain, gathers_ahead=True), hidden_share=0.4)
     gathered_ahead_s = data_s(layout, EVEN, hidden_share=0.4)
     assert gathered_ahead_s == pytest.approx(overlapped_s if sharding == 3 else 0.6 * gradients_s + weights_s, rel=1e-3)
+
+
+def test_weights_that_are_gathered_behind_the_next_forward_pass_have_that_window() -> None:
+    slow = replace(cluster_of("8xh100", nodes=2), node_bandwidth_bytes_per_s=4e9)
+    args = (SMALL, Layout(dp=16, sharding=1), slow, C, replace(EVEN, overlaps=True), 10, 3e-3, 2.0)
+    found = data_axis(*args)
+    weights_s = sum(one.total_s for one in found.sendings if one.what == "weights")
+    assert weights_s > 0.01 < found.total_s - weights_s  # both take longer than what they can hide behind
+    assert found.exposed_s == pytest.approx(found.total_s - (1 - 20 / 132) * 10 * 3e-3)
 
 
 @pytest.mark.parametrize("sharding", [0, 1])
@@ -263,7 +275,7 @@ def test_gradients_in_one_call_pay_its_way_once() -> None:
 def test_tensor_collectives_that_overlap() -> None:
     layout = Layout(tp=8)
     whole, part = (step(layout, replace(EVEN, overlaps=overlaps)).tensor_s for overlaps in (False, True))
-    assert part == pytest.approx((1 - C.hidden_share / 2) * whole)
+    assert part == pytest.approx((1 - (1 - 20 / 132) * 7 / 8) * whole)  # the first of eight pieces cannot hide
 
 
 @pytest.mark.parametrize(("tp", "gpus"), [(1, 16), (2, 16), (4, 16), (8, 16), (4, 8)])
@@ -311,19 +323,61 @@ def test_tensor_ranks_send_their_part_each() -> None:
 
 
 def test_the_output_by_hand() -> None:
-    """Three products, and 28 bytes for each logit: in float32 read for maximum, sum and probability, and back."""
+    """Three products, and the bytes that the program's loss moves for each logit."""
     wide = Job(replace(SMALL, vocab=128_000), 4096, 32)
     memory, peak = 3.35e12 * C.memory_share, 989e12 * C.matmul_share
     rows, vocab = 2 * 4096, 128_000 / 2
     product_s = 2 * rows * 4096 * vocab / peak + 2 * (rows * 4096 + 4096 * vocab + rows * vocab) / memory
-    found = output_s(wide, Layout(tp=2, micro_batch=2), cluster_of("8xh100", gpus=2), C)
-    assert found == pytest.approx(3 * product_s + 28 * rows * vocab / memory)
+    for loss_bytes in (36, 52):
+        software = replace(EVEN, loss_bytes=loss_bytes)
+        found = output_s(wide, Layout(tp=2, micro_batch=2), cluster_of("8xh100", gpus=2), C, software)
+        assert found == pytest.approx(3 * product_s + loss_bytes * rows * vocab / memory)
+    assert EVEN.loss_bytes == 36  # PyTorch's own
 
 
-def test_unfused_attention_computes_all_scores_and_moves_each_13_bytes() -> None:
+def test_fused_attention_has_the_share_of_its_kernels() -> None:
+    """The program's, else the cluster's, else that of matrices; unfused attention is made of matrices."""
+    h100, a100 = (cluster_of(name) for name in ("8xh100", "8xa100"))
+    assert attention_flops_per_s(h100, C, EVEN) == pytest.approx(0.32 * 989e12)
+    assert attention_flops_per_s(h100, C, replace(EVEN, attention_share=0.51)) == pytest.approx(0.51 * 989e12)
+    assert attention_flops_per_s(a100, C, EVEN) == pytest.approx(C.matmul_share * 312e12)
+    assert attention_flops_per_s(h100, C, replace(EVEN, fused_attention=False)) == pytest.approx(
+        C.matmul_share * 989e12
+    )
+    with pytest.raises(ValueError, match="attention_share"):
+        replace(EVEN, attention_share=-0.1)
+
+
+def test_unfused_scores_move_fewer_bytes_backward_than_twice_the_forward_pass() -> None:
+    software = replace(EVEN, fused_attention=False)
+    one = layer_step(JOB, Layout(), cluster_of("8xh100", gpus=1), C, replace(software, gradient_bytes=4))
+    pass_ = forward(Layout(), software)
+    scores_s = 12 * 4096 * 4096 * 32 / (3.35e12 * C.memory_share)
+    assert pass_.scores_s == pytest.approx(scores_s)
+    added_s = gradient_sum_s(JOB, Layout(), cluster_of("8xh100", gpus=1), C, replace(software, gradient_bytes=4))
+    assert one.compute_s - added_s == pytest.approx(3 * pass_.compute_s - 0.5 * scores_s)
+    assert forward(Layout(), EVEN).scores_s == 0
+
+
+def test_an_eager_gate_writes_and_reads_the_activation_once_more() -> None:
+    gated = Job(MODELS["llama-3-8b"], 4096, 64)
+    eager_s, fused_s = (
+        forward(Layout(tp=2), replace(EVEN, fused_gate=fused), job=gated).elements_s for fused in (False, True)
+    )
+    assert eager_s - fused_s == pytest.approx(4 * 4096 * 14336 / 2 / (3.35e12 * C.memory_share))
+
+
+def test_a_host_that_waits_for_each_kernel_takes_turns_with_the_gpu() -> None:
+    whole, turns = (step(Layout(), replace(EVEN, blocks=blocks)) for blocks in (False, True))
+    assert whole.host_s == 0
+    assert turns.host_s == pytest.approx(JOB.batch * SMALL.layers * 2 * C.host_layer_s)
+    assert turns.compute_s == whole.compute_s
+
+
+def test_unfused_attention_computes_all_scores_and_moves_each_12_bytes() -> None:
     unfused = forward(Layout(), replace(EVEN, fused_attention=False)).attention_s
     scores = 4096 * 4096 * 32
-    wanted_s = 4 * scores * 128 / (989e12 * C.matmul_share) + 13 * scores / (3.35e12 * C.memory_share)
+    wanted_s = 4 * scores * 128 / (989e12 * C.matmul_share) + 12 * scores / (3.35e12 * C.memory_share)
     assert unfused == pytest.approx(wanted_s)
 
 

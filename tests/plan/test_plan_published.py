@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 from published_rows import ROW, write
@@ -25,7 +26,7 @@ from course_lib.plan import (
     typical_of_gpu,
 )
 from course_lib.plan.inputs.error_bands import save_bands
-from course_lib.plan.inputs.profiles import PROFILES_FILE, profiles_alike, save_constants
+from course_lib.plan.inputs.profiles import PROFILES_FILE, constants_elsewhere, profiles_alike, save_constants
 from course_lib.plan.runs.fit import fit_constants, thinned
 from course_lib.plan.runs.predict_run import prepared
 
@@ -126,7 +127,7 @@ def test_an_unknown_cluster_is_typical_of_its_gpu_and_an_unknown_gpu_is_refused(
         profile_of("Nowhere", "A100")
 
 
-def test_a_gpu_is_typical_of_measured_ones_with_its_rates_else_with_its_peak_else_of_all() -> None:
+def test_a_gpu_is_typical_of_measured_ones_with_its_rates_else_with_its_peak_else_with_the_nearest() -> None:
     profiles = list(load_profiles().values())
     h100 = [one for one in profiles if one.gpu.name == "H100-80GB"]
     assert any(one.fitted_on == 1 for one in h100)
@@ -135,12 +136,43 @@ def test_a_gpu_is_typical_of_measured_ones_with_its_rates_else_with_its_peak_els
     same_peak = [one for one in profiles if one.gpu.peak_flops_per_s == 989e12]
     assert len({one.gpu.name for one in same_peak}) > 1
     assert typical_of_gpu(989e12, 4.8e12) == typical_constants(same_peak) != typical_constants(h100)
-    assert typical_of_gpu(1.0, 3.35e12) == typical_constants(profiles)
+    slowest = [one for one in profiles if one.gpu.peak_flops_per_s == 125e12]
+    assert typical_of_gpu(1.0, 3.35e12) == typical_constants(slowest)
+    assert profiles_alike(2.25e15, 7.7e12) == [one for one in same_peak if one.fitted_on > 1]
     known = {("Selene", "A100-80GB"): load_profiles()["Selene", "A100-80GB"]}
-    assert profile_of("Nowhere", "A100-40GB", known).constants == typical_constants(list(known.values()))
+    alone = list(known.values())
+    assert profile_of("Nowhere", "A100-40GB", known).constants == typical_constants(alone, alone)
     for rates in ((0.0, 1e12), (-1e15, 1e12), (float("nan"), 1e12), (1e15, 0.0)):
         with pytest.raises(ValueError, match="_per_s"):
             typical_of_gpu(*rates)
+
+
+def test_a_cluster_counts_for_as_much_as_its_runs_tell_and_the_typical_value_for_one() -> None:
+    selene = load_profiles()["Selene", "A100-80GB"]
+    knows, guesses = (
+        replace(selene, constants=Constants(matmul_share=share), told={"matmul_share": told})
+        for share, told in ((0.9, 1.0), (0.4, 0.0))
+    )
+    typical = KINDS["matmul_share"].typical
+    assert typical_constants([guesses]).matmul_share == pytest.approx(typical)
+    assert typical_constants([knows]).matmul_share == pytest.approx((0.9 * typical) ** 0.5)
+    assert typical_constants([knows, guesses]) == typical_constants([knows])
+
+
+def test_a_host_that_blocks_and_a_network_known_to_be_slow_tell_nothing_of_others() -> None:
+    jean_zay = load_profiles()["Jean Zay OPA", "A100-80GB"]
+    assert (jean_zay.tells("host_layer_s"), jean_zay.tells("outside_share")) == (0.0, 0.0)
+    assert constants_elsewhere(jean_zay).outside_share == jean_zay.network_share == 0.27
+    assert 0 < jean_zay.tells("matmul_share") <= 1
+    assert replace(jean_zay, told={}).tells("latency_s") == 1.0
+
+
+def test_constants_elsewhere_are_those_of_all_other_clusters() -> None:
+    profiles = load_profiles()
+    own = profiles["foundry", "H100-80GB"]
+    others = {key: one for key, one in profiles.items() if key[0] != "foundry"}
+    assert constants_elsewhere(own) == profile_of("Nowhere", "H100-80GB", others).constants
+    assert constants_elsewhere(own) != profile_of("Nowhere", "H100-80GB").constants
 
 
 def test_constants_are_kept_beside_the_facts(tmp_path) -> None:
@@ -161,7 +193,9 @@ def own_profiles(tmp_path, monkeypatch):
     file = tmp_path / "profiles.json"
     shutil.copy(PROFILES_FILE, file)
     monkeypatch.setattr(published, "load_profiles", lambda: load_profiles(file))
-    monkeypatch.setattr(published, "save_constants", lambda fitted, origin: save_constants(fitted, origin, file))
+    monkeypatch.setattr(
+        published, "save_constants", lambda fitted, origin, told: save_constants(fitted, origin, file, told)
+    )
     bands = file.with_name("error_bands.json")
     monkeypatch.setattr(published, "save_bands", lambda found, origin: save_bands(found, origin, bands))
     return file

@@ -18,6 +18,7 @@ from course_lib.plan import (
     placement,
     step_parts,
 )
+from course_lib.plan.estimate.layer_time import layer_pass
 from course_lib.plan.estimate.links import Group
 
 JOB = Job(MODELS["llama-3-8b"], seq=8192, batch=64)
@@ -67,7 +68,9 @@ def test_a_slow_host_is_waited_for() -> None:
 def test_full_recomputation_is_a_third_of_the_matrices_again() -> None:
     none, full = step(Layout(dp=8), OLD), step(Layout(dp=8, recompute="full"), OLD)
     shared = [step(Layout(dp=8, sharding=2, recompute=each), OLD).compute_s for each in ("full", "none")]
-    assert shared[0] == pytest.approx(4 / 3 * shared[1])  # no gradients of layers are added up there
+    scores_s = layer_pass(JOB, Layout(dp=8), cluster_of("8xh100"), Constants(), OLD).scores_s
+    fewer_s = 8 * 32 * scores_s / 2  # backward scores move fewer bytes than twice the forward pass
+    assert shared[0] + fewer_s == pytest.approx(4 / 3 * (shared[1] + fewer_s))  # no gradients of layers are added up
     assert full.total_s > step(Layout(dp=8, recompute="selective"), OLD).total_s > none.total_s
 
 
@@ -154,7 +157,7 @@ def test_the_output_is_three_products_of_the_vocabulary() -> None:
     job = Job(replace(JOB.model, layers=1, vocab=4_000_000), 8192, 1)
     found = step(Layout(), job=job, memory_share=1.0, matmul_share=0.95)
     flops = 3 * 2 * 8192 * 4096 * 4_000_000
-    assert flops / (989e12 * 0.95) < found.output_s < 1.5 * flops / (989e12 * 0.95)
+    assert flops / (989e12 * 0.95) < found.output_s < 1.6 * flops / (989e12 * 0.95)
 
 
 def test_fused_attention_skips_what_is_masked() -> None:
@@ -162,4 +165,6 @@ def test_fused_attention_skips_what_is_masked() -> None:
     fused, unfused = (step(Layout(cp=8), software, long).compute_s for software in (NEW, OLD))
     attention_s = 3 * 32 * 131072 * JOB.model.attention_flops(131072) / (8 * 989e12 * 0.72)
     assert unfused - fused > attention_s / 3
-    assert fused < 1.1 * (4 / 3 * attention_s / 2 + 3 * 2 * 32 * 131072 * JOB.model.active_layer_weights / (8 * 5e14))
+    assert fused < 1.1 * (
+        4 / 3 * attention_s / 2 * 0.72 / 0.32 + 3 * 2 * 32 * 131072 * JOB.model.active_layer_weights / (8 * 5e14)
+    )

@@ -21,7 +21,11 @@ TEXT = (project_root() / PAGE).read_text(encoding="utf-8")
 SECTIONS = re.split(r"^## ", TEXT, flags=re.MULTILINE)[1:]
 BOXES = re.compile(r"<!-- prints: .*?<!-- printed -->", re.DOTALL)
 MEASURED = re.compile(r"\d[\d,.]*(?:-\d[\d.]*)?(?: (?:s|ms|GB)\b|%| %)")
-KNOWN = {"41 %": "of Llama 3's authors", "2.5 GB": "1.24 billion times 2"}  # what no box prints, and where it is from
+KNOWN = {
+    "41 %": "of Llama 3's authors",
+    "32 %": "of FlashAttention-3's authors",
+    "2.5 GB": "1.24 billion times 2",
+}  # what no box prints, and where it is from
 
 
 def test_there_are_ten_and_the_page_is_known() -> None:

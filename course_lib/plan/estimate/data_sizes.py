@@ -51,8 +51,17 @@ class DataSizes:
 
 @checked
 def data_sizes(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> DataSizes:
-    """The sizes for a layout. ValueError for experts, sharding 2, hybrid sharding, and for a data axis of one rank."""
+    """The sizes for a layout. ValueError for experts, sharding 2, hybrid sharding, and for a data axis of one rank.
+
+    And for a program that gathers the weights of sharding 1 behind the next forward pass: it has two things to hide
+    behind, and this term has one.
+    """
     size = layout.dp * layout.cp
+    if layout.sharding == 1 and (software.overlaps or software.gathers_ahead):
+        raise ValueError(
+            "This program gathers weights behind the next forward pass; this term is of programs that gather them "
+            "before it. The nearest is one without overlaps and gathers_ahead."
+        )
     if job.model.experts > 1 or layout.sharding == 2 or layout.shard_size or size == 1:
         raise ValueError(
             f"layout is {layout}; this term is of dense models with sharding 0, 1 or 3 among a data axis of two ranks "

@@ -19,6 +19,7 @@ __all__ = [
     "SCORE_BYTES",
     "LayerPass",
     "MatrixWork",
+    "attention_flops_per_s",
     "element_bytes",
     "expert_calls",
     "layer_pass",
@@ -28,11 +29,13 @@ __all__ = [
     "tensor_calls",
 ]
 
-SCORE_BYTES = 13  # of an unfused score: written, read and written by softmax and dropout, a mask, read again
+# Of an unfused score, forward: written by the product, read (below the diagonal) and written by the softmax, read and
+# written by dropout with a mask of one byte, read by the next product.
+SCORE_BYTES = 12
 _MERGE_BYTES = 14  # of a query's number at each step of a ring: a new part, and float32 sums read and written
 _EAGER_NORM_BYTES = 32  # of a norm's number, beside what one kernel moves: to float32, squared, scaled, back, weighed
 _EAGER_ROTATION_BYTES = 16  # of a number of queries and keys, beside 4: to float32 and back, and the product
-_LOGIT_BYTES = 28  # of a logit: copied to float32, read for maximum, sum and probability, and the gradient
+_GATE_BYTES = 4  # of a gated MLP's number, where the activation alone is a kernel: its result, written and read
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class LayerPass:
     tensor_s: float
     context_s: float
     expert_s: float
+    scores_s: float = 0.0  # of attention, what unfused scores take to be moved
 
     @property
     def compute_s(self) -> float:
@@ -78,13 +82,16 @@ def layer_pass(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
     rate = cluster.product_flops_per_s or cluster.peak_flops_per_s
     attention_s = _attention_s(job, layout, cluster, constants, software, rows)
     memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
+    scores = 0.0 if software.fused_attention else rows * job.seq * job.model.heads / layout.tp
+    moved_bytes = element_bytes(job, layout, fused=software.fused_elements, fused_gate=software.fused_gate)
     return LayerPass(
         products_s=product_work(job, layout).seconds(cluster, constants, rate),
         attention_s=attention_s,
-        elements_s=element_bytes(job, layout, fused=software.fused_elements) / memory,
+        elements_s=moved_bytes / memory,
         tensor_s=tensor_calls(layout) * tensor_call_s(job, layout, cluster, constants),
         context_s=_context_s(job, layout, cluster, constants, attention_s / max(1, layout.cp)),
         expert_s=_expert_s(job, layout, cluster, constants),
+        scores_s=SCORE_BYTES * scores / memory,
     )
 
 
@@ -103,7 +110,7 @@ def product_work(job: Job, layout: Layout) -> MatrixWork:
     )
 
 
-def element_bytes(job: Job, layout: Layout, *, fused: bool = True) -> float:
+def element_bytes(job: Job, layout: Layout, *, fused: bool = True, fused_gate: bool = True) -> float:
     """What a layer reads and writes element by element: norms, residual sums, dropout; rotations, activations."""
     model, tp = job.model, layout.tp
     rows = layout.micro_batch * job.seq / layout.cp
@@ -114,15 +121,26 @@ def element_bytes(job: Job, layout: Layout, *, fused: bool = True) -> float:
     eager = 0.0 if fused else 2 * _EAGER_NORM_BYTES * outside
     if not fused and model.gated:
         eager += _EAGER_ROTATION_BYTES * rows * (model.q_width + model.kv_width) / tp
+    if not fused_gate and model.gated:
+        eager += _GATE_BYTES * met * model.ffn / tp
     return 2 * (12 * outside + inside) + eager
 
 
-def output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) -> float:
+def output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> float:
     """The output matrix and the loss of one micro-batch, forward and backward, in seconds."""
     rows, logits = layout.micro_batch * job.seq / layout.cp, job.model.vocab / layout.tp
     memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
     matrix_s = MatrixWork.of((rows, job.model.hidden, logits)).seconds(cluster, constants, cluster.peak_flops_per_s)
-    return 3 * matrix_s + _LOGIT_BYTES * rows * logits / memory
+    return 3 * matrix_s + software.loss_bytes * rows * logits / memory
+
+
+def attention_flops_per_s(cluster: ClusterSpec, constants: Constants, software: Software) -> float:
+    """What attention computes with: by the program's kernels, else FlashAttention-2's, else at the matrices' share.
+
+    Unfused attention is made of matrices.
+    """
+    fused = (software.attention_share or cluster.attention_share) if software.fused_attention else 0.0
+    return cluster.peak_flops_per_s * (fused or constants.matmul_share)
 
 
 def _attention_s(
@@ -130,7 +148,7 @@ def _attention_s(
 ) -> float:
     """Fused attention skips what is masked; unfused attention computes all scores, and moves them."""
     flops = rows * job.model.attention_flops(job.seq, causal=software.fused_attention) / layout.tp
-    arithmetic_s = flops / (cluster.peak_flops_per_s * constants.matmul_share)
+    arithmetic_s = flops / attention_flops_per_s(cluster, constants, software)
     if software.fused_attention:
         return arithmetic_s
     moved_bytes = SCORE_BYTES * rows * job.seq * job.model.heads / layout.tp

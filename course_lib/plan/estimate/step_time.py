@@ -2,7 +2,8 @@
 
 A layer's pass over a micro-batch is matrices (FLOPs at a share of the peak, and the bytes that they read and write),
 element by element work (bytes at a share of the memory's bandwidth), and its collectives; the host must issue all of
-it, and where that takes longer, the GPU waits. Backward is twice the forward work; recomputation is forward once more.
+it, and where that takes longer, the GPU waits. Backward is twice the forward work, but for scores that are not fused,
+which move one and a half times as many bytes; recomputation is forward once more.
 A pipeline's slowest stage sets the pace, and what the others wait is the bubble. What the data axis sends hides in
 part, and so does what interleaved stages send.
 """
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import log2
 
-from course_lib.plan.estimate.dp_comm_time import data_axis
+from course_lib.plan.estimate.dp_comm_time import OVERLAPPED, data_axis
 from course_lib.plan.estimate.layer_time import layer_pass, output_s
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memo import Memo
@@ -28,6 +29,7 @@ from course_lib.plan.inputs.stages import output_layers, stage_layers
 
 __all__ = [
     "ADAM_BYTES",
+    "FEWER_BACKWARD",
     "GRADIENT_SUM_BYTES",
     "HOST_ADAM_BYTES_PER_S",
     "LayerStep",
@@ -38,12 +40,17 @@ __all__ = [
     "least_step_s",
     "optimizer_numbers",
     "step_parts",
+    "tensor_shown",
 ]
 
 ADAM_BYTES = 34  # read and written for a parameter: gradient, master and two moments there and back, weight
 # Of a gradient that is added to others, by the bytes that software keeps of it: in two bytes; in float32 inside of the
 # product, which would have written two bytes; or from two bytes to float32.
 GRADIENT_SUM_BYTES = {2: 6, 4: 6, 6: 10}
+# Unfused scores move 18 bytes backward, where twice the forward pass would be 24. Dropped probabilities are read, and
+# their gradients written. Dropout reads these and a mask of one byte, and writes. The softmax reads both, and writes
+# below the diagonal. Two products read the result.
+FEWER_BACKWARD = 0.5  # of a forward pass
 HOST_ADAM_BYTES_PER_S = 100e9  # what a host's memory lets through, where it updates offloaded states
 
 
@@ -100,7 +107,7 @@ def step_parts(
     model, pp, memo = job.model, layout.pp, memo or Memo()
     layer = _known_layer(job, layout, cluster, constants, software, memo)
     counts = stage_layers(model.layers, pp, output_layers(model), software.layers_by_cost)
-    vocabulary_s = _known_output_s(job, layout, cluster, constants, memo)
+    vocabulary_s = _known_output_s(job, layout, cluster, constants, software, memo)
     slowest, others_s = memo.get(("pace", pp, id(layer)), lambda: _pace(counts, layer.total_s, vocabulary_s))
     micro_batches = max(1.0, job.batch / (layout.micro_batch * layout.dp))
     hop = hop_s(job, layout, cluster, constants)
@@ -132,7 +139,7 @@ def least_step_s(
     layer_s = _known_layer(job, layout, cluster, constants, software, memo).total_s
     counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
     most = memo.get(("most layers before the last stage", layout.pp), lambda: max(counts[:-1], default=0))
-    last_s = counts[-1] * layer_s + _known_output_s(job, layout, cluster, constants, memo)
+    last_s = counts[-1] * layer_s + _known_output_s(job, layout, cluster, constants, software, memo)
     slowest_s = max(most * layer_s, last_s)
     waits_s = (job.model.layers - counts[-1]) * layer_s + last_s - slowest_s
     return max(1.0, job.batch / (layout.micro_batch * layout.dp)) * slowest_s + waits_s / layout.chunks
@@ -157,9 +164,11 @@ def _known_layer(
     return memo.get(key, lambda: layer_step(job, layout, cluster, constants, software))
 
 
-def _known_output_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, memo: Memo) -> float:
+def _known_output_s(
+    job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software, memo: Memo
+) -> float:
     key = ("output", layout.tp, layout.cp, layout.micro_batch)
-    return memo.get(key, lambda: output_s(job, layout, cluster, constants))
+    return memo.get(key, lambda: output_s(job, layout, cluster, constants, software))
 
 
 def _host_waits(layout: Layout, cluster: ClusterSpec, software: Software) -> float:
@@ -177,19 +186,29 @@ def layer_step(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
     forward = layer_pass(job, layout, cluster, constants, software)
     host_layer_s = constants.host_layer_s * _host_waits(layout, cluster, software)
     again = 1.0 if layout.recompute == "full" else 0.0
-    compute_s = (3 + again) * forward.compute_s
+    compute_s = (3 + again) * forward.compute_s - FEWER_BACKWARD * forward.scores_s
     if layout.recompute == "selective" or (software.fused_attention and not again):
         compute_s += forward.attention_s  # the scores anew
     if layout.recompute == "selective" and software.selective_products:
         compute_s += 0.5 * (forward.compute_s - forward.attention_s)
     compute_s += gradient_sum_s(job, layout, cluster, constants, software)
     shared = [  # a ring's backward pass sends keys and values, and their gradients
-        (2 + again) * forward.tensor_s * ((1 - constants.hidden_share / 2) if software.overlaps else 1.0),
+        (2 + again) * forward.tensor_s * tensor_shown(layout, software),
         (3 + again) * forward.context_s,
         (2 + again) * forward.expert_s,
     ]
-    host_s = max(0.0, (2 + again) * host_layer_s - compute_s - sum(shared))
+    issue_s = (2 + again) * host_layer_s
+    host_s = issue_s if software.blocks else max(0.0, issue_s - compute_s - sum(shared))
     return LayerStep(compute_s, host_s, *shared)
+
+
+def tensor_shown(layout: Layout, software: Software) -> float:
+    """Which share of the tensor axis' collectives the step waits for.
+
+    Megatron-Core cuts each into as many pieces as there are ranks, and multiplies one while the next travels (its
+    ``--tp-comm-overlap``, by Transformer Engine): the first has nothing to hide behind.
+    """
+    return 1 - OVERLAPPED * (1 - 1 / layout.tp) if software.overlaps else 1.0
 
 
 def gradient_sum_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, software: Software) -> float:

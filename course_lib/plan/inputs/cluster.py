@@ -39,6 +39,7 @@ class ClusterSpec:
     product_flops_per_s: float = 0.0  # of layers' matrices where they have a smaller type, as float8; 0: the peak
     domain_latencies: float = 1.0  # a call's latency within a domain, in those of NVLink
     network_latencies: float = 1.0  # and of the network, in those of InfiniBand
+    attention_share: float = 0.0  # of the peak that FlashAttention-2 reaches; 0: as much as large matrices
     half_dtype: str = "bfloat16"  # the type of 16 bits that its matrices are multiplied in; float16 on older GPUs
 
     def __post_init__(self) -> None:
@@ -52,6 +53,7 @@ class ClusterSpec:
             host_bandwidth_bytes_per_s=self.host_bandwidth_bytes_per_s,
         )
         not_negative(network_falloff=self.network_falloff, product_flops_per_s=self.product_flops_per_s)
+        not_negative(attention_share=self.attention_share)
         above_zero(domain_latencies=self.domain_latencies, network_latencies=self.network_latencies)
         known("half_dtype", self.half_dtype, ("bfloat16", "float16"))
 
@@ -102,6 +104,7 @@ def cluster_of_machine(
         node_bandwidth_bytes_per_s=spec.inter.bandwidth_bytes_per_s * ports,
         domain_latencies=max(1.0, spec.intra.latency_s / LINKS["nvlink 4"].latency_s),
         network_latencies=max(1.0, spec.inter.latency_s / LINKS["infiniband ndr"].latency_s),
+        attention_share=spec.attention_share,
         half_dtype=half_dtype,
     )
 

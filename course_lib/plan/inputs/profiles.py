@@ -1,7 +1,7 @@
 """Profiles: what is known of a cluster (its GPUs, its ports, its program), and the constants fitted to its runs.
 
 ``profiles.json`` keeps them with their origin; ``course bench published FILE --fit`` writes the constants anew. A
-cluster that nobody has measured gets those of others with the same GPU, else with a GPU of the same peak, else of all.
+cluster that nobody has measured gets those of others with the same GPU, else with a GPU of the same or nearest peak.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
     "PROFILES_FILE",
     "Gpu",
     "Profile",
+    "constants_elsewhere",
     "load_profiles",
     "profile_of",
     "profiles_alike",
@@ -33,6 +34,7 @@ __all__ = [
     "typical_of_gpu",
 ]
 
+_OF_ALL = ("latency_s", "hidden_share")
 PROFILES_FILE = Path(__file__).with_name("profiles.json")
 
 
@@ -47,6 +49,7 @@ class Gpu:
     memory_bandwidth_bytes_per_s: float
     link_bandwidth_bytes_per_s: float
     node_bandwidth_bytes_per_s: float  # of the maker's own machine of eight, where a cluster does not say
+    attention_share: float = 0.0  # of the peak that FlashAttention-2 reaches; 0: as much as large matrices
 
 
 @checked
@@ -75,9 +78,16 @@ class Profile:
     copied_bytes: float = 0.0
     logit_bytes: int = LOGIT_BYTES
     buffer_bytes: float = 0.0
+    loss_bytes: float = 36.0
+    fused_gate: bool = True
+    attention_share: float = 0.0
+    blocks: bool = False
+    gathers_ahead: bool = False
+    network_share: float = 0.0  # of its ports that NCCL gets, where its owners have measured it; 0: they have not
     clock_share: float = 1.0  # of the clock that a limit of power leaves, which the owners set below the GPU's
     programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # other facts of a table's own program
     fitted_on: int = 0
+    told: Mapping[str, float] = field(default_factory=dict)  # how much of each constant its runs tell, from 0 to 1
     source: str = ""
 
     def software(self, dtype: str) -> Software:
@@ -101,6 +111,11 @@ class Profile:
             copied_bytes=self.copied_bytes,
             logit_bytes=self.logit_bytes,
             buffer_bytes=self.buffer_bytes,
+            loss_bytes=self.loss_bytes,
+            fused_gate=self.fused_gate,
+            attention_share=self.attention_share,
+            blocks=self.blocks,
+            gathers_ahead=self.gathers_ahead,
         )
 
     def of_table(self, table: str) -> Profile:
@@ -119,7 +134,17 @@ class Profile:
             memory_bandwidth_bytes_per_s=self.gpu.memory_bandwidth_bytes_per_s,
             domain_bandwidth_bytes_per_s=self.gpu.link_bandwidth_bytes_per_s,
             node_bandwidth_bytes_per_s=self.node_bandwidth_bytes_per_s,
+            attention_share=self.gpu.attention_share,
         )
+
+    def tells(self, name: str) -> float:
+        """How much its runs tell of a constant: 0 nothing, 1 all; 1 where nobody has asked.
+
+        A host that waits for each kernel, and a network that its owners call slow, tell nothing of other clusters.
+        """
+        if (name == "host_layer_s" and self.blocks) or (name == "outside_share" and self.network_share):
+            return 0.0
+        return self.told.get(name, 1.0)
 
 
 @lru_cache(maxsize=4)
@@ -157,17 +182,42 @@ def profile_of(cluster: str, gpu: str, profiles: Mapping[tuple[str, str], Profil
     spec = gpus[known("gpu", gpu, gpus)]
     alike = profiles_alike(spec.peak_flops_per_s, spec.memory_bandwidth_bytes_per_s, list(found.values()))
     source = "typical of others with this GPU, or the most like it"
-    return Profile(cluster, spec, spec.node_bandwidth_bytes_per_s, typical_constants(alike), source=source)
+    constants = typical_constants(alike, list(found.values()))
+    return Profile(cluster, spec, spec.node_bandwidth_bytes_per_s, constants, source=source)
 
 
 @checked
-def typical_constants(profiles: Sequence[Profile]) -> Constants:
-    """The geometric means of the constants of profiles that two runs or more tell; the typical ones without any."""
-    fitted = [profile.constants for profile in profiles if profile.fitted_on > 1]
+def typical_constants(profiles: Sequence[Profile], every: Sequence[Profile] | None = None) -> Constants:
+    """What to expect of one more cluster like those that two runs or more tell; ``Constants()`` without any.
+
+    Of each constant it is the geometric mean, where a cluster has as much weight as its runs tell of the constant. The
+    typical value of ``KINDS`` has the weight of one cluster whose runs tell all. The latency of a call, and how much of
+    it hides, are of NCCL and the program, and not of a GPU: they are those of ``every``, or of the course's profiles.
+    """
+    fitted = [profile for profile in profiles if profile.fitted_on > 1]
     if not fitted:
         return Constants()
-    means = {name: exp(sum(log(getattr(one, name)) for one in fitted) / len(fitted)) for name in KINDS}
+    every = list(load_profiles().values()) if every is None else every
+    others = [profile for profile in every if profile.fitted_on > 1]
+    means = {name: _mean(name, others if name in _OF_ALL else fitted) for name in KINDS}
     return Constants(**{name: min(max(mean, KINDS[name].lowest), KINDS[name].highest) for name, mean in means.items()})
+
+
+def _mean(name: str, profiles: Sequence[Profile]) -> float:
+    weighed = [(1.0, KINDS[name].typical), *((one.tells(name), getattr(one.constants, name)) for one in profiles)]
+    return exp(sum(weight * log(value) for weight, value in weighed) / sum(weight for weight, _ in weighed))
+
+
+@checked
+def constants_elsewhere(own: Profile, profiles: Mapping[tuple[str, str], Profile] | None = None) -> Constants:
+    """What to expect of a cluster by all others: typical constants, without any that its own runs tell.
+
+    Its network has the share that its owners have measured with NCCL alone, if they have.
+    """
+    found = load_profiles() if profiles is None else profiles
+    others = {key: profile for key, profile in found.items() if key[0] != own.cluster}
+    constants = profile_of("elsewhere", own.gpu.name, others).constants
+    return replace(constants, outside_share=own.network_share) if own.network_share else constants
 
 
 @checked
@@ -176,21 +226,24 @@ def profiles_alike(
 ) -> list[Profile]:
     """Of the profiles that two runs or more tell, those whose GPU is like one with these rates.
 
-    Both rates are the same; where no GPU has both, the peak is; where none has that, all. ``profiles``: the course's
-    own if none are given. ValueError for a rate that is not above 0.
+    Both rates are the same; where no GPU has both, the peak is; where none has that, the peaks nearest to it are taken.
+    ``profiles``: the course's own if none are given. ValueError for a rate that is not above 0.
     """
     above_zero(peak_flops_per_s=peak_flops_per_s, memory_bandwidth_bytes_per_s=memory_bandwidth_bytes_per_s)
     every = list(load_profiles().values()) if profiles is None else profiles
     fitted = [one for one in every if one.fitted_on > 1]
-    same_peak = [one for one in fitted if one.gpu.peak_flops_per_s == peak_flops_per_s]
+    apart = {one.gpu.peak_flops_per_s: abs(log(one.gpu.peak_flops_per_s / peak_flops_per_s)) for one in fitted}
+    nearest = min(apart, key=apart.__getitem__, default=0.0)
+    same_peak = [one for one in fitted if one.gpu.peak_flops_per_s == nearest]
     same = [one for one in same_peak if one.gpu.memory_bandwidth_bytes_per_s == memory_bandwidth_bytes_per_s]
-    return same or same_peak or fitted
+    return same or same_peak
 
 
 @checked
 def typical_of_gpu(peak_flops_per_s: float, memory_bandwidth_bytes_per_s: float) -> Constants:
     """Typical of measured clusters with a GPU like this one. ValueError for a rate that is not above 0."""
-    return typical_constants(profiles_alike(peak_flops_per_s, memory_bandwidth_bytes_per_s))
+    every = list(load_profiles().values())
+    return typical_constants(profiles_alike(peak_flops_per_s, memory_bandwidth_bytes_per_s, every), every)
 
 
 @checked
@@ -198,8 +251,12 @@ def save_constants(
     fitted: Mapping[tuple[str, str], tuple[Constants, int]],
     origin: Mapping[str, str],
     path: Path = PROFILES_FILE,
+    told: Mapping[tuple[str, str], Mapping[str, float]] | None = None,
 ) -> None:
-    """Write constants, and on how many runs each set was fitted, into the file; facts and other clusters stay."""
+    """Write constants, and on how many runs each set was fitted, into the file; facts and other clusters stay.
+
+    ``told``: how much of each constant a cluster's runs tell, as ``runs/fit.py`` finds it.
+    """
     record = json.loads(json.dumps(_read(path)))
     record["origin"] = dict(origin)
     for entry in record["clusters"]:
@@ -208,6 +265,8 @@ def save_constants(
             constants, count = fitted[key]
             entry["constants"] = {name: float(f"{value:.4g}") for name, value in asdict(constants).items()}
             entry["fitted_on"] = count
+            if told and key in told:
+                entry["told"] = {name: round(share, 2) for name, share in told[key].items()}
     write_whole(path, (json.dumps(record, indent=1) + "\n").encode())
     _read.cache_clear()
 

@@ -25,8 +25,8 @@ class Software:
     selective recomputation is torchtitan's, every second product again; else Megatron-LM's, the scores alone.
     ``keeps_gathered``: sequence parallelism keeps what it gathered for one region; Megatron-LM gathers it again.
     ``prefetches``: sharding 3 gathers the next layer while one computes, as FSDP does; else a layer waits for its
-    weights. ``overlaps``: Megatron-Core's overlapped communication is on, on the data axis and inside of tensor
-    parallel products.
+    weights. ``overlaps``: Megatron-Core's overlapped communication is on, on the data axis, where weights are gathered
+    behind the next forward pass, and inside of tensor parallel products.
     ``reads_sizes``: a stage reads the size of each message on the host before it goes on (nanotron), so that the host
     cannot issue work ahead. ``bucket_bytes``: in which gradients are sent; 0: all in one call, as where nothing
     overlaps; 25 MB are DDP's.
@@ -40,6 +40,14 @@ class Software:
     pass of PyTorch's own cross-entropy, for the logarithms of probabilities and two gradients. ``buffer_bytes``: of
     buffers that sharding 1 and 2 fill before they send. DeepSpeed has two of 5e8 numbers, one for gradients and one for
     weights (``reduce_bucket_size`` and ``allgather_bucket_size`` of its configuration), 2e9 bytes; here 0 for others.
+
+    ``loss_bytes``: that the loss reads and writes for a logit, in both passes. PyTorch's own cross-entropy: 36. That of
+    Megatron-LM and nanotron over a cut vocabulary is operation by operation, in float32: 52. flash-attn's fused one: 8.
+    ``fused_gate``: a gated MLP's activation and its product are one kernel; else the activation's result is written and
+    read once more. ``attention_share``: of the GPU's peak that fused attention reaches, where the program has other
+    kernels than FlashAttention-2; 0: what the cluster says. ``blocks``: the host waits for each kernel before it issues
+    the next (``CUDA_LAUNCH_BLOCKING=1``), so that both take turns. ``gathers_ahead``: the weights of sharding 1 and 2
+    are gathered layer by layer behind the next forward pass, as FSDP does, and ``overlaps`` too.
     """
 
     fused_attention: bool = True
@@ -59,9 +67,15 @@ class Software:
     copied_bytes: float = 14.0
     logit_bytes: int = LOGIT_BYTES
     buffer_bytes: float = 0.0
+    loss_bytes: float = 36.0
+    fused_gate: bool = True
+    attention_share: float = 0.0
+    blocks: bool = False
+    gathers_ahead: bool = False
 
     def __post_init__(self) -> None:
         at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
         at_least(1, logit_bytes=self.logit_bytes)
         at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)
         not_negative(bucket_bytes=self.bucket_bytes, copied_bytes=self.copied_bytes, buffer_bytes=self.buffer_bytes)
+        not_negative(loss_bytes=self.loss_bytes, attention_share=self.attention_share)

@@ -12,6 +12,7 @@ from course_lib.plan.estimate.dp_comm_time import DataAxis, Sending, data_axis
 from course_lib.plan.estimate.layer_time import (
     SCORE_BYTES,
     LayerPass,
+    attention_flops_per_s,
     element_bytes,
     expert_calls,
     layer_pass,
@@ -23,6 +24,7 @@ from course_lib.plan.estimate.layer_time import (
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.step_time import (
     ADAM_BYTES,
+    FEWER_BACKWARD,
     HOST_ADAM_BYTES_PER_S,
     LayerStep,
     StepParts,
@@ -31,6 +33,7 @@ from course_lib.plan.estimate.step_time import (
     layer_step,
     optimizer_numbers,
     step_parts,
+    tensor_shown,
 )
 from course_lib.plan.inputs.cluster import ClusterSpec
 from course_lib.plan.inputs.constants import Constants
@@ -57,7 +60,7 @@ class TimeDerivation:
         self.step: StepParts = step_parts(job, layout, cluster, constants, software)
         self.layer: LayerStep = layer_step(job, layout, cluster, constants, software)
         self.forward: LayerPass = layer_pass(job, layout, cluster, constants, software)
-        self.vocabulary_s = output_s(job, layout, cluster, constants)
+        self.vocabulary_s = output_s(job, layout, cluster, constants, software)
         self.hop_s = hop_s(job, layout, cluster, constants)
         self.counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
         stages_s = [count * self.layer.total_s for count in self.counts]
@@ -103,6 +106,9 @@ class TimeDerivation:
         forward, again = self.forward, self.layout.recompute == "full"
         times = 4 if again else 3
         terms = [Term((Factor(times, "passes"), Factor(forward.compute_s, "s")))]
+        if forward.scores_s:
+            scores = (Factor(FEWER_BACKWARD, ""), Factor(forward.scores_s, "s"))
+            terms.append(Term(scores, is_taken_off=True, what="fewer bytes of scores backward"))
         if self.layout.recompute == "selective" or (self.software.fused_attention and not again):
             terms.append(Term((Factor(forward.attention_s, "s"),), what="attention anew"))
         if self.layout.recompute == "selective" and self.software.selective_products:
@@ -126,7 +132,8 @@ class TimeDerivation:
         )
         yield Derived("forward: products", forward.products_s, "s", products, depth=1)
         yield Derived("forward: attention", forward.attention_s, "s", self._attention(memory), depth=1)
-        moved = element_bytes(self.job, self.layout, fused=self.software.fused_elements)
+        fused, gate = self.software.fused_elements, self.software.fused_gate
+        moved = element_bytes(self.job, self.layout, fused=fused, fused_gate=gate)
         elements = Term((Factor(moved, "bytes"),), memory)
         yield Derived("forward: by element", forward.elements_s, "s", (elements,), depth=1)
         if self.layout.etp:
@@ -147,7 +154,9 @@ class TimeDerivation:
         job, layout, fused = self.job, self.layout, self.software.fused_attention
         rows = layout.micro_batch * job.seq / layout.cp
         flops = rows * job.model.attention_flops(job.seq, causal=fused) / layout.tp
-        reached = (Factor(self.cluster.peak_flops_per_s, "FLOP/s"), Factor(self.constants.matmul_share, "of it"))
+        peak = self.cluster.peak_flops_per_s
+        share = attention_flops_per_s(self.cluster, self.constants, self.software) / peak
+        reached = (Factor(peak, "FLOP/s"), Factor(share, "of it"))
         arithmetic = Term((Factor(flops, "FLOP"),), reached)
         if fused:
             return (arithmetic,)
@@ -163,6 +172,10 @@ class TimeDerivation:
         output = (Term((Factor(self.micro_batches, "micro-batches"), Factor(self.vocabulary_s, "s"))),)
         yield Derived("output and loss", step.output_s, "s", output, "the slowest stage has them")
         host = f"issuing a pass of a layer takes {self.constants.host_layer_s * 1e3:.3g} ms, or more than it computes"
+        if self.software.blocks:
+            host = (
+                f"issuing a pass of a layer takes {self.constants.host_layer_s * 1e3:.3g} ms, and the GPU waits for it"
+            )
         yield Derived("waiting for the host", step.host_s, "s", (Term((*each, Factor(layer.host_s, "s"))),), host)
         yield self._tensor(each)
         yield Derived("context axis, exposed", step.context_s, "s", (Term((*each, Factor(layer.context_s, "s"))),))
@@ -178,7 +191,7 @@ class TimeDerivation:
         group = Group.of(self.cluster, self.constants, layout.tp, 1)
         passes: tuple[Factor, ...] = (Factor(3 if layout.recompute == "full" else 2, "passes"),)
         if self.software.overlaps:
-            passes += (Factor(1 - self.constants.hidden_share / 2, "of it shows"),)
+            passes += (Factor(tensor_shown(layout, self.software), "of it shows"),)
         call_s = tensor_call_s(self.job, layout, self.cluster, self.constants)
         calls = (Factor(tensor_calls(layout), "sums"), Factor(call_s, "s"))
         halves = "a reduce-scatter and an all-gather" if layout.sequence_parallel else "an all-reduce"

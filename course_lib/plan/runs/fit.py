@@ -3,6 +3,9 @@
 The residual of a run is the logarithm of predicted over measured, in units of what runs differ by on their own; that
 of a constant is its distance from the typical value, in units of its spread. So a cluster with one run stays typical,
 and one with hundreds is told by them. Runs far off count less and less (Cauchy's loss): some ran on bad nodes.
+
+How much the runs tell of a constant is how much narrower they make it: 1 less the variance of its logarithm after the
+fit, in units of the variance before (Laplace's approximation, by the Jacobian at the best values).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from course_lib.plan.inputs.constants import KINDS, Constants
 if TYPE_CHECKING:
     from course_lib.plan.runs.predict_run import Prepared
 
-__all__ = ["by_cluster", "fit_constants", "thinned"]
+__all__ = ["by_cluster", "fit_and_told", "fit_constants", "thinned"]
 
 _MOST_FITTED = 150  # runs of a cluster; of more, every so many
 _NOISE = 0.04  # of the logarithm of a step's time, between runs of one configuration on different days
@@ -32,6 +35,11 @@ _HOST_STARTS_S = (0.5e-3, 2e-3)  # where the host is never too slow, the fit can
 
 def fit_constants(runs: Sequence[Prepared]) -> Constants:
     """The constants that explain the measured times and memory of ``runs`` best. ValueError where none has a time."""
+    return fit_and_told(runs)[0]
+
+
+def fit_and_told(runs: Sequence[Prepared]) -> tuple[Constants, dict[str, float]]:
+    """These constants, and how much the runs tell of each, from 0 to 1. ValueError where none has a time."""
     timed = [run for run in runs if run.run.step_s]
     if not timed:
         raise ValueError("None of the runs has a time; one at least is needed to fit constants.")
@@ -51,8 +59,10 @@ def fit_constants(runs: Sequence[Prepared]) -> Constants:
         start = typical.copy()
         start[_TIMED.index("host_layer_s")] = log(host_s)
         found.append(least_squares(residuals, start, bounds=bounds, loss="cauchy", f_scale=_FAR, x_scale=spreads))
-    best = _constants(min(found, key=lambda result: result.cost).x)
-    return _with_reserve(best, runs)
+    best = min(found, key=lambda result: result.cost)
+    variances = np.diag(np.linalg.inv(best.jac.T @ best.jac)) / spreads**2
+    told = {name: float(np.clip(1 - left, 0.0, 1.0)) for name, left in zip(_TIMED, variances, strict=True)}
+    return _with_reserve(_constants(best.x), runs), told
 
 
 def _constants(logs: np.ndarray, reserve_bytes: float = KINDS["reserve_bytes"].typical) -> Constants:

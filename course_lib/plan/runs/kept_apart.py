@@ -2,21 +2,22 @@
 
 Two ways. *More*: for each cluster, constants are fitted to runs on few GPUs, and runs on more than four times as many
 as fit them are judged: of all runs of a cluster those on at most a quarter of its largest, and of those within one
-node those on at most a quarter of a node. *Elsewhere*: each run is judged by constants typical of other clusters.
+node those on at most a quarter of a node. *Elsewhere*: each run is judged by constants typical of other clusters, and
+by what its own cluster's owners have measured of their network with NCCL alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TypeVar
 
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.error_bands import kind_of
-from course_lib.plan.inputs.profiles import Profile, profile_of
+from course_lib.plan.inputs.profiles import Profile, constants_elsewhere
 from course_lib.plan.runs.fit import by_cluster, fit_constants, thinned
 from course_lib.plan.runs.predict_run import Prepared
 
@@ -78,9 +79,8 @@ def fitted_on_few(runs: Sequence[Prepared], tell: Callable[[str], None]) -> list
 def elsewhere(runs: Sequence[Prepared], profiles: dict[tuple[str, str], Profile]) -> list[KeptApart]:
     """Runs beside constants typical of other clusters with their GPU."""
     judged = []
-    for (cluster, gpu), rows in by_cluster(runs).items():
-        others = {key: profile for key, profile in profiles.items() if key[0] != cluster}
-        constants = profile_of("elsewhere", gpu, others).constants
+    for (cluster, _), rows in by_cluster(runs).items():
+        constants = constants_elsewhere(replace(rows[0].profile, cluster=cluster), profiles)
         judged += [KeptApart(row, constants) for row in rows]
     return judged
 

@@ -19,7 +19,7 @@ from course_lib.plan.estimate.data_sizes import DataSizes, data_sizes
 from course_lib.plan.estimate.step_time import StepParts
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.error_bands import kind_of
-from course_lib.plan.inputs.profiles import load_profiles, profile_of
+from course_lib.plan.inputs.profiles import constants_elsewhere, load_profiles, profile_of
 from course_lib.plan.runs.predict_run import Prepared, prepared
 from course_lib.plan.runs.published import read_runs
 
@@ -153,9 +153,8 @@ def _all_runs() -> tuple[Replayed, ...]:
         raise ValueError(f"{REPLAYED_FILE} has rows that cannot be read: {refused}")
     profiles, found = load_profiles(), []
     for run in runs:
-        others = {key: profile for key, profile in profiles.items() if key[0] != run.cluster}
-        elsewhere = profile_of("elsewhere", run.gpu, others).constants
-        found.append(Replayed(prepared(run, profile_of(run.cluster, run.gpu, profiles)), elsewhere))
+        own = profile_of(run.cluster, run.gpu, profiles)
+        found.append(Replayed(prepared(run, own), constants_elsewhere(own, profiles)))
     return tuple(found)
 
 

@@ -44,7 +44,7 @@ from course_lib.plan.inputs.profiles import (
     with_constants,
 )
 from course_lib.plan.runs.bands import bands_of
-from course_lib.plan.runs.fit import by_cluster, fit_constants, thinned
+from course_lib.plan.runs.fit import by_cluster, fit_and_told, thinned
 from course_lib.plan.runs.predict_run import Prepared, prepared
 from course_lib.plan.runs.published import PublishedRun, read_runs
 
@@ -168,13 +168,16 @@ def _by_table(runs: Sequence[Prepared]) -> dict[str, list[Prepared]]:
     return tables
 
 
-def _fitted(runs: Sequence[Prepared]) -> dict[Key, tuple[Constants, int]]:
-    """Constants by cluster and GPU, and on how many rows."""
-    found = {}
+def _fitted(
+    runs: Sequence[Prepared], told: dict[Key, dict[str, float]] | None = None
+) -> dict[Key, tuple[Constants, int]]:
+    """Constants by cluster and GPU, and on how many rows; ``told`` gets how much these tell of each constant."""
+    found, told = {}, {} if told is None else told
     for key, rows in by_cluster(runs).items():
         rows = thinned([row for row in rows if row.run.step_s or row.run.memory_bytes])
         if any(row.run.step_s for row in rows):
-            found[key] = (fit_constants(rows), len(rows))
+            constants, told[key] = fit_and_told(rows)
+            found[key] = (constants, len(rows))
             print(f"  fitted {' '.join(key)} on {len(rows)} rows", file=sys.stderr)
     return found
 
@@ -200,7 +203,7 @@ def _constants_of(run: Prepared, fitted: dict[Key, tuple[Constants, int]]) -> Co
         return fitted[run.run.cluster, run.run.gpu][0]
     known = with_constants(load_profiles(), fitted)
     others = [known[key] for key in fitted if key[1] == run.run.gpu and key in known]
-    return typical_constants(others)
+    return typical_constants(others, [known[key] for key in fitted if key in known])
 
 
 def _judged_by_profiles(runs: Sequence[Prepared]) -> list[Judged]:
@@ -214,7 +217,8 @@ def _judged_by_profiles(runs: Sequence[Prepared]) -> list[Judged]:
 
 def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> list[Prepared]:
     """Keep constants and bands; the runs with the profiles that are kept now."""
-    fitted = _fitted(runs)
+    told: dict[Key, dict[str, float]] = {}
+    fitted = _fitted(runs, told)
     known = load_profiles()
     origin = {"command": f"course bench published {file.name} --fit", "date": datetime.now(UTC).date().isoformat()}
     save_constants(
@@ -223,6 +227,7 @@ def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> list[Prepared]:
             **origin,
             "rows": json.dumps({" ".join(key): count for key, (_, count) in fitted.items()}),
         },
+        told=told,
     )
     print(f"kept in {PROFILES_FILE.name}", file=sys.stderr)
     anew, _ = _prepared([run.run for run in runs])
