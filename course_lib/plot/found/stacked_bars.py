@@ -56,11 +56,7 @@ def stacked_bars(
             text = f"{sums[name]:.{decimals}f} {unit}"
             axes.text(left + 0.008 * end, number, text, va="center", bbox=paper, zorder=4)
         if limit:
-            axes.axvline(limit[1], color="black", linestyle="--", linewidth=1.4)
-            text = f"{limit[0]} {limit[1]:.{decimals}f} {unit}"
-            left_of_it = limit[1] > 0.6 * end
-            place = (limit[1] + (-0.008 if left_of_it else 0.008) * end, len(bars) - 0.38)
-            axes.text(*place, text, ha="right" if left_of_it else "left", va="center", fontsize=9)
+            _line(axes, limit, f"{limit[0]} {limit[1]:.{decimals}f} {unit}", (end, len(bars) - 0.38))
         axes.set_yticks(range(len(bars)), labels=list(bars))
         axes.set_ylim(len(bars) - (0.1 if limit else 0.5), -0.55)
         axes.set_xlim(0, end)
@@ -68,6 +64,15 @@ def stacked_bars(
         axes.grid(visible=False, axis="y")
         key(figure, looks)
     return Picture(figure, _words(bars, sums, (unit, decimals), limit, title or what))
+
+
+def _line(axes: Axes, limit: tuple[str, float], text: str, corner: tuple[float, float]) -> None:
+    """The limit as a dashed line, with its words beside it below the last bar."""
+    end, below = corner
+    axes.axvline(limit[1], color="black", linestyle="--", linewidth=1.4)
+    left_of_it = limit[1] > 0.6 * end
+    place = limit[1] + (-0.008 if left_of_it else 0.008) * end
+    axes.text(place, below, text, ha="right" if left_of_it else "left", va="center", fontsize=9)
 
 
 def _letters(parts: Sequence[str]) -> dict[str, str]:
