@@ -421,7 +421,7 @@ from course_lib.learn import cheapest_row as the_courses
 
 choose = cheapest if cheapest_verdict.passed else the_courses
 print("days  GPUs  dollars        8 in 10  a tie  regret of all GPUs  layout")
-for days in (60, 30, 15, 7, 3, 1):
+for days in (60, 30, 15, 7, 3, 2):
     limits = (job.tokens, PRICE, days, cluster.memory_bytes)
     if (found := choose(rows, 200 * 10**9, *limits)) is None:
         print(f"{days:>4}  no row")
