@@ -217,7 +217,7 @@ def _plain(name: str) -> str:
 
 
 def _typical(profile: str | None, cluster: ClusterSpec | None) -> tuple[Constants, tuple[str, ...]]:
-    """Constants of a cluster by name; else typical of clusters with the same GPU, or one like it; else of all."""
+    """Constants of a cluster by name; else typical of clusters with the same GPU, or the nearest to it."""
     profiles = load_profiles()
     if profile is not None:
         name = known("--profile", profile, dict.fromkeys(name for name, _ in profiles))
