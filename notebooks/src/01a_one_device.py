@@ -10,7 +10,7 @@
 # Part 1 of 3 · [2: where the time goes](01b_time_and_data.ipynb) · [3: doing with less memory](01c_less_memory.ipynb)
 #
 # This part builds on [00: Start here](00_start_here.ipynb). Have you done it? `from course_lib import start;
-# start("01a")` says so.
+# start("01a")` says whether you have.
 #
 # At the end you can
 #

@@ -9,7 +9,7 @@
 # Part 2 of 3 · [1: where the memory goes](01a_one_device.ipynb) · [3: doing with less memory](01c_less_memory.ipynb)
 #
 # This part builds on [01a: where the memory goes](01a_one_device.ipynb). Have you done it? `from course_lib import
-# start; start("01b")` says so.
+# start; start("01b")` says whether you have.
 #
 # At the end you can
 #

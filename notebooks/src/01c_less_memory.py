@@ -9,7 +9,8 @@
 # Part 3 of 3 · [1: where the memory goes](01a_one_device.ipynb) · [2: where the time goes](01b_time_and_data.ipynb)
 #
 # This part builds on [01a: where the memory goes](01a_one_device.ipynb) and [01b: where the time
-# goes](01b_time_and_data.ipynb). Have you done them? `from course_lib import start; start("01c")` says so.
+# goes](01b_time_and_data.ipynb). Have you done them? `from course_lib import start; start("01c")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -10,7 +10,7 @@
 # [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
 # This part builds on [00: Start here](00_start_here.ipynb). Have you done it? `from course_lib import start;
-# start("02a")` says so.
+# start("02a")` says whether you have.
 #
 # At the end you can
 #

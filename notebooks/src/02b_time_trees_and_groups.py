@@ -11,7 +11,7 @@
 # [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
-# start("02b")` says so.
+# start("02b")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 # [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [4: build an all-reduce](02d_build_all_reduce.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
-# start("02c")` says so.
+# start("02c")` says whether you have.
 #
 # At the end you can
 #

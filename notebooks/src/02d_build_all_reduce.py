@@ -11,7 +11,8 @@
 # [2: time, trees and groups](02b_time_trees_and_groups.ipynb) · [3: when a job hangs](02c_hangs.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb) and [02b: time, trees and
-# groups](02b_time_trees_and_groups.ipynb). Have you done them? `from course_lib import start; start("02d")` says so.
+# groups](02b_time_trees_and_groups.ipynb). Have you done them? `from course_lib import start; start("02d")` says
+# whether you have.
 #
 # At the end you can
 #

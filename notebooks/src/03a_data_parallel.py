@@ -9,7 +9,7 @@
 # Part 1 of 3 · [2: what one process costs](03b_one_process.ipynb) · [3: build it whole](03c_build_data_parallel.ipynb)
 #
 # This part builds on [01a: where the memory goes](01a_one_device.ipynb). Have you done it? `from course_lib import
-# start; start("03a")` says so.
+# start; start("03a")` says whether you have.
 #
 # At the end you can
 #

@@ -9,7 +9,7 @@
 # Part 2 of 3 · [1: four steps](03a_data_parallel.ipynb) · [3: build it whole](03c_build_data_parallel.ipynb)
 #
 # This part builds on [03a: four steps](03a_data_parallel.ipynb). Have you done it? `from course_lib import start;
-# start("03b")` says so.
+# start("03b")` says whether you have.
 #
 # At the end you can
 #

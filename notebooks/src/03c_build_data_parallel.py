@@ -9,7 +9,8 @@
 # Part 3 of 3 · [1: four steps](03a_data_parallel.ipynb) · [2: what one process costs](03b_one_process.ipynb)
 #
 # This part builds on [03a: four steps](03a_data_parallel.ipynb) and [03b: what one process
-# costs](03b_one_process.ipynb). Have you done them? `from course_lib import start; start("03c")` says so.
+# costs](03b_one_process.ipynb). Have you done them? `from course_lib import start; start("03c")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 # A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
-# start("04a")` says so.
+# start("04a")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 # A100](04e_read_a_trace.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done it? `from
-# course_lib import start; start("04b")` says so.
+# course_lib import start; start("04b")` says whether you have.
 #
 # At the end you can
 #

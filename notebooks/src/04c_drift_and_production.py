@@ -12,7 +12,7 @@
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) and [04b: batches, and how
 # much faster](04b_batches_and_scaling.ipynb). Have you done them? `from course_lib import start; start("04c")` says
-# so.
+# whether you have.
 #
 # At the end you can
 #

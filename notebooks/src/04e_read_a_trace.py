@@ -11,7 +11,7 @@
 # [4: build your own](04d_build_ddp.ipynb) · [6: divide once](04f_divide_once.ipynb)
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done it? `from
-# course_lib import start; start("04e")` says so.
+# course_lib import start; start("04e")` says whether you have.
 #
 # At the end you can
 #

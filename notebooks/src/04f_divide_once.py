@@ -12,7 +12,7 @@
 # [4: build your own](04d_build_ddp.ipynb) · [5: a job on two A100](04e_read_a_trace.ipynb)
 #
 # This part builds on [04b: batches, and how much faster](04b_batches_and_scaling.ipynb). Have you done it? `from
-# course_lib import start; start("04f")` says so.
+# course_lib import start; start("04f")` says whether you have.
 #
 # At the end you can
 #

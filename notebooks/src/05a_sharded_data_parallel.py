@@ -12,7 +12,7 @@
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done it? `from
-# course_lib import start; start("05a")` says so.
+# course_lib import start; start("05a")` says whether you have.
 #
 # At the end you can
 #

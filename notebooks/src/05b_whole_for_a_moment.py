@@ -12,7 +12,8 @@
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # This part builds on [01a: where the memory goes](01a_one_device.ipynb) and [05a: states, shared
-# out](05a_sharded_data_parallel.ipynb). Have you done them? `from course_lib import start; start("05b")` says so.
+# out](05a_sharded_data_parallel.ipynb). Have you done them? `from course_lib import start; start("05b")` says whether
+# you have.
 #
 # At the end you can
 #

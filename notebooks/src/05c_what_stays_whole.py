@@ -13,7 +13,8 @@
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb) and [05b: whole while it
-# computes](05b_whole_for_a_moment.ipynb). Have you done them? `from course_lib import start; start("05c")` says so.
+# computes](05b_whole_for_a_moment.ipynb). Have you done them? `from course_lib import start; start("05c")` says
+# whether you have.
 #
 # At the end you can
 #

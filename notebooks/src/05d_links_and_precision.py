@@ -14,7 +14,7 @@
 #
 # This part builds on [04d: build your own](04d_build_ddp.ipynb), [05a: states, shared
 # out](05a_sharded_data_parallel.ipynb) and [05b: whole while it computes](05b_whole_for_a_moment.ipynb). Have you done
-# them? `from course_lib import start; start("05d")` says so.
+# them? `from course_lib import start; start("05d")` says whether you have.
 #
 # At the end you can
 #

@@ -13,7 +13,7 @@
 # the wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # This part builds on [05b: whole while it computes](05b_whole_for_a_moment.ipynb). Have you done it? `from course_lib
-# import start; start("05e")` says so.
+# import start; start("05e")` says whether you have.
 #
 # At the end you can
 #

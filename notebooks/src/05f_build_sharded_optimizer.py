@@ -12,7 +12,7 @@
 # wrapper](05g_build_fully_sharded.ipynb) · [8: precision on the wire](05h_precision_on_the_wire.ipynb)
 #
 # This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb). Have you done it? `from course_lib
-# import start; start("05f")` says so.
+# import start; start("05f")` says whether you have.
 #
 # At the end you can
 #

@@ -13,7 +13,7 @@
 #
 # This part builds on [05b: whole while it computes](05b_whole_for_a_moment.ipynb) and [05f: build the
 # optimizer](05f_build_sharded_optimizer.ipynb). Have you done them? `from course_lib import start; start("05g")` says
-# so.
+# whether you have.
 #
 # At the end you can
 #

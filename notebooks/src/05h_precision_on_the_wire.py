@@ -12,7 +12,7 @@
 # optimizer](05f_build_sharded_optimizer.ipynb) · [7: build the wrapper](05g_build_fully_sharded.ipynb)
 #
 # This part builds on [05d: links and precision](05d_links_and_precision.ipynb). Have you done it? `from course_lib
-# import start; start("05h")` says so.
+# import start; start("05h")` says whether you have.
 #
 # At the end you can
 #

@@ -10,7 +10,7 @@
 # Part 1 of 2 · [2: where to cut](06b_where_to_cut.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
-# start("06a")` says so.
+# start("06a")` says whether you have.
 #
 # At the end you can
 #

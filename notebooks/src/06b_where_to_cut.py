@@ -10,7 +10,7 @@
 # Part 2 of 2 · [1: there and back](06a_model_parallel.ipynb)
 #
 # This part builds on [06a: there and back](06a_model_parallel.ipynb). Have you done it? `from course_lib import start;
-# start("06b")` says so.
+# start("06b")` says whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,8 @@
 # schedule](07e_search_a_schedule.ipynb)
 #
 # This part builds on [01c: doing with less memory](01c_less_memory.ipynb) and [06a: there and
-# back](06a_model_parallel.ipynb). Have you done them? `from course_lib import start; start("07a")` says so.
+# back](06a_model_parallel.ipynb). Have you done them? `from course_lib import start; start("07a")` says whether you
+# have.
 #
 # At the end you can
 #

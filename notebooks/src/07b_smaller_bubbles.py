@@ -11,7 +11,7 @@
 # schedule](07e_search_a_schedule.ipynb)
 #
 # This part builds on [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb). Have you done it? `from
-# course_lib import start; start("07b")` says so.
+# course_lib import start; start("07b")` says whether you have.
 #
 # At the end you can
 #

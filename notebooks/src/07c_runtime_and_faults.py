@@ -12,7 +12,7 @@
 #
 # This part builds on [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) and [07b: smaller bubbles, and
 # a schedule of your own](07b_smaller_bubbles.ipynb). Have you done them? `from course_lib import start; start("07c")`
-# says so.
+# says whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 #
 # This part builds on [07b: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb) and [07c: the loop,
 # its faults and production](07c_runtime_and_faults.ipynb). Have you done them? `from course_lib import start;
-# start("07d")` says so.
+# start("07d")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 # [4: build the runtime](07d_build_pipeline.ipynb)
 #
 # This part builds on [07b: smaller bubbles, and a schedule of your own](07b_smaller_bubbles.ipynb). Have you done it?
-# `from course_lib import start; start("07e")` says so.
+# `from course_lib import start; start("07e")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 # build the transformer](08e_build_split_transformer.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb). Have you done it? `from course_lib import start;
-# start("08a")` says so.
+# start("08a")` says whether you have.
 #
 # At the end you can
 #

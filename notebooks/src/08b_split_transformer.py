@@ -11,7 +11,7 @@
 # build the transformer](08e_build_split_transformer.ipynb)
 #
 # This part builds on [08a: one product, cut](08a_tensor_parallel.ipynb). Have you done it? `from course_lib import
-# start; start("08b")` says so.
+# start; start("08b")` says whether you have.
 #
 # At the end you can
 #

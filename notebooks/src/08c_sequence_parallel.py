@@ -11,7 +11,8 @@
 # transformer](08e_build_split_transformer.ipynb)
 #
 # This part builds on [08a: one product, cut](08a_tensor_parallel.ipynb) and [08b: a transformer,
-# cut](08b_split_transformer.ipynb). Have you done them? `from course_lib import start; start("08c")` says so.
+# cut](08b_split_transformer.ipynb). Have you done them? `from course_lib import start; start("08c")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 #
 # This part builds on [08a: one product, cut](08a_tensor_parallel.ipynb), [08b: a transformer,
 # cut](08b_split_transformer.ipynb) and [08c: positions, shared out](08c_sequence_parallel.ipynb). Have you done them?
-# `from course_lib import start; start("08e")` says so.
+# `from course_lib import start; start("08e")` says whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb), [05a: states, shared
 # out](05a_sharded_data_parallel.ipynb), [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb) and [08a:
 # one product, cut](08a_tensor_parallel.ipynb). Have you done them? `from course_lib import start; start("09a")` says
-# so.
+# whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 #
 # This part builds on [05b: whole while it computes](05b_whole_for_a_moment.ipynb), [06a: there and
 # back](06a_model_parallel.ipynb), [08b: a transformer, cut](08b_split_transformer.ipynb) and [09a: places and
-# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("09b")` says so.
+# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("09b")` says whether you have.
 #
 # At the end you can
 #

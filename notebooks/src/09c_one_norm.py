@@ -11,7 +11,7 @@
 # cuts at once](09d_three_cuts.ipynb) · [5: build a training step on a mesh](09e_build_on_a_mesh.ipynb)
 #
 # This part builds on [09a: places and links](09a_meshes.ipynb) and [09b: who holds what](09b_who_holds_what.ipynb).
-# Have you done them? `from course_lib import start; start("09c")` says so.
+# Have you done them? `from course_lib import start; start("09c")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 # one checkpoint](09c_one_norm.ipynb) · [5: build a training step on a mesh](09e_build_on_a_mesh.ipynb)
 #
 # This part builds on [09a: places and links](09a_meshes.ipynb) and [09b: who holds what](09b_who_holds_what.ipynb).
-# Have you done them? `from course_lib import start; start("09d")` says so.
+# Have you done them? `from course_lib import start; start("09d")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 #
 # This part builds on [09b: who holds what](09b_who_holds_what.ipynb), [09c: one norm, one
 # checkpoint](09c_one_norm.ipynb) and [09d: three cuts at once](09d_three_cuts.ipynb). Have you done them? `from
-# course_lib import start; start("09e")` says so.
+# course_lib import start; start("09e")` says whether you have.
 #
 # At the end you can
 #
@@ -444,7 +444,7 @@ check("09.mesh_shards", MyMeshTrainer)
 #
 # ## Step 4: messages
 #
-# The check has the meter on in the second step. It adds up what a rank sends along each axis, counted as rings send it.
+# The check has the meter on in the second step. It adds up the bytes of each axis on a rank, counted as rings send them.
 # Calls in which ranks differ along several axes get 1,024 bytes together, which is enough for loss and norm.
 #
 # What is least along dp_shard, in times the bytes of a rank's parts? Say it before you look at the table.

@@ -12,7 +12,8 @@
 # attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [02a: what travels](02a_collectives.ipynb) and [08b: a transformer,
-# cut](08b_split_transformer.ipynb). Have you done them? `from course_lib import start; start("10a")` says so.
+# cut](08b_split_transformer.ipynb). Have you done them? `from course_lib import start; start("10a")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 # attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [10a: the ring](10a_long_context.ipynb). Have you done it? `from course_lib import start;
-# start("10b")` says so.
+# start("10b")` says whether you have.
 #
 # At the end you can
 #

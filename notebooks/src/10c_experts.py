@@ -14,7 +14,7 @@
 #
 # This part builds on [01c: doing with less memory](01c_less_memory.ipynb), [02a: what travels](02a_collectives.ipynb)
 # and [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb). Have you done them? `from course_lib
-# import start; start("10c")` says so.
+# import start; start("10c")` says whether you have.
 #
 # At the end you can
 #

@@ -13,7 +13,7 @@
 # attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [10c: experts, shared out](10c_experts.ipynb). Have you done it? `from course_lib import start;
-# start("10d")` says so.
+# start("10d")` says whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 # attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [02c: when a job hangs](02c_hangs.ipynb) and [10c: experts, shared out](10c_experts.ipynb). Have
-# you done them? `from course_lib import start; start("10e")` says so.
+# you done them? `from course_lib import start; start("10e")` says whether you have.
 #
 # At the end you can
 #

@@ -13,7 +13,8 @@
 #
 # This part builds on [08c: positions, shared out](08c_sequence_parallel.ipynb), [09a: places and
 # links](09a_meshes.ipynb), [10c: experts, shared out](10c_experts.ipynb) and [10d: equally
-# busy](10d_busy_experts.ipynb). Have you done them? `from course_lib import start; start("10f")` says so.
+# busy](10d_busy_experts.ipynb). Have you done them? `from course_lib import start; start("10f")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 # attention](10h_build_ring_attention.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [10b: equal work, and all-to-all](10b_equal_work.ipynb). Have you done it? `from course_lib
-# import start; start("10g")` says so.
+# import start; start("10g")` says whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,8 @@
 # documents](10g_packed_documents.ipynb) · [9: build an expert layer](10i_build_experts.ipynb)
 #
 # This part builds on [10a: the ring](10a_long_context.ipynb) and [10b: equal work, and
-# all-to-all](10b_equal_work.ipynb). Have you done them? `from course_lib import start; start("10h")` says so.
+# all-to-all](10b_equal_work.ipynb). Have you done them? `from course_lib import start; start("10h")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 # documents](10g_packed_documents.ipynb) · [8: build ring attention](10h_build_ring_attention.ipynb)
 #
 # This part builds on [10c: experts, shared out](10c_experts.ipynb) and [10d: equally busy](10d_busy_experts.ipynb).
-# Have you done them? `from course_lib import start; start("10i")` says so.
+# Have you done them? `from course_lib import start; start("10i")` says whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 #
 # This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb), [07a: micro-batches, GPipe and
 # 1F1B](07a_pipeline_parallel.ipynb), [08c: positions, shared out](08c_sequence_parallel.ipynb) and [09a: places and
-# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("11a")` says so.
+# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("11a")` says whether you have.
 #
 # At the end you can
 #

@@ -13,7 +13,7 @@
 # This part builds on [02a: what travels](02a_collectives.ipynb), [04a: one rule, sent in
 # buckets](04a_distributed_data_parallel.ipynb), [07a: micro-batches, GPipe and 1F1B](07a_pipeline_parallel.ipynb),
 # [08b: a transformer, cut](08b_split_transformer.ipynb) and [09a: places and links](09a_meshes.ipynb). Have you done
-# them? `from course_lib import start; start("11b")` says so.
+# them? `from course_lib import start; start("11b")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb), [07a: micro-batches, GPipe
 # and 1F1B](07a_pipeline_parallel.ipynb), [08a: one product, cut](08a_tensor_parallel.ipynb) and [09a: places and
-# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("11c")` says so.
+# links](09a_meshes.ipynb). Have you done them? `from course_lib import start; start("11c")` says whether you have.
 #
 # At the end you can
 #

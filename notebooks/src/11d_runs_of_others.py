@@ -10,7 +10,7 @@
 # sick runs](11c_sick_runs.ipynb) · [5: build a planner](11e_build_planner.ipynb)
 #
 # This part builds on [11a: does it fit?](11a_does_it_fit.ipynb) and [11b: how long does it take?](11b_how_long.ipynb).
-# Have you done them? `from course_lib import start; start("11d")` says so.
+# Have you done them? `from course_lib import start; start("11d")` says whether you have.
 #
 # At the end you can
 #

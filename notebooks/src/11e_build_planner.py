@@ -10,7 +10,7 @@
 # sick runs](11c_sick_runs.ipynb) · [4: runs of others, and when not to](11d_runs_of_others.ipynb)
 #
 # This part builds on [11a: does it fit?](11a_does_it_fit.ipynb) and [11b: how long does it take?](11b_how_long.ipynb).
-# Have you done them? `from course_lib import start; start("11e")` says so.
+# Have you done them? `from course_lib import start; start("11e")` says whether you have.
 #
 # At the end you can
 #

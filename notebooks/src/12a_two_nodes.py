@@ -13,7 +13,7 @@
 #
 # This part builds on [00: Start here](00_start_here.ipynb), [02a: what travels](02a_collectives.ipynb) and [05d: links
 # and precision](05d_links_and_precision.ipynb). Have you done them? `from course_lib import start; start("12a")` says
-# so.
+# whether you have.
 #
 # At the end you can
 #

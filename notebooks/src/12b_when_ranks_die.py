@@ -12,7 +12,7 @@
 #
 # This part builds on [02c: when a job hangs](02c_hangs.ipynb), [04c: drift, checkpoints and the real
 # thing](04c_drift_and_production.ipynb) and [12a: two nodes](12a_two_nodes.ipynb). Have you done them? `from
-# course_lib import start; start("12b")` says so.
+# course_lib import start; start("12b")` says whether you have.
 #
 # At the end you can
 #

@@ -12,7 +12,7 @@
 # ranks](12f_build_a_job.ipynb)
 #
 # This part builds on [12a: two nodes](12a_two_nodes.ipynb) and [12b: when ranks die](12b_when_ranks_die.ipynb). Have
-# you done them? `from course_lib import start; start("12c")` says so.
+# you done them? `from course_lib import start; start("12c")` says whether you have.
 #
 # At the end you can
 #

@@ -13,7 +13,7 @@
 #
 # This part builds on [02b: time, trees and groups](02b_time_trees_and_groups.ipynb), [04c: drift, checkpoints and the
 # real thing](04c_drift_and_production.ipynb) and [12a: two nodes](12a_two_nodes.ipynb). Have you done them? `from
-# course_lib import start; start("12d")` says so.
+# course_lib import start; start("12d")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,8 @@
 # ranks](12f_build_a_job.ipynb)
 #
 # This part builds on [04c: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) and [12c: thousands
-# of GPUs](12c_thousands.ipynb). Have you done them? `from course_lib import start; start("12e")` says so.
+# of GPUs](12c_thousands.ipynb). Have you done them? `from course_lib import start; start("12e")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -11,7 +11,8 @@
 # numbers](12e_wrong_numbers.ipynb)
 #
 # This part builds on [04c: drift, checkpoints and the real thing](04c_drift_and_production.ipynb) and [12b: when ranks
-# die](12b_when_ranks_die.ipynb). Have you done them? `from course_lib import start; start("12f")` says so.
+# die](12b_when_ranks_die.ipynb). Have you done them? `from course_lib import start; start("12f")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -10,7 +10,8 @@
 # [4: your own](13d_your_own_claim.ipynb)
 #
 # This part builds on [04a: one rule, sent in buckets](04a_distributed_data_parallel.ipynb) and [06a: there and
-# back](06a_model_parallel.ipynb). Have you done them? `from course_lib import start; start("13a")` says so.
+# back](06a_model_parallel.ipynb). Have you done them? `from course_lib import start; start("13a")` says whether you
+# have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 #
 # This part builds on [03a: four steps](03a_data_parallel.ipynb), [04c: drift, checkpoints and the real
 # thing](04c_drift_and_production.ipynb) and [13a: a first script](13a_a_first_script.ipynb). Have you done them? `from
-# course_lib import start; start("13c")` says so.
+# course_lib import start; start("13c")` says whether you have.
 #
 # At the end you can
 #

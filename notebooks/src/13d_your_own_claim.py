@@ -10,7 +10,7 @@
 # memory](13b_strategies_and_memory.ipynb) · [3: a deep dive](13c_a_deep_dive.ipynb)
 #
 # This part builds on [13a: a first script](13a_a_first_script.ipynb). Have you done it? `from course_lib import start;
-# start("13d")` says so.
+# start("13d")` says whether you have.
 #
 # At the end you can
 #

@@ -11,7 +11,7 @@
 # This part builds on [05a: states, shared out](05a_sharded_data_parallel.ipynb), [07d: build the
 # runtime](07d_build_pipeline.ipynb), [09a: places and links](09a_meshes.ipynb), [09d: three cuts at
 # once](09d_three_cuts.ipynb) and [11b: how long does it take?](11b_how_long.ipynb). Have you done them? `from
-# course_lib import start; start("14a")` says so.
+# course_lib import start; start("14a")` says whether you have.
 #
 # At the end you can
 #

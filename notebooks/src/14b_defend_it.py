@@ -11,7 +11,7 @@
 #
 # This part builds on [06b: where to cut](06b_where_to_cut.ipynb), [07b: smaller bubbles, and a schedule of your
 # own](07b_smaller_bubbles.ipynb), [09a: places and links](09a_meshes.ipynb) and [14a: the job](14a_the_job.ipynb).
-# Have you done them? `from course_lib import start; start("14b")` says so.
+# Have you done them? `from course_lib import start; start("14b")` says whether you have.
 #
 # At the end you can
 #

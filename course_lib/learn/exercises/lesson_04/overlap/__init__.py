@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
-from course_lib.learn.exercises.lesson_04.overlap.report import OverlapReport
+from course_lib.learn.exercises.lesson_04.overlap.report import EarlyReport
 from course_lib.learn.exercises.lesson_04.overlap.trial import IN_PLACE, KINDS, ONE, right, trial
 from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import hooks
 from course_lib.learn.exercises.lesson_04.tries import EXACT, alone
@@ -30,7 +30,7 @@ def _every(name: str, says: Callable[[Any], bool]) -> Recogniser:
 
 def _all(evidence: Evidence, name: str) -> list[Any]:
     """The field of each report that has it."""
-    found = [getattr(report, name) for _, report in reports(evidence, OverlapReport)]
+    found = [getattr(report, name) for _, report in reports(evidence, EarlyReport)]
     return [value for value in found if value is not NOT_DEMANDED]
 
 
@@ -39,7 +39,7 @@ def _begun(outcomes: Iterable[AnswerOutcome]) -> list[tuple[int, int]]:
     return [
         pair
         for outcome in outcomes
-        if isinstance(outcome.got, OverlapReport) and outcome.got.early is not NOT_DEMANDED
+        if isinstance(outcome.got, EarlyReport) and outcome.got.early is not NOT_DEMANDED
         for wanted, came in zip(outcome.expected.early, outcome.got.early, strict=False)
         for pair in zip(wanted, came, strict=False)
     ]
@@ -59,7 +59,7 @@ def _one_call_each(evidence: Evidence) -> bool:
     """Whether a call was made for each gradient, also where all of them are in one bucket."""
     counts = [
         (report.num_calls, len(outcome.expected.early[0]))
-        for outcome, report in reports(evidence, OverlapReport)
+        for outcome, report in reports(evidence, EarlyReport)
         if outcome.kind == ONE and report.num_calls is not NOT_DEMANDED
     ]
     return evidence.error is None and bool(counts) and all(calls == grads for calls, grads in counts)
@@ -68,7 +68,7 @@ def _one_call_each(evidence: Evidence) -> bool:
 def _works_once(evidence: Evidence) -> bool:
     """Whether in every case the first step is right, in its values and its calls, and the second is not."""
 
-    def once(want: OverlapReport, got: OverlapReport) -> bool:
+    def once(want: EarlyReport, got: EarlyReport) -> bool:
         if got.gradients is NOT_DEMANDED or not {1, 2} <= got.gradients.keys() or not got.kept == got.hooks == NOTHING:
             return False
         first, second = (
@@ -78,13 +78,13 @@ def _works_once(evidence: Evidence) -> bool:
         return not first and bool(second)
 
     return evidence.error is None and all(
-        isinstance(one.got, OverlapReport) and once(one.expected, one.got) for one in evidence.outcomes
+        isinstance(one.got, EarlyReport) and once(one.expected, one.got) for one in evidence.outcomes
     )
 
 
 def _trusts_what_is_there(evidence: Evidence) -> bool:
     """Whether two steps are right, and buckets left too soon in the one whose gradients were there before, as zeros."""
-    begun = [(o.expected.early, o.got.early) for o in evidence.wrong if isinstance(o.got, OverlapReport)]
+    begun = [(o.expected.early, o.got.early) for o in evidence.wrong if isinstance(o.got, EarlyReport)]
     return (
         evidence.error is None
         and bool(begun)
@@ -99,7 +99,7 @@ def _trusts_what_is_there(evidence: Evidence) -> bool:
 
 def _too_soon(evidence: Evidence) -> bool:
     """Whether there were as many calls as buckets, and some began before their bucket was complete."""
-    seen = [o for o in evidence.wrong if isinstance(o.got, OverlapReport) and o.got.early is not NOT_DEMANDED]
+    seen = [o for o in evidence.wrong if isinstance(o.got, EarlyReport) and o.got.early is not NOT_DEMANDED]
     as_many = all(o.got.num_calls == o.expected.num_calls for o in seen)
     return evidence.error is None and as_many and any(have > due for due, have in _begun(seen))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from course_lib.learn.exercises.lesson_04.tries import EXACT, KEPT
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, Report, fact
 
-__all__ = ["METERED", "OverlapReport"]
+__all__ = ["METERED", "EarlyReport"]
 
 METERED = 3  # steps under the meter
 
@@ -65,7 +65,7 @@ def _of_waited(expected: bool, got: bool | str, _: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OverlapReport(Report):
+class EarlyReport(Report):
     """What a rank has seen. Where a step changed what was to stay, later steps were not run, and have no facts."""
 
     asked_for = "a function"

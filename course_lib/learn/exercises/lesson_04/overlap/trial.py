@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.learn.exercises.lesson_04.overlap.report import METERED, OverlapReport
+from course_lib.learn.exercises.lesson_04.overlap.report import METERED, EarlyReport
 from course_lib.learn.exercises.lesson_04.overlap.waits import watched_waits
 from course_lib.learn.exercises.lesson_04.overlap.wrong_answers import Buckets
 from course_lib.learn.exercises.lesson_04.tries import gradients_by_name, mixed_replica, replica, reseeded
@@ -74,7 +74,7 @@ def _buckets(model: nn.Module, kind: str) -> Buckets:
     return [[left.pop(0) for _ in range(size)] for size in _sizes(kind)]
 
 
-def trial(answer: Callable[..., Any], me: Rank, kind: str) -> OverlapReport:
+def trial(answer: Callable[..., Any], me: Rank, kind: str) -> EarlyReport:
     model = _model(kind, me.device)
     buckets = _buckets(model, kind)
     lengths = [len(bucket) for bucket in buckets]
@@ -91,13 +91,13 @@ def trial(answer: Callable[..., Any], me: Rank, kind: str) -> OverlapReport:
 
 def _under_the_meter(
     answer: Callable[..., Any], me: Rank, model: nn.Module, buckets: Buckets, kept: Kept
-) -> tuple[OverlapReport, Callable[[], Any] | None]:
+) -> tuple[EarlyReport, Callable[[], Any] | None]:
     """What the first steps show, and ``finish``; None where what came back is no function, or where a step has changed
     what was to stay: the next step would meet that.
     """
     from course_lib.meter.communication.recorder import Recorder
 
-    seen = OverlapReport(early=[], waits=[], inside=[], gradients={})
+    seen = EarlyReport(early=[], waits=[], inside=[], gradients={})
     meters: list[Recorder] = []
     begun: list[int] = []
 
@@ -111,7 +111,7 @@ def _under_the_meter(
         seed = torch.initial_seed()
         finish = answer(me, buckets)
         if not callable(finish) or inspect.isgeneratorfunction(finish):
-            return OverlapReport(finish=short(finish) if not callable(finish) else _GENERATOR), None
+            return EarlyReport(finish=short(finish) if not callable(finish) else _GENERATOR), None
         for step in range(METERED):
             begun.clear()
             hooked = Kept(model=model, ignore=("gradients", "buffers", "weights", "flags", "modes", "settings"))
@@ -184,10 +184,10 @@ def _complete_before(kind: str) -> list[int]:
     return [number for number, size in enumerate(_sizes(kind)) for _ in range(size)]
 
 
-def right(kind: str) -> Callable[[int, int], OverlapReport]:
-    def expected(rank: int, world_size: int) -> OverlapReport:
+def right(kind: str) -> Callable[[int, int], EarlyReport]:
+    def expected(rank: int, world_size: int) -> EarlyReport:
         steps = (*range(METERED), *([STEPS - 1] if kind in LONG else []))
-        report = OverlapReport(
+        report = EarlyReport(
             gradients={step + 1: _means(kind, world_size, step) for step in steps},
             early=[_complete_before(kind)] * METERED,
             waits=[0] * METERED,

@@ -120,7 +120,7 @@ MESH_STEPS = (
         hints=(
             "Which names does every mesh know? What would a rank with other slices and stages look for?",
             "Undo the cuts in the opposite order: shares along dp_shard to parts, parts along tp to whole parameters. "
-            "One rank of each stage writes a file. Whoever loads reads all files, and cuts anew.",
+            "One rank of each stage writes a file. The rank that loads reads all files, and cuts anew.",
             "For weights and each state: gather the shares, give the pieces their names and shapes, then "
             "`dist.all_gather_object(pieces, piece, group=...)` along tp and `torch.cat(pieces, dim)`. After loading, "
             "the share is made from the new parts, and `optimizer.state[share]` gets its states and its `step`.",

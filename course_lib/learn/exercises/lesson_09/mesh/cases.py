@@ -30,7 +30,7 @@ __all__ = [
     "SHARDS",
     "SITUATIONS",
     "STAGES",
-    "MeshRun",
+    "TrainedRun",
     "MeshSituation",
     "MeshSteps",
     "batch_of",
@@ -202,7 +202,7 @@ class MeshSteps:
 
 
 @dataclass(frozen=True)
-class MeshRun:
+class TrainedRun:
     """The steps of one process, and its weights at the beginning and at the end, by all names."""
 
     steps: MeshSteps
@@ -211,7 +211,7 @@ class MeshRun:
 
 
 @lru_cache(maxsize=512)
-def oracle(label: str, habit: str = "", times: float = 1.0) -> MeshRun:
+def oracle(label: str, habit: str = "", times: float = 1.0) -> TrainedRun:
     """One process on this situation. Habits, of which ``times`` is a factor:
 
     ``times``: all gradients are multiplied; ``copies``: those of what tp copies are; ``piled``: nobody sets gradients
@@ -240,7 +240,7 @@ def oracle(label: str, habit: str = "", times: float = 1.0) -> MeshRun:
             nn.utils.clip_grad_norm_(model.parameters(), situation.max_norm)
         optimizer.step()
         losses.append(loss.item())
-    return MeshRun(MeshSteps(tuple(losses), tuple(norms)), begin, _all_named(model))
+    return TrainedRun(MeshSteps(tuple(losses), tuple(norms)), begin, _all_named(model))
 
 
 def _all_named(model: nn.Module) -> dict[str, Tensor]:
