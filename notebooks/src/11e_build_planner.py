@@ -60,7 +60,7 @@ from statistics import median
 #
 # Take two sittings. The first one ends with step 3. Step 4 is the hardest.
 #
-# A method that no step has asked for yet may stay as it is.
+# Steps 1 and 2 ask for `memory` alone. Leave the methods that no step has asked for yet as they are.
 
 
 # %%
@@ -137,6 +137,7 @@ class MyPlanner:
     def time(self, layout):
         """Seconds of a step: "compute", "tensor", "pipeline", "data". What a step does not ask for may be 0."""
         ### BEGIN SOLUTION
+        ### STUB return {}  # from step 3 on
         job, machines, m = self.job, self.machines, self.micro_batches(layout)
         layers, slots, again = job.layers // layout.pp, m + layout.pp - 1, layout.recompute == "full"
         backward_s = layers * self.pass_s(layout, 2)
@@ -173,6 +174,7 @@ class MyPlanner:
     def why_not(self, layout):
         """Why this layout cannot run: a sentence that names what is at fault. "" where it can."""
         ### BEGIN SOLUTION
+        ### STUB return ""  # in step 7
         job = self.job
         for name in ("heads", "kv_heads", "ffn"):
             if getattr(job, name) % layout.tp:
@@ -189,6 +191,7 @@ class MyPlanner:
     def plans(self):
         """All layouts that can run on all GPUs: a list of (seconds of a step, layout), fastest first."""
         ### BEGIN SOLUTION
+        ### STUB return []  # from step 5 on
         gpus, found = self.machines.gpus, []
         sizes = [size for size in range(1, gpus + 1) if gpus % size == 0]
         for tp, pp in product(sizes, sizes):
@@ -211,6 +214,7 @@ class MyPlanner:
         """
 
         ### BEGIN SOLUTION
+        ### STUB return self.machines  # from step 6 on
         def error(share):
             told = [MyPlanner(run.job, replace(run.machines, share=share)).time(run.layout) for run in runs]
             return median(

@@ -62,7 +62,13 @@ def _column(planner: Callable[..., Any], runs: Sequence[TimedRun]) -> dict[str, 
         most = max(sum(made.memory(run.layout, stage).values()) for stage in range(run.layout.pp))
         return most + run.machines.reserve_bytes
 
-    return _rows(runs, bytes_of, lambda run: sum(planner(run.job, run.machines).time(run.layout).values()))
+    def step_s(run: TimedRun) -> float:
+        parts = planner(run.job, run.machines).time(run.layout)
+        if not parts:
+            raise ValueError("`time` has no parts yet")
+        return sum(parts.values())
+
+    return _rows(runs, bytes_of, step_s)
 
 
 def _published(runs: Sequence[TimedRun]) -> dict[str, str]:

@@ -168,8 +168,8 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
-            "Go through your formulas. Which of them assume that all heads have keys of their own? Which assume two "
-            "tables, or full nodes?",
+            "Go through your formulas. Which of them thinks that all heads have keys of their own? Which one counts "
+            "two tables, and which takes every node for full?",
             "Keys and values have `hidden * kv_heads / heads` channels, and `tp` divides `kv_heads`. Tied tables are "
             "one on one stage. Count the ranks of a ring on each of its nodes: the fewest of them set its rate.",
             "`nodes = Counter(rank // node_size for rank in range(0, n * stride, stride))`: one key is within a node, "
