@@ -9,9 +9,9 @@
 # Part 5 of 5 · [1: places and links](09a_meshes.ipynb) · [2: who holds what](09b_who_holds_what.ipynb) · [3: one norm,
 # one checkpoint](09c_one_norm.ipynb) · [4: three cuts at once](09d_three_cuts.ipynb)
 #
-# This part builds on [09b: who holds what](09b_who_holds_what.ipynb), [09c: one norm, one
-# checkpoint](09c_one_norm.ipynb) and [09d: three cuts at once](09d_three_cuts.ipynb). Have you done them? `from
-# course_lib import start; start("09e")` says whether you have.
+# This part builds on [05f: build the optimizer](05f_build_sharded_optimizer.ipynb), [09b: who holds
+# what](09b_who_holds_what.ipynb), [09c: one norm, one checkpoint](09c_one_norm.ipynb) and [09d: three cuts at
+# once](09d_three_cuts.ipynb). Have you done them? `from course_lib import start; start("09e")` says whether you have.
 #
 # At the end you can
 #

@@ -156,7 +156,9 @@ class MeshTrainer:
             part.copy_(self._slice(name, weights[name]))
         self.share.copy_(self._vector.own(self.parts))
         for key, named in wholes.items():
-            state[key] = self._vector.own({name: self._slice(name, named[name]) for name in self._vector.names})
+            one_end = {_SECOND: named[_FIRST]} if self.is_tied and _FIRST in named else {}  # saved without stages
+            found = one_end | named
+            state[key] = self._vector.own({name: self._slice(name, found[name]) for name in self._vector.names})
         self.optimizer.state[self.share] = state
 
     def _unsplit(self, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
