@@ -246,6 +246,8 @@ class MyMeshTrainer:
                 part.copy_(self.slice(name, weights[name]))
             self.share.copy_(self.own(self.flat(self.learning)))
         for key, named in found.items():
+            if self.is_tied and "stem.tokens.weight" in named:  # saved without stages, under its first name
+                named = {"head.w_vocab.weight": named["stem.tokens.weight"]} | named
             named = {name: self.slice(name, named[name]) for name in self.learning}
             state[key] = self.own(self.flat(named))
         self.optimizer.state[self.share] = state
