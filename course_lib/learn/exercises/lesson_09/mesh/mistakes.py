@@ -158,7 +158,7 @@ _NORM = (
     Mistake(
         "no-limit",
         "Norms of the first step are right. Steps go on as if there were no limit.",
-        recognise=by.trains_like("free"),
+        recognise=both(by.trains_like("free"), by.first_norms_are_right),
     ),
     Mistake(
         "another-factor",

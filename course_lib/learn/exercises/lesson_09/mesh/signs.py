@@ -26,6 +26,7 @@ __all__ = [
     "copies_differ",
     "ends_are_counted",
     "factor_of_loss",
+    "first_norms_are_right",
     "goes_wrong_after_the_checkpoint",
     "has_a_norm_of_its_own",
     "has_its_own_loss",
@@ -241,6 +242,12 @@ def has_a_norm_of_its_own(evidence: Evidence) -> bool:
         if isinstance(got.gave[0], float):
             norms.setdefault(one.kind, []).append(got.gave[0] / oracle(one.kind).steps.norms[0])
     found = [max(of) < 1 and max(of) - min(of) > _SMALL for of in norms.values()]
+    return bool(found) and all(found)
+
+
+def first_norms_are_right(evidence: Evidence) -> bool:
+    """Whether the norms of the first step are those of one process, wherever a report came."""
+    found = [_near(got.gave[0], oracle(one.kind).steps.norms[0]) for one, got, _ in _seen(evidence)]
     return bool(found) and all(found)
 
 
