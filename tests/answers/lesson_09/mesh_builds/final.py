@@ -194,6 +194,8 @@ class Final:
         self.shard.copy_(self.own_share(self.flat(self.parts)))
         state = {}
         for key, of in wholes.items():
+            if self.tied:  # saved without stages
+                of.setdefault("head.w_vocab.weight", of.get("stem.tokens.weight"))
             named = {name: self.slice(name, of[name]) for name in self.learning}
             state[key] = self.own_share(self.flat(named)).clone()
         self.optimizer.state[self.shard] = state | {key: self.copied(one) for key, one in rest.items()}

@@ -133,6 +133,8 @@ class ByTheCoursesPipeline(Final):
             part.copy_(self.slice(name, joined["weights"][name]))
         self.shard.copy_(self.own_share(self.flat(self.parts)))
         for key, of in joined.items():
+            if self.tied:  # saved without stages
+                of.setdefault("head.w_vocab.weight", of.get("stem.tokens.weight"))
             if key != "weights":
                 rest[key] = self.own_share(self.flat({name: self.slice(name, of[name]) for name in self.learning}))
         self.optimizer.state[self.shard] = rest
@@ -219,6 +221,8 @@ class ShareOfEach(Final):
     def load(self, folder):
         for name, part in self.parts.items():
             found = torch.load(Path(folder) / name)
+            if self.tied and name == "head.w_vocab.weight" and len(found) == 1:  # saved without stages
+                found = torch.load(Path(folder) / "stem.tokens.weight")
             part.copy_(self.slice(name, found.pop("weight")))
             if name in self.shares:
                 self.shares[name].copy_(self.cut(part))

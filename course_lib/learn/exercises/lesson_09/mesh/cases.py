@@ -123,7 +123,7 @@ SITUATIONS = {
     "one matrix for tokens and scores": MeshSituation(_P2T2, {"tied": True}, max_norm=0.5),
     "one matrix, four stages": MeshSituation("pp=4 dp_shard=1 tp=1", {"tied": True}, max_norm=0.5),
     "one matrix, loaded on another mesh": MeshSituation(
-        _D2P2, {"tied": True}, _ADAM, num_steps=4, stop=2, other=_P2T2, max_norm=0.5
+        _D2T2, {"tied": True}, _ADAM, num_steps=4, stop=2, other=_P2T2, max_norm=0.5
     ),
     "a frozen stage": MeshSituation(_D2P2, optimizer=_ADAM, frozen=_FROM_HEAD_ON, max_norm=0.1),
     "frozen weights, loaded on another mesh": MeshSituation(
