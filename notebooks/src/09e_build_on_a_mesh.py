@@ -446,7 +446,7 @@ check("09.mesh_shards", MyMeshTrainer)
 #
 # ## Step 4: messages
 #
-# The check has the meter on in the second step. It adds up the bytes of each axis on a rank, counted as rings send them.
+# The check has the meter on in the second step. It adds up each axis' bytes on a rank, as rings send them.
 # Calls in which ranks differ along several axes get 1,024 bytes together, which is enough for loss and norm.
 #
 # What is least along dp_shard, in times the bytes of a rank's parts? Say it before you look at the table.

@@ -177,6 +177,7 @@ def test_its_kernels_begin_as_forks_of_one_process(running: Lab) -> None:
 
     (server,) = [one for one in running.process.children() if "fork_server.py" in " ".join(one.cmdline())]
     number = json.loads(asked("POST", ""))["id"]
+    wait_until(server.children, "the kernel begins as its fork")
     (first,) = server.children()
     asked("POST", f"/{number}/restart")
     wait_until(lambda: server.children() and server.children() != [first], "another kernel after the restart")
