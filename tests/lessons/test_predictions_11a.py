@@ -64,4 +64,4 @@ def test_what_the_host_costs_is_told_of_a_large_step_and_of_one_sequence():
     """60 s of computing 60 sequences, and 5 s for the host: of one sequence 1 s, and 5 s again."""
     because = ASKED["11.alone"].tell(step(65.0, 5.0), 8.0, 8, 60).because
     assert "are 5.0 s of it" in because
-    assert "of a step of one sequence they would be 83%" in because
+    assert "In a step of one sequence their share would be 83%" in because
