@@ -53,8 +53,8 @@ def _one_share(runs: Sequence[Replayed], share: float) -> Explanation:
         f"peak. Machines do not have to be so alike: these runs were tuned until little was left to gain, and then "
         "published. The "
         f"planner, with eight constants fitted to each cluster, is off by {planned:.0f} %; with constants of other "
-        f"clusters by {elsewhere:.0f} %, {than} the single number. With runs that were chosen because they are good, "
-        "you cannot distinguish a good model from one that predicts the same share for every run.",
+        f"clusters by {elsewhere:.0f} %, {than} the single number. Runs that were chosen because they are good hardly "
+        "show whether a model is better than one share for every run.",
         misreadings={
             lambda percent: (
                 percent > 2 * measured
