@@ -351,8 +351,8 @@ check("10.experts_exchange", MyExperts)
 # Look at the row of memory in the tables. The check looks at what you make and keep:
 #
 # - No tensor has more numbers than the rows of this rank's choices, or than those that came.
-# - From forward to backward there may be, of each row that came, four times its numbers: that is what experts keep. Of
-#   each row that went, two times; of each token, its numbers once, and three times E.
+# - From forward to backward each row that came may take four times its numbers: that is what experts keep. Each row
+#   that went may take two times its numbers. Each token may take its numbers once, and three times E.
 # - When the output is gone, nothing is left.
 
 # %%
@@ -526,8 +526,8 @@ build_progress("10.experts")
 #
 # ## What you can do now
 #
-# You have written what stands behind expert parallelism in Megatron-Core, torchtitan and DeepSpeed: a router, an
-# exchange of uneven parts, its way back, a limit, and a loss that keeps experts busy.
+# You have written what stands behind expert parallelism in Megatron-Core, torchtitan and DeepSpeed. These are a router,
+# an exchange of uneven parts, its way back, a limit, and a loss that keeps experts busy.
 #
-# What they do better: all experts of a rank are one grouped product of matrices, counts stay on the GPU, and an
+# They do some things better. All experts of a rank are one grouped product of matrices, and counts stay on the GPU. An
 # exchange hides behind another micro-batch ([part 5](10e_hide_the_exchange.ipynb)).

@@ -75,7 +75,7 @@ data = settle("E2", "E5", "E6")
 
 # %% [markdown]
 # PyTorch's own documentation makes the promise of E5 in one word, "exclusive". It is true if the number of ranks
-# divides the length. So the claim is neither simply true nor simply false: a trial has to judge all the situations that
+# divides the length. So the claim is neither just true nor just false: a trial has to judge all the situations that
 # a claim covers. The next cell prints the whole trial, without its texts:
 
 # %%
