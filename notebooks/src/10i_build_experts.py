@@ -529,5 +529,5 @@ build_progress("10.experts")
 # You have written what stands behind expert parallelism in Megatron-Core, torchtitan and DeepSpeed. These are a router,
 # an exchange of uneven parts, its way back, a limit, and a loss that keeps experts busy.
 #
-# They do some things better. All experts of a rank are one grouped product of matrices, and counts stay on the GPU. An
-# exchange hides behind another micro-batch ([part 5](10e_hide_the_exchange.ipynb)).
+# These projects do some things better. All experts of a rank are one grouped product of matrices, and counts stay on
+# the GPU. An exchange hides behind another micro-batch ([part 5](10e_hide_the_exchange.ipynb)).
