@@ -53,7 +53,7 @@ def test_right_answers_are_right_where_the_check_does_not_look(answer):
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
-        ("F0 I0 W0", SIZE, "the table has 1 rank, 1 stage and 1 micro-batch; asked for are 2 ranks with a stage each"),
+        ("F0 I0 W0", SIZE, "the table has 1 rank, 1 stage and 1 micro-batch; the task has 2 ranks with a stage each"),
         ("F0 B0 F1 B1\nF0 B0 F1 B1", WHOLE, "rank 0 runs a whole backward (B)"),
         ("F0 F1 I0 I1 W0 W1\nF0 F1 I0 I1 W0 W1", FULL, "rank 0 has 2 micro-batches in flight; at most 1 may be"),
     ],
