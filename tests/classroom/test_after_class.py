@@ -70,7 +70,7 @@ def test_minutes_are_those_between_answers_without_pauses(drop: Path) -> None:
 def test_the_page_has_the_minutes_and_where_people_were_stuck(drop: Path) -> None:
     text = write(drop)
     assert text.startswith("# After the class of 23 November 2026\n\n2 learners shared.")
-    said = {info.label: info.minutes for info in lessons()}
+    said = {info.label: info.minutes_text for info in lessons()}
     assert f"| 00 Start here | {said['00']} | 18 | 10 to 25 | 2 | 0 |  |" in text
     assert f"| 04a one rule, sent in buckets | {said['04a']} | 24 | 19 to 29 | 2 | 0 |  |" in text
     stuck = text.partition("## Where people were stuck")[2].partition("\n## ")[0]
