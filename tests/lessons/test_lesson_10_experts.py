@@ -7,6 +7,7 @@ import itertools
 import pytest
 import torch
 
+from course_lib.learn.exercises.lesson_10.call_reports import near
 from course_lib.learn.exercises.lesson_10.expert_layer import EXPERTS_STEPS
 from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
     COARSE,
@@ -18,7 +19,6 @@ from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
 )
 from course_lib.learn.exercises.lesson_10.expert_layer.oracle import chosen_experts, oracle, with_room
 from course_lib.learn.exercises.lesson_10.expert_layer.right import rows_between
-from course_lib.learn.exercises.lesson_10.ring.reports import near
 from course_lib.parallel.experts import MixtureOfExperts, expert_capacity, within_capacity
 
 ON_ONE = [label for label, one in SITUATIONS.items() if one.group == "all"]

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.layouts import DocumentCut
+from course_lib.learn.exercises.lesson_10.call_reports import near
 from course_lib.learn.exercises.lesson_10.ring import RING_STEPS
 from course_lib.learn.exercises.lesson_10.ring.cases import NAMES, SITUATIONS, oracle, whole_of
-from course_lib.learn.exercises.lesson_10.ring.reports import near
 from course_lib.learn.exercises.lesson_10.ring.right import due_in_flight, visible_pairs
 from course_lib.learn.exercises.lesson_10.ring.watch import RingWatch
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_10.call_reports import near
 from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
     COARSE,
     SITUATIONS,
@@ -19,7 +20,6 @@ from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
 from course_lib.learn.exercises.lesson_10.expert_layer.oracle import WholeLayer, chosen_experts, mixed, oracle
 from course_lib.learn.exercises.lesson_10.expert_layer.reports import ExpertsBackwardReport, ExpertsBalanceReport
 from course_lib.learn.exercises.lesson_10.expert_layer.signs import plain_reports
-from course_lib.learn.exercises.lesson_10.ring.reports import near
 from course_lib.learn.judging.report import Recogniser, differing, reports
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.learn.exercises.lesson_10.call_reports import Outputs
 from course_lib.learn.exercises.lesson_10.expert_layer.cases import ROUNDS, SITUATIONS, ExpertsSituation, tokens_of
 from course_lib.learn.exercises.lesson_10.expert_layer.oracle import WholeLayer, oracle
 from course_lib.learn.exercises.lesson_10.expert_layer.reports import ExpertsValuesReport
-from course_lib.learn.exercises.lesson_10.ring.reports import Outputs
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING
 
 __all__ = ["COSTS", "SEEN", "held_bytes", "right", "rows_between"]
@@ -43,6 +43,7 @@ def _facts(label: str, rank: int, world_size: int) -> dict[str, Any]:
             gradients.append(_due_gradients(one, whole, x, place, count))
             balance.append(torch.tensor(whole.balance, dtype=torch.float64))
     outputs.within = gradients.within = one.within
+    balance.within = 1e-6  # counts may have been divided in float32
     facts |= {"outputs": outputs, "gradients": gradients if one.goes_back else NOT_DEMANDED}
     facts |= {"balance": balance if one.balances else NOT_DEMANDED}
     return facts | (_costs(label, one, place, count) if one.is_counted else {})

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_10.call_reports import first_wrong_in, near, repeats_the_first
 from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
     COARSE,
     SITUATIONS,
@@ -21,7 +22,6 @@ from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
 )
 from course_lib.learn.exercises.lesson_10.expert_layer.oracle import all_outputs, chosen_experts, mixed, with_room
 from course_lib.learn.exercises.lesson_10.expert_layer.reports import ExpertsValuesReport
-from course_lib.learn.exercises.lesson_10.ring.reports import near
 from course_lib.learn.judging.report import Recogniser, differing, reports
 
 __all__ = [
@@ -36,11 +36,6 @@ __all__ = [
 ]
 
 _SEEN = {"outputs", "gradients", "balance"}
-
-
-def first_wrong_in(*kinds: str) -> Recogniser:
-    """Whether the first thing that is wrong is in one of these cases."""
-    return lambda evidence: bool(evidence.wrong) and evidence.wrong[0].case.startswith(kinds)
 
 
 def plain_reports(evidence: Evidence) -> list[tuple[AnswerOutcome, Any]]:
@@ -136,14 +131,7 @@ def _kept_by(one: ExpertsSituation, kind: str, best: Tensor, weights: Tensor, nu
     return kept.view_as(best)
 
 
-def keeps_an_earlier_one(evidence: Evidence) -> bool:
-    """Whether the first call is right wherever the second gave what the first did."""
-    found = [
-        isinstance(got.outputs[0], Tensor) and isinstance(got.outputs[1], Tensor) and torch.equal(*got.outputs[:2])
-        for one, got in plain_reports(evidence)
-        if "outputs" in differing(one)
-    ]
-    return evidence.error is None and bool(found) and all(found)
+keeps_an_earlier_one = repeats_the_first(plain_reports)
 
 
 def loses_the_dtype(evidence: Evidence) -> bool:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -13,6 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
+from course_lib.learn.exercises.lesson_10.call_reports import CALLABLE
 from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
     PUSH,
     ROUNDS,
@@ -21,16 +20,17 @@ from course_lib.learn.exercises.lesson_10.expert_layer.cases import (
     given_modules,
     tokens_of,
 )
-from course_lib.learn.exercises.lesson_10.expert_layer.reports import A_LAYER, ExpertsBalanceReport
+from course_lib.learn.exercises.lesson_10.expert_layer.reports import ExpertsBalanceReport
 from course_lib.learn.exercises.lesson_10.expert_layer.right import COSTS, SEEN, held_bytes
 from course_lib.learn.exercises.lesson_10.ring.watch import RingWatch
+from course_lib.learn.exercises.lesson_10.watched_calls import group_of, sent_in, settled
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, first_unwaited
 
 __all__ = ["trial"]
 
-_LOOKS, _PAUSE_S, _SMALL_BYTES = 20, 0.01, 256
+_SMALL_BYTES = 256
 _COSTS_TOO = 2
 
 
@@ -41,24 +41,15 @@ def trial(answer: Callable[..., Any], me: Rank, label: str, looks: int = _COSTS_
     """
     one = SITUATIONS[label]
     members = one.members(me.world_size)
-    with _group_of(members, me) as group:
+    with group_of(members, me) as group:
         if me.rank not in members:
             return _report()
         return _Trial(answer, me, label, members, group).report(min(looks, 2 * one.is_counted))
 
 
-@contextmanager
-def _group_of(members: Sequence[int], me: Rank) -> Iterator[Any]:
-    """The group of these ranks; None where they are all. Every rank makes it."""
-    group = None if len(members) == me.world_size else dist.new_group(list(members))
-    yield group
-    if group is not None and me.rank in members:
-        dist.destroy_process_group(group)
-
-
 def _report(**facts: Any) -> ExpertsBalanceReport:
     start: dict[str, Any] = dict.fromkeys((*SEEN, *COSTS), NOT_DEMANDED)
-    start |= {"made": A_LAYER, "kept": NOTHING, "unwaited": NOTHING}
+    start |= {"made": CALLABLE, "kept": NOTHING, "unwaited": NOTHING}
     return ExpertsBalanceReport(**(start | facts))
 
 
@@ -120,7 +111,7 @@ class _Trial:
 
     def _turn(self, layers: Sequence[Any], turn: int, around: Callable[..., Any] | None = None) -> None:
         """All layers forward, then backward, the last one first; what came is noted. ``around``: what to watch with."""
-        around = around or _nothing
+        around = around or nullcontext
         parts = [self._tokens(turn, number) for number in range(len(layers))]
         for router, experts in self.given:
             for module in (router, *experts):
@@ -187,8 +178,8 @@ class _Trial:
         return {
             "rows": sum(sum(expert.rows) for expert in experts),
             "pieces": max(len(expert.rows) for expert in experts),
-            "sent": _sent_bytes(calls["forward"]),
-            "sent_back": _sent_bytes(calls.get("backward", ())),
+            "sent": sent_in(calls["forward"]),
+            "sent_back": sent_in(calls.get("backward", ())),
             "calls": len(calls["forward"]),
             "calls_back": len(calls.get("backward", ())),
             "largest": max(watch.largest for watch, _ in seen.values()),
@@ -202,7 +193,7 @@ class _Trial:
         with MemoryLedger(history=False) as ledger:
 
             def more(enough: int) -> int:
-                return _settled(lambda: ledger.now().total_bytes - before, enough)
+                return settled(lambda: ledger.now().total_bytes - before, enough)
 
             router, experts = self._modules(0)  # new ones, which the ledger sees made
             layer = self._made(router, experts)
@@ -229,24 +220,3 @@ def _back(out: Any, balance: Any, grad: Tensor) -> None:
         grads.append(torch.full_like(balance, PUSH))
     if losses:
         torch.autograd.backward(losses, grads)
-
-
-@contextmanager
-def _nothing(_: str) -> Iterator[None]:
-    yield
-
-
-def _sent_bytes(calls: Sequence[Any]) -> int:
-    return sum(sum(call.sent_bytes.values()) for call in calls)
-
-
-def _settled(total: Callable[[], int], enough: int) -> int:
-    """The least of a few looks: a thread of gloo may let go of a message a moment after the wait for it."""
-    least = total()
-    for _ in range(_LOOKS):
-        if least <= enough:
-            break
-        gc.collect()
-        time.sleep(_PAUSE_S)
-        least = min(least, total())
-    return least

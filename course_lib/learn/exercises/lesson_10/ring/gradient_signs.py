@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_10.call_reports import near
 from course_lib.learn.exercises.lesson_10.ring.cases import SITUATIONS, own_part, whole_of
-from course_lib.learn.exercises.lesson_10.ring.reports import RingBackwardReport, near
+from course_lib.learn.exercises.lesson_10.ring.reports import RingBackwardReport
 from course_lib.learn.exercises.lesson_10.ring.signs import plain_reports
 from course_lib.learn.judging.report import Recogniser, differing
 

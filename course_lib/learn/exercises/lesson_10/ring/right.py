@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from course_lib.learn.exercises.lesson_10.call_reports import Outputs
 from course_lib.learn.exercises.lesson_10.ring.cases import (
     HIDDEN,
     ROUNDS,
@@ -13,7 +14,7 @@ from course_lib.learn.exercises.lesson_10.ring.cases import (
     oracle,
     own_part,
 )
-from course_lib.learn.exercises.lesson_10.ring.reports import Outputs, RingValuesReport
+from course_lib.learn.exercises.lesson_10.ring.reports import RingValuesReport
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING
 
 __all__ = ["COSTS", "block_bytes", "due_in_flight", "held_bytes", "right", "visible_pairs"]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
+from course_lib.learn.exercises.lesson_10.call_reports import first_wrong_in, near, repeats_the_first
 from course_lib.learn.exercises.lesson_10.ring.cases import (
     SITUATIONS,
     RingSituation,
@@ -19,7 +20,6 @@ from course_lib.learn.exercises.lesson_10.ring.cases import (
 from course_lib.learn.exercises.lesson_10.ring.reports import (
     RingMessagesReport,
     RingValuesReport,
-    near,
 )
 from course_lib.learn.judging.report import Recogniser, differing, reports
 
@@ -36,11 +36,6 @@ __all__ = [
     "plain_reports",
     "sends",
 ]
-
-
-def first_wrong_in(*kinds: str) -> Recogniser:
-    """Whether the first thing that is wrong is in one of these cases."""
-    return lambda evidence: bool(evidence.wrong) and evidence.wrong[0].case.startswith(kinds)
 
 
 def only_where(holds: Callable[[RingSituation], bool]) -> Recogniser:
@@ -164,14 +159,7 @@ def has_nan(evidence: Evidence) -> bool:
     return is_causal and bool(found) and any(_has_no_number(got.outputs) for got in found)
 
 
-def keeps_an_earlier_one(evidence: Evidence) -> bool:
-    """Whether the first call is right wherever the second gave what the first did."""
-    found = [
-        isinstance(got.outputs[0], Tensor) and isinstance(got.outputs[1], Tensor) and torch.equal(*got.outputs[:2])
-        for one, got in plain_reports(evidence)
-        if "outputs" in differing(one)
-    ]
-    return evidence.error is None and bool(found) and all(found)
+keeps_an_earlier_one = repeats_the_first(plain_reports)
 
 
 def lets_go(evidence: Evidence) -> bool:

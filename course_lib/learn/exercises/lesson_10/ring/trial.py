@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import gc
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from course_lib.cluster.base.rank import Rank
+from course_lib.learn.exercises.lesson_10.call_reports import CALLABLE
 from course_lib.learn.exercises.lesson_10.ring.cases import NAMES, ROUNDS, SITUATIONS, own_part, whole_of
-from course_lib.learn.exercises.lesson_10.ring.reports import A_RING, RingHiddenReport
+from course_lib.learn.exercises.lesson_10.ring.reports import RingHiddenReport
 from course_lib.learn.exercises.lesson_10.ring.right import COSTS, block_bytes, due_in_flight, held_bytes
 from course_lib.learn.exercises.lesson_10.ring.watch import Received, RingWatch
+from course_lib.learn.exercises.lesson_10.watched_calls import group_of, sent_in, settled
 from course_lib.learn.judging.compare import short
 from course_lib.learn.judging.mutation_guard import Kept
 from course_lib.learn.judging.report import NOT_DEMANDED, NOTHING, first_unwaited
 
 __all__ = ["trial"]
 
-_LOOKS, _PAUSE_S, _SMALL_BYTES = 20, 0.01, 256
+_SMALL_BYTES = 256
 _MESSAGES = ("send", "recv")
 _COSTS_TOO = 2
 
@@ -36,24 +35,15 @@ def trial(answer: Callable[..., Any], me: Rank, label: str, looks: int = _COSTS_
     """
     one = SITUATIONS[label]
     members = one.members(me.world_size)
-    with _group_of(members, me) as group:
+    with group_of(members, me) as group:
         if me.rank not in members:
             return _report()
         return _Trial(answer, me, label, members, group).report(min(looks, 2 * one.is_counted))
 
 
-@contextmanager
-def _group_of(members: Sequence[int], me: Rank) -> Iterator[Any]:
-    """The group of these ranks; None where they are all. Every rank makes it."""
-    group = None if len(members) == me.world_size else dist.new_group(list(members))
-    yield group
-    if group is not None and me.rank in members:
-        dist.destroy_process_group(group)
-
-
 def _report(**facts: Any) -> RingHiddenReport:
     start: dict[str, Any] = dict.fromkeys(("outputs", "gradients", *COSTS), NOT_DEMANDED)
-    start |= {"made": A_RING, "kept": NOTHING, "unwaited": NOTHING}
+    start |= {"made": CALLABLE, "kept": NOTHING, "unwaited": NOTHING}
     return RingHiddenReport(**(start | facts))
 
 
@@ -99,7 +89,7 @@ class _Trial:
 
     def _turn(self, rings: Sequence[Any], turn: int, around: Callable[..., Any] | None = None) -> None:
         """All rings forward, then backward, the last one first; what came is noted. ``around``: what to watch with."""
-        around = around or _nothing
+        around = around or nullcontext
         parts = [self._given(turn, number) for number in range(len(rings))]
         before = Kept(
             q_k_v=[given for given, _ in parts], grad=[grad for _, grad in parts], ignore=("gradients", "graphs")
@@ -140,8 +130,8 @@ class _Trial:
             "work": watches["forward"].multiplications,
             "work_back": back.multiplications if back else 0,
             "others": ", ".join(f"{count} of {name}" for name, count in others.items()) or NOTHING,
-            "sent": _sent_bytes(calls["forward"]),
-            "sent_back": _sent_bytes(calls.get("backward", ())),
+            "sent": sent_in(calls["forward"]),
+            "sent_back": sent_in(calls.get("backward", ())),
             "messages": sum(call.operation == "send" for call in everything),
             "largest": max(watch.largest for watch in watches.values()),
             "idle": self._idle(watches["forward"], is_backward=False),
@@ -166,7 +156,7 @@ class _Trial:
         with MemoryLedger(history=False) as ledger:
 
             def more(enough: int) -> int:
-                return _settled(lambda: ledger.now().total_bytes - before, enough)
+                return settled(lambda: ledger.now().total_bytes - before, enough)
 
             ring = self._made(0)
             given, grad = self._given(ROUNDS - 1, 0)
@@ -186,29 +176,8 @@ class _Trial:
         return facts
 
 
-@contextmanager
-def _nothing(_: str) -> Iterator[None]:
-    yield
-
-
 def _in_flight(calls: Sequence[Any]) -> tuple[int, int]:
     """Bytes of messages that were begun, and that nobody has waited for: arriving, and leaving."""
     open_ones = [call for call in calls if call.operation in _MESSAGES and call.waited_s is None]
     arriving = sum(call.size_bytes for call in open_ones if call.operation == "recv")
     return arriving, sum(call.size_bytes for call in open_ones if call.operation == "send")
-
-
-def _sent_bytes(calls: Sequence[Any]) -> int:
-    return sum(sum(call.sent_bytes.values()) for call in calls)
-
-
-def _settled(total: Callable[[], int], enough: int) -> int:
-    """The least of a few looks: a thread of gloo may let go of a message a moment after the wait for it."""
-    least = total()
-    for _ in range(_LOOKS):
-        if least <= enough:
-            break
-        gc.collect()
-        time.sleep(_PAUSE_S)
-        least = min(least, total())
-    return least
