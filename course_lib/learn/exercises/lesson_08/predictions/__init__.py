@@ -172,9 +172,8 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Explanation:
         },
         apart="The model adds up paced waits, latency, and bytes over bandwidth. If ranks share a core, each of the "
         "sixteen sums also waits until both ranks have had the core. Run the cell again while nothing else runs: a "
-        "number that "
-        "falls was such waiting. If a number stays, an all-reduce of this size takes longer on your link than in the "
-        "model; time one alone.",
+        "number that falls was such waiting. If a number stays, an all-reduce of this size takes longer on your link "
+        "than in the model; time one alone.",
     )
 
 

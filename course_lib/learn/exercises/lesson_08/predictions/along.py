@@ -43,8 +43,8 @@ def _kept(kept_bytes: int, config: TransformerConfig) -> Explanation:
         measured=round(kept_bytes / 1024),
         model=round(along_kib),
         because=f"The tensors that the norms keep become a quarter. But a region's input has just been gathered. And "
-        f"the "
-        f"gradient of its weights needs all of it: {along_kib / plain_kib:.0%} of what was kept before is still there.",
+        f"the gradient of its weights needs all of it: {along_kib / plain_kib:.0%} of what was kept before is "
+        "still there.",
         misreadings={
             lambda kib: abs(kib - anew_kib) <= 0.03 * anew_kib: "That is both kinds at a quarter. But the inputs of "
             "the regions have been gathered, and ranks keep them. Which rank needs all positions in the backward "

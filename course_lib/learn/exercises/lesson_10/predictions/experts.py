@@ -18,8 +18,7 @@ def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: in
         f"own weights have a gradient in {top_k} of {num_experts} in either case.",
         misreadings={
             top_k: f"That is so for the experts themselves, and for the router where the {top_k} weights are divided "
-            "by "
-            "their sum. Here they are probabilities among all experts.",
+            "by their sum. Here they are probabilities among all experts.",
             0: "The choice itself does not pass on a gradient. But the outputs are multiplied by weights that "
             "come from the scores.",
             1: "That would be the first choice alone. Both choices have a weight.",

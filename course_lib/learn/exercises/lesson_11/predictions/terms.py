@@ -74,8 +74,7 @@ def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> 
             lambda seconds: (
                 seconds > before.measured_s
             ): f"It did not become slower than on fewer GPUs: it took {after.measured_s / before.measured_s:.0%} of "
-            "the "
-            "time on four times the GPUs.",
+            "the time on four times the GPUs.",
         },
         apart="Was the planner changed? Print the parts of the run.",
     )

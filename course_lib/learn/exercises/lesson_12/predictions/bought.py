@@ -62,8 +62,7 @@ def _dear(log: JobLog) -> Explanation:
         because=f"{log.num_checkpoints:,} times {setup.write_s:.0f} seconds are {writing:.0f} hours of writing, in "
         f"{24 * log.days:.0f}. All {count} failures together cost {down:.1f} hours until training went on, and "
         f"{again:.1f} hours of work done again. Rare events have a line each in the log; the writing, which happens "
-        "every "
-        f"{(setup.interval_s + setup.write_s) / 60:.1f} minutes has one number at its end.",
+        f"every {(setup.interval_s + setup.write_s) / 60:.1f} minutes has one number at its end.",
         misreadings={
             SUSPECTS[
                 0
