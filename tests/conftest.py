@@ -173,6 +173,8 @@ def _no_idle_ranks_where_memory_is_short() -> Iterator[None]:
     if available_memory_bytes() < _SHORT_OF_MEMORY_BYTES:
         for cluster in [*_warm_for_the_session, *(shared._clusters.values() if shared else ())]:
             cluster._lifecycle.drop(gently=True)
+        if nodes := sys.modules.get("local_nodes"):
+            nodes.close()
 
 
 def number_of_groups(me: Any) -> int:

@@ -71,6 +71,17 @@ def test_a_record_that_nobody_wrote(monkeypatch, tmp_path):
     assert not path.exists()
 
 
+def test_down_lets_the_nodes_go(monkeypatch, tmp_path, capsys):
+    path = tmp_path / "up.json"
+    monkeypatch.setenv(VARIABLE, str(path))
+    NodesRecord(("here-0", "here-1"), "127.0.0.1", starter="here").write(path)
+    assert NodesRecord.current() is not None
+    assert main(["down"]) == 0
+    assert not path.exists()
+    assert NodesRecord.current() is None
+    assert capsys.readouterr().out.startswith("Your notebooks have no nodes any more.")
+
+
 def test_a_host_that_nobody_knows(monkeypatch, tmp_path, capsys):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
     assert main(["up", "--hosts", "no-such-host.invalid"]) == 1

@@ -13,7 +13,7 @@ from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
-from local_nodes import a_long_wait, agents, close_all, no_more_of_the_second, place_and_sum, two_local_nodes
+from local_nodes import a_long_wait, agents, close, no_more_of_the_second, place_and_sum, two_local_nodes
 from waiting import wait_until
 
 from course_lib.cluster import Cluster, RankFailed
@@ -56,7 +56,8 @@ def test_a_killed_rank_is_told_and_replaced(cluster):
 def test_a_node_that_goes_ends_the_call_and_the_next_works_on_what_is_left(monkeypatch, tmp_path):
     """On nodes of its own, for one of them is gone then."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "up.json"))
-    NodesRecord(("here-0", "here-1"), "127.0.0.1", starter="here").write(tmp_path / "up.json")
+    record = NodesRecord(("here-0", "here-1"), "127.0.0.1", ssh_options=("-v",), starter="here")  # no other test's
+    record.write(tmp_path / "up.json")
     with Cluster(2, timeout_s=120) as cluster:
         cluster.run(place_and_sum)
         second = found.nodes_here().nodes[1]
@@ -72,7 +73,7 @@ def test_a_node_that_goes_ends_the_call_and_the_next_works_on_what_is_left(monke
         assert [rest.run(place_and_sum)[rank][0] for rank in range(2)] == [0, 0], "on what is left"
     said = found.nodes_here().in_words(2)
     assert re.fullmatch(r"2 ranks on 1 node: 2 on \S+\. here-1 does not answer\.", said), said
-    close_all()
+    close(record)
 
 
 @pytest.mark.long

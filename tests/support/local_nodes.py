@@ -15,29 +15,35 @@ from waiting import wait_until
 
 from course_lib.cluster.nodes import found
 from course_lib.cluster.nodes.command import main
-from course_lib.cluster.nodes.record import VARIABLE
+from course_lib.cluster.nodes.record import VARIABLE, NodesRecord
 
-__all__ = ["a_long_wait", "agents", "close_all", "no_more_of_the_second", "place_and_sum", "two_local_nodes"]
+__all__ = ["a_long_wait", "agents", "close", "no_more_of_the_second", "place_and_sum", "two_local_nodes"]
+
+_records: list[Path] = []  # of the nodes that this process has made
 
 
 @contextlib.contextmanager
 def two_local_nodes(folder: Path) -> Iterator[None]:
-    """Within it clusters take them. ``folder`` keeps their record."""
+    """Within it clusters take them. ``folder`` keeps their record.
+
+    They are made once for all files of tests, and end with the process: both agents and their fork servers import
+    PyTorch for themselves, which took 14 s of CPU for each file.
+    """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(folder / "up.json"))
-        assert main(["up", "--local", "2"]) == 0
+        if not _records:
+            patch.setenv(VARIABLE, str(folder / "up.json"))
+            assert main(["up", "--local", "2"]) == 0
+            _records.append(folder / "up.json")
+        patch.setenv(VARIABLE, str(_records[0]))
         yield
-        assert main(["down"]) == 0
-        close_all()
 
 
-def close_all() -> None:
-    """Let all nodes of this process go, as its end would do."""
-    for nodes in found._met.values():
-        for node in nodes.nodes:
-            node.close()
-    found._met.clear()
-    wait_until(lambda: not agents(), "agents end with their line")
+def close(*records: NodesRecord) -> None:
+    """Let the nodes of these records go, as the end of this process would do; without a record, all of them."""
+    gone = [node for record in records or tuple(found._met) for node in found._met.pop(record).nodes]
+    for node in gone:
+        node.close()
+    wait_until(lambda: all(node._process.poll() is not None for node in gone), "agents end with their line")
 
 
 def agents() -> list[int]:
