@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from answer_table import answer_files, rows_of
+from dear_exercises import DEAR
 
 from course_lib.learn import exercises
 from course_lib.learn.checks.checking import judged
@@ -13,10 +14,6 @@ pytestmark = pytest.mark.xdist_group("exercises")  # one process: ranks and orac
 # Each time the first row of every sixth table; the others with --long. Each costs what a check costs a learner, seconds
 # on several ranks, and the solutions, which run each time, hand an answer to every judge.
 EVERY = 6
-DEAR = (  # builds
-    *("04.ddp_awkward", "05.fsdp_values", "09.mesh_checkpoint", "09.mesh_awkward"),
-    *("12.job_torn", "12.job_fewer", "12.job_cost", "12.job_awkward"),
-)
 ROWS = [
     pytest.param(
         name,

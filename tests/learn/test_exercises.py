@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from dear_exercises import DEAR
 
 from course_lib.authoring.bench.judging import kept_answers
 from course_lib.learn import exercises
@@ -18,41 +19,11 @@ QUESTIONS = [(lesson, q) for lesson in exercises.lesson_numbers() for q in exerc
 # An attempt at a job of the capstone takes seconds on four or eight ranks. The pages, which run each time, check each
 # solution by one, and `tests/lessons/test_lesson_14_judge.py` tells every mistake from results that nobody has run.
 BY_ATTEMPTS = ("14.one", "14.two", "14.three")
-DEAR = (
-    "04.ddp_awkward",
-    "05.fsdp_awkward",
-    "05.fsdp_prefetch",
-    "07.pipe_split",
-    "07.pipe_awkward",
-    "08.split_sequence",
-    "08.split_seeds",
-    "08.split_awkward",
-    "09.mesh_values",
-    "09.mesh_stages",
-    "09.mesh_shards",
-    "09.mesh_messages",
-    "09.mesh_norm",
-    "09.mesh_checkpoint",
-    "09.mesh_awkward",
-    "10.ring_messages",
-    "10.ring_memory",
-    "10.ring_hidden",
-    "10.ring_awkward",
-    "10.experts_exchange",
-    "10.experts_memory",
-    "10.experts_capacity",
-    "10.experts_balance",
-    "10.experts_awkward",
-    "12.job_torn",
-    "12.job_fewer",
-    "12.job_cost",
-    "12.job_awkward",
-)  # many models and ranks: up to half a minute a trial
 
 
 def waits(one, *, also=False):
     """The marks of a trial that runs with ``--long`` alone."""
-    return [pytest.mark.long] if also or one.name in BY_ATTEMPTS + DEAR else []
+    return [pytest.mark.long] if also or one.name in BY_ATTEMPTS or one.name in DEAR else []
 
 
 MISTAKES = [  # the commonest one of every fourth exercise; the others with --long

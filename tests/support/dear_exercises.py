@@ -1,0 +1,35 @@
+"""Exercises whose trial takes up to half a minute: many models, on several ranks each. They wait for ``--long``."""
+
+DEAR = frozenset(
+    {
+        "04.ddp_awkward",
+        "05.fsdp_awkward",
+        "05.fsdp_prefetch",
+        "05.fsdp_values",
+        "07.pipe_awkward",
+        "07.pipe_split",
+        "08.split_awkward",
+        "08.split_seeds",
+        "08.split_sequence",
+        "09.mesh_awkward",
+        "09.mesh_checkpoint",
+        "09.mesh_messages",
+        "09.mesh_norm",
+        "09.mesh_shards",
+        "09.mesh_stages",
+        "09.mesh_values",
+        "10.experts_awkward",
+        "10.experts_balance",
+        "10.experts_capacity",
+        "10.experts_exchange",
+        "10.experts_memory",
+        "10.ring_awkward",
+        "10.ring_hidden",
+        "10.ring_memory",
+        "10.ring_messages",
+        "12.job_awkward",
+        "12.job_cost",
+        "12.job_fewer",
+        "12.job_torn",
+    }
+)
