@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
@@ -165,16 +166,29 @@ def _new_ranks_where_a_file_has_left_groups(request: pytest.FixtureRequest) -> I
             cluster._lifecycle.drop(gently=True)
 
 
+_files_since_a_call: WeakKeyDictionary[Any, tuple[Any, int]] = WeakKeyDictionary()  # cluster: (its last call, files)
+_MOST_FILES_IDLE = 20  # about as long as to start ranks again costs what they take while they wait
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _no_idle_ranks_where_memory_is_short() -> Iterator[None]:
-    """Warm ranks of a session, and those that checks share, add up to sixty processes: more than 3 GB have room for."""
+def _no_idle_ranks() -> Iterator[None]:
+    """Warm ranks of a session, and those that checks share, add up to sixty processes: more than 3 GB have room for.
+
+    Each takes a five-hundredth of a core while it waits, so those that nobody has called for long end too.
+    """
     yield
     shared = sys.modules.get("course_lib.cluster.api.shared")
-    if available_memory_bytes() < _SHORT_OF_MEMORY_BYTES:
-        for cluster in [*_warm_for_the_session, *(shared._clusters.values() if shared else ())]:
+    is_short = available_memory_bytes() < _SHORT_OF_MEMORY_BYTES
+    for cluster in [*_warm_for_the_session, *(shared._clusters.values() if shared else ())]:
+        team = cluster._lifecycle.team
+        last, files = _files_since_a_call.get(cluster, (None, 0))
+        call = team and team._supervisor.outcome  # a new one at each call
+        files = files + 1 if call is last else 0
+        _files_since_a_call[cluster] = call, files
+        if is_short or files >= _MOST_FILES_IDLE:
             cluster._lifecycle.drop(gently=True)
-        if nodes := sys.modules.get("local_nodes"):
-            nodes.close()
+    if is_short and (nodes := sys.modules.get("local_nodes")):
+        nodes.close()
 
 
 def number_of_groups(me: Any) -> int:

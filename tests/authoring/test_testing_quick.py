@@ -114,7 +114,7 @@ def test_a_file_that_does_not_parse_hides_no_other(project: Path) -> None:
     assert names(project, "tests/test_now.py", "course_lib/room/later.py") == ["test_now", "test_late"]
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.long  # it reads every file of the course; small projects show the same each time
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [

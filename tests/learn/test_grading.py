@@ -61,6 +61,7 @@ def test_a_name_that_no_exercise_has():
         need_passed("00.shore")
 
 
+@pytest.mark.xdist_group("lesson_00")  # whose ranks are warm
 def test_what_cannot_travel_is_tried_here_and_says_so():
     lock = threading.Lock()
 

@@ -48,8 +48,9 @@ def fullest(job):
 
 @pytest.mark.parametrize(
     ("level", "which"),
-    [(2, "fullest"), *(pytest.param(level, "all", marks=pytest.mark.long) for level in (2, 3, 4))],
+    [(2, "fullest"), *((level, "all") for level in (2, 3, 4))],
 )
+@pytest.mark.long  # the pages of 14, which run each time, train on a mesh that fits by the formula
 def test_what_fits_by_the_formula_fits_in_a_run(clusters, level, which):
     job = job_for(level, 7)
     for mesh in [fullest(job)] if which == "fullest" else fitting(job):

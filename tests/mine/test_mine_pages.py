@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
 from page_cells import cell_with, run_cells
 
 from course_lib.learn import ask
@@ -73,6 +74,7 @@ def test_a_part_that_is_not_built_yet_gives_a_sentence_and_the_courses_run(anna,
     assert "by yours" not in said
 
 
+@pytest.mark.long  # `test_mine_run_both.py` has one that hangs each time
 def test_one_that_hangs_is_ended_and_the_courses_run_is_shown(anna, capsys, monkeypatch):
     from course_lib import shared_cluster
 
@@ -180,6 +182,7 @@ def memory_of_05b(capsys):
     return run_cells("05b", 'title="The same by yours"', notebook=notebook)["_"], capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_the_memory_of_a_step_is_drawn_and_told_for_the_wrapper_too(anna, capsys):
     picture, said = memory_of_05b(capsys)
     assert picture is None
@@ -196,6 +199,7 @@ def production_of_04c(capsys):
     return capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_production_has_a_line_for_what_was_built(anna, capsys):
     said = production_of_04c(capsys)
     assert "losses equal to within 1e-5: True" in said

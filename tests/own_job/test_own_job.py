@@ -57,11 +57,13 @@ def test_what_a_job_sends_is_what_the_formula_says(job, ranks_per_node):
         assert job != "ddp" or f"alone {rank}: {formula[0]}" in text  # each other rank has its own
 
 
-@pytest.mark.parametrize("ranks_per_node", [1, pytest.param(2, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("nodes", "ranks_per_node"), [(1, 2), *(pytest.param(2, ranks, marks=pytest.mark.long) for ranks in (1, 2))]
+)
 @pytest.mark.limit_s(400)
-def test_a_hang_is_told_with_the_rank_that_never_came(tmp_path, ranks_per_node):
-    codes, text = torchrun("hang", str(tmp_path), ranks_per_node=ranks_per_node)
-    assert codes != [0, 0]  # rank 1 ends the job once the story is there
+def test_a_hang_is_told_with_the_rank_that_never_came(tmp_path, nodes, ranks_per_node):
+    codes, text = torchrun("hang", str(tmp_path), nodes=nodes, ranks_per_node=ranks_per_node)
+    assert codes != [0] * nodes  # rank 1 ends the job once the story is there
     story = (tmp_path / "hang.txt").read_text()
     assert story.startswith("watchdog: for 2 s no communication has begun or ended"), story
     assert re.search(r"^  rank 1  runs on, at hang.py, line \d+, in train$", story, re.M), story
