@@ -34,7 +34,16 @@ if TYPE_CHECKING:
     from course_lib.meter.clocks.timeline import Timeline
     from course_lib.parallel.experts.in_flight import PendingExchange
 
-__all__ = ["Dispatch", "experts_per_rank"]
+__all__ = ["Dispatch", "experts_per_rank", "with_way_back"]
+
+
+def with_way_back(tokens: Tensor) -> Tensor:
+    """Tokens from which backward goes through both exchanges on every rank, also where this rank trains nothing.
+
+    Where one rank's experts are frozen and its tokens need no gradient, autograd would leave its exchanges out, and
+    the other ranks would wait for it.
+    """
+    return tokens if tokens.requires_grad or not torch.is_grad_enabled() else tokens.detach().requires_grad_()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.collectives.parts import HoldsParts, held_in_parts
 from course_lib.parallel.data.replica_check import check_replicas, tensors_of
-from course_lib.parallel.experts.dispatch import Dispatch, experts_per_rank
+from course_lib.parallel.experts.dispatch import Dispatch, experts_per_rank, with_way_back
 from course_lib.parallel.experts.feed_forward import Experts
 from course_lib.parallel.experts.layer import MixtureOfExperts
 from course_lib.parallel.experts.router import Routing
@@ -42,7 +42,7 @@ class ExpertParallel(nn.Module):
     that differ between ranks.
 
     Forward: an all-to-all of counts, one of rows to their experts, one of outputs back. Backward: the last two again,
-    the other way round.
+    the other way round, on each rank, also where its own experts are frozen and its tokens need no gradient.
     """
 
     routing: Routing | None
@@ -57,7 +57,7 @@ class ExpertParallel(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        tokens = x.reshape(-1, x.size(-1))  # (N, D)
+        tokens = with_way_back(x.reshape(-1, x.size(-1)))  # (N, D)
         routing = self.routing = self.router(tokens)
         journey = Dispatch.plan(self.members, routing)
         rows = self.experts(journey.dispatch(tokens), journey.counts)  # (R, D)

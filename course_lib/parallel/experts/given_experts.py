@@ -17,7 +17,7 @@ from course_lib.cluster.base.rank import Rank
 from course_lib.parallel.collectives.members import Members
 from course_lib.parallel.experts.balance import load_balancing_loss
 from course_lib.parallel.experts.capacity import expert_capacity, within_capacity
-from course_lib.parallel.experts.dispatch import Dispatch
+from course_lib.parallel.experts.dispatch import Dispatch, with_way_back
 from course_lib.parallel.experts.router import Routing
 
 __all__ = ["GivenExperts"]
@@ -53,9 +53,7 @@ class GivenExperts(nn.Module):
 
     def forward(self, x: Tensor, balance: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """(..., D) -> (..., D); with ``balance`` a pair, and the load-balancing loss, ()."""
-        tokens = x.reshape(-1, x.size(-1))
-        if torch.is_grad_enabled() and not tokens.requires_grad:
-            tokens = tokens.detach().requires_grad_()  # all ranks go back through both exchanges, whatever is frozen
+        tokens = with_way_back(x.reshape(-1, x.size(-1)))  # (N, D)
         routing = self._routing(tokens)
         journey = Dispatch.plan(self.members, routing)
         parts = journey.dispatch(tokens).split(journey.counts)

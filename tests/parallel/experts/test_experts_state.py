@@ -71,6 +71,27 @@ def test_a_forward_that_is_done_again_in_backward_has_the_same_gradients(cluster
         assert all(torch.equal(one, other) for one, other in zip(plain, again, strict=True))
 
 
+def one_rank_trains(me):
+    """Fine-tuning of some experts: rank 1 has none of them, and the batch comes from a loader."""
+    split = ExpertParallel(me, layer_of(num_experts=4)).requires_grad_(False)
+    if me.rank == 0:
+        split.experts.requires_grad_(True)
+    split(tokens_of(4, seed=me.rank)).square().sum().backward()
+    with torch.no_grad():
+        assert not split(tokens_of(4, seed=me.rank)).requires_grad
+    return split.experts.w_up.grad, split.experts.w_down.grad
+
+
+def test_experts_of_one_rank_alone_learn(clusters):
+    whole = layer_of(num_experts=4)
+    for rank in range(2):
+        whole(tokens_of(4, seed=rank)).square().sum().backward()
+    (w_up, w_down), frozen = clusters(2).call(one_rank_trains)
+    assert torch.allclose(w_up, whole.experts.w_up.grad[:2], atol=1e-12)
+    assert torch.allclose(w_down, whole.experts.w_down.grad[:2], atol=1e-12)
+    assert frozen == (None, None)
+
+
 # -- what goes wrong -----------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from course_lib.cluster.base.rank import Rank
-from course_lib.parallel.experts.dispatch import Dispatch
+from course_lib.parallel.experts.dispatch import Dispatch, with_way_back
 from course_lib.parallel.experts.expert_parallel import ExpertParallel
 from course_lib.parallel.experts.in_flight import PendingExchange
 from course_lib.parallel.experts.layer import MixtureOfExperts
@@ -81,8 +81,9 @@ class SteppedLayer(nn.Module):
 
     def dispatch(self, x: Tensor) -> PendingExchange[Arrived]:
         """Routes (N, D), and starts the exchange of rows."""
-        journey = Dispatch.plan(self.moe.members, self.moe.router(x))
-        going = journey.start_dispatch(x, self.timeline)
+        tokens = with_way_back(x)
+        journey = Dispatch.plan(self.moe.members, self.moe.router(tokens))
+        going = journey.start_dispatch(tokens, self.timeline)
         return PendingExchange(lambda: Arrived(going.wait(), x, journey))
 
     def experts(self, arrived: Arrived) -> Arrived:
