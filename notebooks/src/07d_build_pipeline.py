@@ -489,8 +489,8 @@ print("problems:", schedules.validate(chosen))
 # %% tags=["nbval-ignore-output"]
 predicted = simulate(chosen, times)
 print(f"predicted: {predicted.idle_share:.0%} idle")
-for name, runtime in {"yours": own_pipeline, "the course's": pipeline.GivenStages}.items():
-    measured = pipeline.run_runtime(four, runtime, chosen, times)
+for name, one in {whose: runtime, "the course's": pipeline.GivenStages}.items():
+    measured = pipeline.run_runtime(four, one, chosen, times)
     print(f"{name}: {measured.idle_share:.0%} idle")
 pipeline_gantt(predicted, measured, title=chosen.name)
 

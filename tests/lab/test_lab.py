@@ -176,6 +176,9 @@ def test_its_kernels_begin_as_forks_of_one_process(running: Lab) -> None:
             return answer.read()
 
     (server,) = [one for one in running.process.children() if "fork_server.py" in " ".join(one.cmdline())]
+    words = server.cmdline()
+    folder = Path(words[next(number for number, word in enumerate(words) if "fork_server.py" in word) + 2])
+    wait_until((folder / "loaded.json").exists, "its imports")  # on a busy machine a kernel waits no longer than 10 s
     number = json.loads(asked("POST", ""))["id"]
     wait_until(server.children, "the kernel begins as its fork")
     (first,) = server.children()

@@ -10,7 +10,10 @@ In the order to read:
 - ``deadlock.py``: deadlock detection: which waiting ranks can never be released, worked out from the status of each
   rank
 - ``hang_diagnosis.py``: diagnosis of a hang, in sentences
+- ``unlike_tensors.py``: a process that ended since more bytes came than it had room for
 - ``report.py``: the report of a failed call
+- ``rank_stands.py``: where ranks stood, as data
+- ``stands_of_ranks.py``: makes it of what ranks answered
 - ``run.py``: the result of a call on the cluster
 - ``errors.py``: what the caller of a cluster sees when ranks fail
 """

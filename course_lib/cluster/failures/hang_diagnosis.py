@@ -10,13 +10,13 @@ from course_lib.cluster.failures.deadlock import Wait, deadlocked_ranks, differi
 from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
 from course_lib.cluster.hooks.pending_ops import PendingOp
 
-__all__ = ["numbered", "on_line", "reasons"]
+__all__ = ["let_go", "members_of", "never_called", "numbered", "on_line", "payload", "reasons"]
 
 
 def reasons(statuses: Mapping[int, RankStatus]) -> list[str]:
     """What keeps ranks from going on; empty where they might."""
     waits = dict(sorted(deadlocked_ranks(statuses).items()))  # sentences in rank order, whoever was asked first
-    found = _dropped(statuses, waits)
+    found = _dropped(statuses)
     found += _missing_ranks(statuses)
     found += [_other_end(statuses[rank], statuses) for rank, wait in waits.items() if wait.missing]
     found += [_rendezvous(statuses[rank], wait, statuses) for rank, wait in waits.items() if statuses[rank].rendezvous]
@@ -24,25 +24,42 @@ def reasons(statuses: Mapping[int, RankStatus]) -> list[str]:
     return list(dict.fromkeys(sentence for sentence in found if sentence))
 
 
+def never_called(statuses: Mapping[int, RankStatus]) -> set[int]:
+    """The ranks that have not made a call of ``torch.distributed`` in which others wait for them."""
+    found = {rank for wanted in _wanted(statuses) for rank in _absent(wanted, statuses)}
+    for rank, wait in deadlocked_ranks(statuses).items():
+        if statuses[rank].rendezvous and wait.missing and not _are_in_other_groups(statuses[rank], wait, statuses):
+            found |= wait.missing
+    return found
+
+
 def _missing_ranks(statuses: Mapping[int, RankStatus]) -> list[str]:
     """For each group that ranks wait in: who has not made the call; or how their calls differ."""
+    return [_missing(wanted, statuses) for wanted in _wanted(statuses)]
+
+
+def _wanted(statuses: Mapping[int, RankStatus]) -> list[Operation]:
+    """The newest collective of each group that ranks wait in."""
     pending: dict[str, Operation] = {}
     for status in statuses.values():
         operation = status.pending
         if operation is not None and not operation.is_message:
             known = pending.setdefault(operation.group, operation)
             pending[operation.group] = max(known, operation, key=lambda one: one.number)
-    return [_missing(wanted, statuses) for wanted in pending.values()]
+    return list(pending.values())
+
+
+def _absent(wanted: Operation, statuses: Mapping[int, RankStatus]) -> list[int]:
+    return [
+        rank
+        for rank in _members(wanted.group, statuses)
+        if rank in statuses and (count := _count(statuses[rank], wanted.group)) is not None and count < wanted.number
+    ]
 
 
 def _missing(wanted: Operation, statuses: Mapping[int, RankStatus]) -> str:
     members = _members(wanted.group, statuses)
-    absent = [
-        rank
-        for rank in members
-        if rank in statuses and (count := _count(statuses[rank], wanted.group)) is not None and count < wanted.number
-    ]
-    if absent:
+    if absent := _absent(wanted, statuses):
         return f"{rank_list(absent).capitalize()} never called {numbered(wanted, members)}."
     difference = differing(wanted, members, statuses)
     if difference is None:
@@ -85,7 +102,7 @@ def _rendezvous(status: RankStatus, wait: Wait, statuses: Mapping[int, RankStatu
     if not wait.missing:
         return f"Rank {status.rank} makes a group by new_group that is another one elsewhere: all must make the same."
     absent = sorted(wait.missing)
-    if status.rendezvous == "new_group" and all(statuses[rank].rendezvous == "new_group" for rank in absent):
+    if _are_in_other_groups(status, wait, statuses):
         numbers = {rank: _num_local_groups(statuses[rank]) for rank in sorted((status.rank, *absent))}
         if len(set(numbers.values())) > 1:  # from torch 2.14 on
             more = [rank for rank, number in numbers.items() if number == max(numbers.values())]
@@ -98,20 +115,32 @@ def _rendezvous(status: RankStatus, wait: Wait, statuses: Mapping[int, RankStatu
     return f"{rank_list(absent).capitalize()} never called {status.rendezvous}."
 
 
+def _are_in_other_groups(status: RankStatus, wait: Wait, statuses: Mapping[int, RankStatus]) -> bool:
+    """Whether a rank waits in ``new_group`` for ranks that are in one as well."""
+    return status.rendezvous == "new_group" and all(statuses[rank].rendezvous == "new_group" for rank in wait.missing)
+
+
 def _num_local_groups(status: RankStatus) -> int:
     return 0 if status.accounts is None else status.accounts.num_local_groups
 
 
-def _dropped(statuses: Mapping[int, RankStatus], waits: Mapping[int, Wait]) -> list[str]:
-    """Messages whose ``Work`` was forgotten, where somebody waits who will not be answered for it."""
-    if not any(wait.is_spoiled for wait in waits.values()):
+def let_go(statuses: Mapping[int, RankStatus]) -> list[tuple[int, PendingOp]]:
+    """Messages whose ``Work`` was forgotten, by rank, where somebody waits who will not be answered for it."""
+    if not any(wait.is_spoiled for wait in deadlocked_ranks(statuses).values()):
         return []
     return [
-        f"Rank {rank} started {message.name} #{message.number}{on_line(message)} and let go of it without wait(): "
-        + ("the message was not sent." if message.name == "isend" else "what was sent to it blocks the connection.")
+        (rank, message)
         for rank, status in sorted(statuses.items())
         for message in (status.accounts or Accounts()).dropped
         if not _was_taken(message, rank, statuses)
+    ]
+
+
+def _dropped(statuses: Mapping[int, RankStatus]) -> list[str]:
+    return [
+        f"Rank {rank} started {message.name} #{message.number}{on_line(message)} and let go of it without wait(): "
+        + ("the message was not sent." if message.name == "isend" else "what was sent to it blocks the connection.")
+        for rank, message in let_go(statuses)
     ]
 
 
@@ -156,3 +185,14 @@ def on_line(message: PendingOp) -> str:
         return ""
     function = "" if message.where.function.startswith("<module") else f", in {message.where.function}"
     return f" on line {message.where.line_number} ({file_of(message.where)}{function})"
+
+
+def members_of(status: RankStatus, operation: Operation) -> tuple[int, ...]:
+    return (status.accounts or Accounts()).groups.get(operation.group, ())
+
+
+def payload(operation: Operation) -> str:
+    if not operation.shapes:
+        return ""
+    shape = " x ".join(map(str, operation.shapes[0])) or "one number"
+    return f" ({operation.dtypes[0] if operation.dtypes else 'values'}, {shape})"

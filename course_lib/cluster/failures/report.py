@@ -11,8 +11,9 @@ from course_lib.base.text import rank_list
 from course_lib.cluster.base.failure import Failure, Frame, file_of
 from course_lib.cluster.failures.cpu_deadline import UncountedTime
 from course_lib.cluster.failures.deadlock import deadlocked_ranks
-from course_lib.cluster.failures.hang_diagnosis import numbered, reasons
-from course_lib.cluster.failures.rank_status import Accounts, Operation, RankStatus
+from course_lib.cluster.failures.hang_diagnosis import members_of, numbered, payload, reasons
+from course_lib.cluster.failures.rank_status import RankStatus
+from course_lib.cluster.failures.unlike_tensors import NO_ROOM, unlike_tensors
 from course_lib.cluster.hooks.pending_ops import PendingOp
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
 
 _ALL_COUNTED = UncountedTime()
 _ALL_HERE: Mapping[int, str] = {}  # no rank is on a node of its own
-_NO_ROOM = "came for a receive"
 _LONGEST_DEED = 200  # characters, of a rank that is not the first to fail
 
 
@@ -41,7 +41,7 @@ def failed_story(
 
     ``nodes``: the node of each rank, in words, where there are several.
     """
-    head = f"rank {first.rank} of {world_size}{_on(first.rank, nodes)} {_unlike_tensors(first, others) or _deed(first)}"
+    head = f"rank {first.rank} of {world_size}{_on(first.rank, nodes)} {unlike_tensors(first, others) or _deed(first)}"
     lines = [head, *_trace(first)]
     advice = _advice(first)
     if advice:
@@ -104,7 +104,7 @@ def status_line(status: RankStatus) -> str:
         return "does not take part in this call"
     if status.state == "returned":
         last = status.operation
-        return "had returned" + (f", after {numbered(last, _members(status, last))}" if last else _without(status))
+        return "had returned" + (f", after {numbered(last, members_of(status, last))}" if last else _without(status))
     if status.state == "stopped":
         return f"is stopped by a signal (SIGSTOP): its process does not run{at}"
     if status.state == "silent":
@@ -117,16 +117,12 @@ def status_line(status: RankStatus) -> str:
     if pending is None:
         return f"waits in torch.distributed{at}" if status.is_in_wait else f"runs on{at}"
     verb = "waits in" if status.is_blocked else "has not finished"
-    return f"{verb} {numbered(pending, _members(status, pending))}{_payload(pending)}{at}"
+    return f"{verb} {numbered(pending, members_of(status, pending))}{payload(pending)}{at}"
 
 
 def _without(status: RankStatus) -> str:
     has_sent = status.accounts is not None and (status.accounts.sent or status.accounts.posted)
     return "" if has_sent else " without a collective"
-
-
-def _members(status: RankStatus, operation: Operation) -> tuple[int, ...]:
-    return (status.accounts or Accounts()).groups.get(operation.group, ())
 
 
 def _end_of(message: PendingOp) -> str:
@@ -156,7 +152,7 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "", *, los
         message = f"nothing is heard any more of {lost_with}"
     elif size:
         message = (
-            f"a message of {int(size[1]):,} bytes {_NO_ROOM} of {int(size[2]):,} bytes (in a collective: a piece of "
+            f"a message of {int(size[1]):,} bytes {NO_ROOM} of {int(size[2]):,} bytes (in a collective: a piece of "
             "the tensors), which ends a process under gloo (do shape and dtype agree on all ranks that take part?)"
         )
     elif exit_code is not None and exit_code < 0:
@@ -166,25 +162,6 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "", *, los
     else:
         message = f"its process ended with exit code {exit_code}, without a word"
     return Failure(rank, "died", (Cause("died", message, ()),), time_s)
-
-
-def _unlike_tensors(first: Failure, others: Mapping[int, Failure | RankStatus]) -> str:
-    """What is said of a process that ended since more came than it had room for, where nobody had sent a message.
-
-    Then the message was a piece of a collective, and its size one of gloo's own. Empty where that is not so.
-    """
-    statuses = [other for other in others.values() if isinstance(other, RankStatus)]
-    calls = {numbered(s.operation, _members(s, s.operation)) + _payload(s.operation): s.rank
-             for s in statuses if s.operation is not None and not s.operation.is_message}  # fmt: skip
-    messages = any(s.message or (s.accounts and (s.accounts.sent or s.accounts.posted)) for s in statuses)
-    if first.kind != "died" or _NO_ROOM not in first.message or messages or not calls:
-        return ""
-    call, rank = next(iter(calls.items()))
-    return (
-        "is gone: in a collective it was sent more than its tensor has room for, which ends a process under gloo. "
-        f"The last that rank {rank} called was {call}: do all ranks make the same call, with tensors of the same shape "
-        "and dtype?"
-    )
 
 
 def _signal_name(number: int) -> str:
@@ -282,10 +259,3 @@ def _other(state: Failure | RankStatus, first: Failure) -> str:
     deed = _deed(state)
     short = deed if len(deed) <= _LONGEST_DEED else f"{deed[:_LONGEST_DEED]} ..."
     return f"also {short}{where}"
-
-
-def _payload(operation: Operation) -> str:
-    if not operation.shapes:
-        return ""
-    shape = " x ".join(map(str, operation.shapes[0])) or "one number"
-    return f" ({operation.dtypes[0] if operation.dtypes else 'values'}, {shape})"

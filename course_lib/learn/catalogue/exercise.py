@@ -39,7 +39,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from course_lib.cluster.failures.rank_stands import RankStands
 
 __all__ = ["AnswerOutcome", "Case", "Evidence", "Exercise", "Judge", "Mistake", "Raised"]
 
@@ -63,7 +66,8 @@ class Case:
 class Raised:
     """An exception that left the learner's code: its kind and text, and their line where that is known.
 
-    ``story`` is the longer report that ranks give: who failed first, and where the others stood.
+    ``story`` is the longer report that ranks give: who failed first, and where the others stood. ``stands`` is the same
+    as data; who decides anything goes by that.
     """
 
     kind: str
@@ -71,6 +75,7 @@ class Raised:
     line: int | None = None
     source: str = ""
     story: str = ""
+    stands: RankStands | None = None
     file: str = ""  # of the line
     is_late: bool = False  # nothing was raised: it had not ended when its time was over
     advice: str = ""  # said last
@@ -134,6 +139,13 @@ class Evidence:
     def error(self) -> Raised | None:
         """The first exception that was raised, if any."""
         return next((outcome.error for outcome in self.outcomes if outcome.error), None)
+
+    @property
+    def stands(self) -> RankStands:
+        """Where ranks stood at that error; of nobody, where there was none, or none on ranks."""
+        from course_lib.cluster.failures.rank_stands import RankStands
+
+        return RankStands() if self.error is None or self.error.stands is None else self.error.stands
 
     def got(self, case: str) -> Any:
         """What the answer gave in the case of this label."""

@@ -36,10 +36,25 @@ def of_ranks(error: RankError, world_size: int, limit_s: float, answer: Any) -> 
     the judges are left out, but where ``answer`` is an example of ours, which stands for a learner's. Raises
     ``NotAttempted`` for the error of a stub.
     """
+    from course_lib.cluster.failures.stands_of_ranks import stands_of
+
     with_ours = is_of_us(answer)
     failures = {rank: _failure(failure, with_ours) for rank, failure in error.failures.items()}
     statuses = {rank: _status(status, with_ours) for rank, status in error.statuses.items()}
     first = None if error.failure is None else failures[error.failure.rank]
+    return replace(
+        _told(error, first, failures, statuses, world_size, limit_s), stands=stands_of(statuses, failures, first)
+    )
+
+
+def _told(
+    error: RankError,
+    first: Failure | None,
+    failures: dict[int, Failure],
+    statuses: dict[int, RankStatus],
+    world_size: int,
+    limit_s: float,
+) -> Raised:
     if first is None:
         return _never_ended(error, statuses, world_size, limit_s)
     story = _story(first, {**statuses, **failures}, world_size)

@@ -16,7 +16,6 @@ from course_lib.learn.exercises.lesson_02.sums.cases import (
     GROUP_KINDS,
     PAIR,
     UNEVEN,
-    fewest_rounds,
     is_small,
     members_of,
     sum_of,
@@ -26,6 +25,7 @@ from course_lib.learn.exercises.lesson_02.sums.trial import SumReport
 from course_lib.learn.judging.report import Recogniser, differing, only_wrong, reports
 
 __all__ = [
+    "COSTS",
     "all_wait_to_send",
     "drops_the_rest",
     "first_wrong_alone",
@@ -41,12 +41,12 @@ __all__ = [
     "sends_whole_ones",
     "sends_whole_ones_to_all",
     "sends_wider_numbers",
-    "small_ones_in_a_ring",
     "sum_is_in_another_tensor",
+    "tries_wrong_in",
     "writes_to_strangers",
 ]
 
-_COSTS = {"sent", "messages", "extra", "kept", "rounds"}
+COSTS = {"sent", "messages", "extra", "kept", "rounds"}
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _has_one_part(one: SumTry) -> bool:
 
 def drops_the_rest(evidence: Evidence) -> bool:
     """Whether what is wrong are the last numbers of uneven lengths alone."""
-    wrong = [one for one in _tries(evidence) if not one.outcome.right]
+    wrong = [one for one in _tries(evidence) if "total" in differing(one.outcome)]  # the cost may be wrong besides
     return evidence.error is None and bool(wrong) and all(map(_lacks_the_last, wrong))
 
 
@@ -215,8 +215,8 @@ def all_wait_to_send(evidence: Evidence) -> bool:
     error = evidence.error
     if error is None or error.kind != "RankTimeout":
         return False
-    others = ("waits in a receive", "had returned")
-    return "waits in a send to" in error.story and not any(words in error.story for words in others)
+    stands = evidence.stands
+    return bool(stands.waiting_in("send")) and not stands.waiting_in("receive") and not stands.have_returned
 
 
 def writes_to_strangers(evidence: Evidence) -> bool:
@@ -226,7 +226,7 @@ def writes_to_strangers(evidence: Evidence) -> bool:
     error = evidence.error
     if error is None or evidence.wrong[0].kind != PAIR:
         return False
-    return error.kind == "RankTimeout" or "came for a receive" in f"{error.message} {error.story}"
+    return error.kind == "RankTimeout" or evidence.stands.too_large == "message"
 
 
 def out_of_range_in_a_group(evidence: Evidence) -> bool:
@@ -237,9 +237,9 @@ def out_of_range_in_a_group(evidence: Evidence) -> bool:
 # -- by cost ---------------------------------------------------------------------------------------------------------
 
 
-def _wrong_in(evidence: Evidence, *names: str) -> list[SumTry]:
+def tries_wrong_in(evidence: Evidence, *names: str) -> list[SumTry]:
     """Where one of these is wrong; nothing where something other than costs is."""
-    if not only_wrong(*_COSTS)(evidence):
+    if not only_wrong(*COSTS)(evidence):
         return []
     return [one for one in _tries(evidence) if differing(one.outcome) & {*names}]
 
@@ -248,7 +248,7 @@ def only_cost(name: str, *, small: bool) -> Recogniser:
     """Whether the values are right, and what is wrong first is this cost of a small tensor, or of a large one."""
 
     def recognise(evidence: Evidence) -> bool:
-        wrong = _wrong_in(evidence, *_COSTS)
+        wrong = tries_wrong_in(evidence, *COSTS)
         return bool(wrong) and name in differing(wrong[0].outcome) and is_small(wrong[0].kind) == small
 
     return recognise
@@ -256,7 +256,7 @@ def only_cost(name: str, *, small: bool) -> Recogniser:
 
 def one_rank_sends_all(evidence: Evidence) -> bool:
     """Whether of a large tensor one rank sends whole ones to all, and every other a whole one."""
-    wrong = [one for one in _wrong_in(evidence, "sent") if one.world_size > 2]
+    wrong = [one for one in tries_wrong_in(evidence, "sent") if one.world_size > 2]
     by_case: dict[tuple[str, int], set[int]] = {}
     for one in wrong:
         by_case.setdefault((one.kind, one.outcome.num_ranks), set()).add(one.rank)
@@ -265,19 +265,19 @@ def one_rank_sends_all(evidence: Evidence) -> bool:
 
 def sends_whole_ones(evidence: Evidence) -> bool:
     """Whether wherever too much is sent, each message is a whole tensor."""
-    wrong = _wrong_in(evidence, "sent")
+    wrong = tries_wrong_in(evidence, "sent")
     return bool(wrong) and all(call.size_bytes == one.own.nbytes for one in wrong for call in one.report.calls)
 
 
 def sends_whole_ones_to_all(evidence: Evidence) -> bool:
     """Whether each rank sends n - 1 whole tensors or more."""
-    wrong = _wrong_in(evidence, "sent")
+    wrong = tries_wrong_in(evidence, "sent")
     return sends_whole_ones(evidence) and all(len(one.sent_to) >= one.world_size - 1 for one in wrong)
 
 
 def sends_wider_numbers(evidence: Evidence) -> bool:
     """Whether wherever too much is sent, it is in numbers of a wider dtype."""
-    wrong = _wrong_in(evidence, "sent")
+    wrong = tries_wrong_in(evidence, "sent")
     return bool(wrong) and all(
         one.report.calls and all(call.item_bytes > one.own.element_size() for call in one.report.calls) for one in wrong
     )
@@ -285,16 +285,5 @@ def sends_wider_numbers(evidence: Evidence) -> bool:
 
 def holds_a_whole_one(evidence: Evidence) -> bool:
     """Whether wherever memory is wrong, it is a whole tensor or more."""
-    wrong = _wrong_in(evidence, "extra")
+    wrong = tries_wrong_in(evidence, "extra")
     return bool(wrong) and all(one.report.extra_bytes >= one.own.nbytes for one in wrong)
-
-
-def small_ones_in_a_ring(evidence: Evidence) -> bool:
-    """Whether small tensors alone cost too much, and go to one neighbour in 2 (n - 1) messages."""
-    wrong = _wrong_in(evidence, "messages", "rounds")
-    return bool(wrong) and all(
-        is_small(one.kind)
-        and len(one.sent_to) >= 2 * (one.world_size - 1) > fewest_rounds(one.world_size)
-        and len(set(one.sent_to)) == 1
-        for one in wrong
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.learn.catalogue.exercise import Mistake
-from course_lib.learn.exercises.lesson_02.sums import edges
+from course_lib.learn.exercises.lesson_02.sums import edges, small_tensors
 from course_lib.learn.exercises.lesson_02.sums import evidence as seen
 from course_lib.learn.exercises.lesson_02.sums.cases import SCALAR, TURNED, Demand
 from course_lib.learn.judging.report import is_not_waited_for, only_wrong
@@ -155,19 +155,19 @@ _MISTAKES: dict[Demand, tuple[Mistake, ...]] = {
             "a-ring-for-small-ones",
             "The sum is right. A small tensor goes around the ring in 2 (n - 1) messages a rank, and each costs a "
             "latency, however few its bytes. Choose another way by the size of the tensor.",
-            recognise=seen.small_ones_in_a_ring,
+            recognise=small_tensors.small_ones_in_a_ring,
+        ),
+        Mistake(
+            "to-everybody-at-once",
+            "The sum is right. A rank sends a small tensor to every other, so it has n - 1 messages to send. With "
+            "log2 n rounds it has far fewer: what arrives in one round goes on in the next.",
+            recognise=small_tensors.small_ones_to_everybody,
         ),
         Mistake(
             "one-after-another",
             "The sum is right. A small tensor goes from rank to rank, one after another, so the last one waits for all "
             "others. Let pairs exchange, then pairs of pairs: that is log2 n rounds.",
             recognise=seen.only_cost("rounds", small=True),
-        ),
-        Mistake(
-            "to-everybody-at-once",
-            "The sum is right. A rank sends a small tensor to every other, so it has n - 1 messages to send. With "
-            "log2 n rounds it has far fewer: what arrives in one round goes on in the next.",
-            recognise=seen.only_cost("messages", small=True),
         ),
     ),
     Demand.GROUPS: (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -116,10 +115,7 @@ def _own_gradients(evidence: Evidence) -> bool:
 
 
 def _is_own(outcome: AnswerOutcome) -> bool:
-    place = re.search(r"rank (\d+) of", outcome.case)
-    if place is None:
-        return False
-    own = prepared(PLAIN, int(place[1]))
+    own = prepared(PLAIN, outcome.rank)
     return all(
         isinstance(gradient, Tensor) and torch.equal(gradient, own.get_parameter(name).grad)  # type: ignore[arg-type]
         for name, gradient in outcome.got.values.items()
@@ -150,8 +146,8 @@ def sends_flat_tensors_of_other_sizes(evidence: Evidence) -> bool:
     error = evidence.error
     if error is None or not is_deadlock(evidence) or not evidence.wrong[0].case.startswith(EQUAL):
         return False
-    sizes = re.findall(r"all_reduce #\d+ \(float64, (\d+)\)", f"{error.message} {error.story}")
-    return any(int(size) > ONE_LAYER for size in sizes)
+    calls = [stand for stand in evidence.stands.ranks if stand.call == "all_reduce" and stand.dtype == "float64"]
+    return any(len(call.shape) == 1 and call.shape[0] > ONE_LAYER for call in calls if call.shape is not None)
 
 
 def stops_where_unused(evidence: Evidence) -> bool:
@@ -168,8 +164,7 @@ def _too_small(evidence: Evidence) -> bool:
     stopped = next((one for one in evidence.outcomes if one.error is not None), None)
     if stopped is None or stopped.error is None or not stopped.case.startswith(EQUAL):
         return False  # elsewhere layers differ in size, and calls in another order do as well
-    told = f"{stopped.error.message} {stopped.error.story}"
-    return "more than its tensor has room for" in told and not sends_flat_tensors_of_other_sizes(evidence)
+    return evidence.stands.too_large == "collective" and not sends_flat_tensors_of_other_sizes(evidence)
 
 
 makes_new_tensors = only_wrong("replaced")

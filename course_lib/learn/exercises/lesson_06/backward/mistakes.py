@@ -111,7 +111,7 @@ def nothing_before_the_end(evidence: Evidence) -> bool:
 def waits_for_ever(evidence: Evidence) -> bool:
     """Whether some rank waits for a message, and another has returned without sending it or waits itself."""
     error = evidence.error
-    return error is not None and error.kind == "RankTimeout" and "waits in a receive" in error.story
+    return error is not None and error.kind == "RankTimeout" and bool(evidence.stands.waiting_in("receive"))
 
 
 def sends_what_is_none(evidence: Evidence) -> bool:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster.base.point_to_point import exchange, recv, send
+from course_lib.cluster.failures.rank_stands import RankStand, RankStands
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_06.tied.trial import BYTES, IN_FLIGHT, KEPT, STEPS, SUM, compare, gradient
 from course_lib.learn.judging.report import NOTHING
@@ -50,28 +51,30 @@ def one_way(me: Any, weight: Any, other: int) -> None:
 # -- what they leave behind -------------------------------------------------------------------------------------
 
 
-def _stuck(evidence: Evidence, num_ranks: int) -> str:
-    """The story of ranks that wait for ever, where there is one on so many ranks."""
+def _stuck(evidence: Evidence, num_ranks: int) -> RankStands:
+    """Where ranks stood that wait for ever, where so many did first."""
     error = evidence.error
-    stuck = error is not None and error.kind == "RankTimeout"
-    if not stuck or not evidence.wrong[0].case.endswith(f"on {num_ranks} ranks"):
-        return ""
-    return error.story if error is not None else ""
+    is_stuck = error is not None and error.kind == "RankTimeout"
+    return evidence.stands if is_stuck and evidence.wrong[0].num_ranks == num_ranks else RankStands()
+
+
+def _in_messages(stands: RankStands) -> list[RankStand]:
+    return [*stands.waiting_in("send"), *stands.waiting_in("receive")]
 
 
 def both_wait_in(what: str) -> Callable[[Evidence], bool]:
-    return lambda evidence: _stuck(evidence, 2).count(f"waits in a {what} ") == 2
+    return lambda evidence: len(_stuck(evidence, 2).waiting_in(what)) == 2
 
 
 def one_waits_alone(evidence: Evidence) -> bool:
-    story = _stuck(evidence, 2)
-    return story.count("waits in a ") == 1 and "had returned" in story
+    stands = _stuck(evidence, 2)
+    return len(_in_messages(stands)) == 1 and bool(stands.have_returned)
 
 
 def waits_for_the_middle(evidence: Evidence) -> bool:
     """Whether two ranks went well, and with more a collective waits for ranks that never call it."""
-    story = _stuck(evidence, 4)
-    return "never called" in story and "waits in a " not in story
+    stands = _stuck(evidence, 4)
+    return bool(stands.never_called) and not _in_messages(stands)
 
 
 def _copies(evidence: Evidence) -> Iterator[AnswerOutcome]:
@@ -108,8 +111,7 @@ def keeps_its_own(evidence: Evidence) -> bool:
     """Whether each copy has the gradient that its own backward pass has left, and nothing else has changed."""
 
     def own(outcome: AnswerOutcome) -> bool:
-        kind, _, place = outcome.case.partition(", rank ")
-        mine = gradient(kind, int(place.split()[0]), 0)
+        mine = gradient(outcome.kind, outcome.rank, 0)
         got = outcome.got[f"{SUM} 1"]
         return isinstance(got, Tensor) and torch.equal(got, mine) and outcome.got[KEPT] == NOTHING
 
@@ -120,11 +122,9 @@ def holds_the_others(evidence: Evidence) -> bool:
     """Whether each copy has one of the two gradients alone, and at least one copy has not its own."""
 
     def whose(outcome: AnswerOutcome) -> str:
-        kind, _, place = outcome.case.partition(", rank ")
-        rank, last = int(place.split()[0]), int(place.split()[-1]) - 1
-        got = outcome.got[f"{SUM} 1"]
-        for name, of in (("own", rank), ("other", last - rank)):
-            if isinstance(got, Tensor) and torch.equal(got, gradient(kind, of, 0)):
+        got, last = outcome.got[f"{SUM} 1"], outcome.num_ranks - 1
+        for name, of in (("own", outcome.rank), ("other", last - outcome.rank)):
+            if isinstance(got, Tensor) and torch.equal(got, gradient(outcome.kind, of, 0)):
                 return name
         return "neither"
 

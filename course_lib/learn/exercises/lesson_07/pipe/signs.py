@@ -111,13 +111,13 @@ def fewer_rooms_than_messages(evidence: Evidence) -> bool:
 
 def lets_go(evidence: Evidence) -> bool:
     """Whether ranks hung over a message whose sender had let go of it."""
-    return evidence.error is not None and "let go of it without wait()" in evidence.error.story
+    return bool(evidence.stands.let_go)
 
 
 def takes_another(evidence: Evidence) -> bool:
     """Whether a message was of another size than its receive, or else gradients or losses are wrong."""
     if evidence.error is not None:
-        return "came for a receive of" in f"{evidence.error.message} {evidence.error.story}"
+        return bool(evidence.stands.too_large)
     return some_wrong("gradients", "losses")(evidence)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from course_lib.base.text import counted
+from course_lib.cluster.failures.rank_stands import RankStands
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Case, Evidence, Exercise, Mistake
 from course_lib.learn.exercises.lesson_07.run.trial import LAYOUTS, RightRun, RunSeen, right_run, try_run
 from course_lib.learn.exercises.lesson_07.told import ExplainedEvidence
@@ -17,7 +18,6 @@ __all__ = ["RUN"]
 
 _HELD_BACK = "held-back"  # a kind of difference
 _ROOM = 1.5  # a shape may travel before each message
-_LET_GO = "let go of it without wait()"
 _close = close_to(1e-9, 1e-12)
 
 
@@ -108,27 +108,27 @@ def _crosses(evidence: Evidence) -> bool:
     """GPipe was right, and under 1F1B ranks wait in a send for each other."""
     first, *_ = LAYOUTS
     began = [one for one in evidence.outcomes if one.case.startswith(first)]
-    return all(one.right for one in began) and _story(evidence).count("waits in a send") > 1
+    return all(one.right for one in began) and len(_stands(evidence).waiting_in("send")) > 1
 
 
 def _receives_first(evidence: Evidence) -> bool:
     """GPipe was right, and further on ranks wait in receives for each other, with what they made still in hand."""
-    story, (first, *_) = _story(evidence), LAYOUTS
+    stands, (first, *_) = _stands(evidence), LAYOUTS
     began = [one for one in evidence.outcomes if one.case.startswith(first)]
-    waits = story.count("waits in a receive") > 1 and "waits in a send" not in story
-    return all(one.right for one in began) and waits and "returned" not in story
+    waits = len(stands.waiting_in("receive")) > 1 and not stands.waiting_in("send")
+    return all(one.right for one in began) and waits and not stands.have_returned
 
 
 def _is_never_taken(evidence: Evidence) -> bool:
     """A rank has ended, and another waits in a receive for what it had yet to send."""
-    story = _story(evidence)
-    return "returned" in story and "in a receive" in story and _LET_GO not in story
+    stands = _stands(evidence)
+    return bool(stands.have_returned and stands.waiting_in("receive")) and not stands.let_go
 
 
 def _never_waits(evidence: Evidence) -> bool:
     """By luck it came to its end, or the message went away with its tensor."""
     by_luck = any(one.unwaited for one in evidence.outcomes)
-    return by_luck or _LET_GO in _story(evidence)
+    return by_luck or bool(_stands(evidence).let_go)
 
 
 def _other_micro_batches(evidence: Evidence) -> bool:
@@ -148,10 +148,9 @@ def _holds_back(evidence: Evidence) -> bool:
     return all(map(_is_held_back, evidence.wrong))
 
 
-def _story(evidence: Evidence) -> str:
+def _stands(evidence: Evidence) -> RankStands:
     """Where the ranks stood when the last layout failed."""
-    error = evidence.outcomes[-1].error
-    return "" if error is None else error.story
+    return evidence.stands if evidence.outcomes[-1].error is evidence.error else RankStands()
 
 
 RUN = Exercise(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import isclose
 
+from course_lib.cluster.failures.rank_stands import WAITS, RankStands
 from course_lib.learn.catalogue.exercise import AnswerOutcome, Evidence
 from course_lib.learn.exercises.lesson_09.assemble.cases import LAYOUTS, AssembleLayout, losses, own_loss
 from course_lib.learn.exercises.lesson_09.assemble.reports import A_NUMBER, AssembleReport
@@ -95,23 +96,25 @@ def deals_by_rank(evidence: Evidence) -> bool:
     return fails_in("at least one sample for each of the")(evidence) and bool(_first_wrong(evidence))
 
 
-def _story(evidence: Evidence) -> str:
+def _stands(evidence: Evidence) -> RankStands:
+    """Where the ranks of the mesh with two stages stood, if that is where it ended."""
     last = evidence.outcomes[-1]
-    return last.error.story if last.error is not None and last.kind == _TWO_STAGES else ""
+    is_there = last.error is not None and last.error is evidence.error and last.kind == _TWO_STAGES
+    return evidence.stands if is_there else RankStands()
 
 
 def calls_with_a_loss_alone(evidence: Evidence) -> bool:
     """Of two stages the last waits in a collective of one number, and the first for a message."""
-    waits = [line for line in _story(evidence).splitlines() if " waits in " in line]
-    numbers = [line for line in waits if "one number" in line and "a receive" not in line]
+    waits = [stand for stand in _stands(evidence).ranks if stand.state == WAITS]
+    numbers = [stand for stand in waits if stand.shape == () and stand.call != "receive"]
     return bool(numbers) and len(numbers) < len(waits)
 
 
 def stages_disagree(evidence: Evidence) -> bool:
     """Of two ranks of one tensor group, one waits for the other within a layer, and that one for a message."""
-    story = _story(evidence)
-    in_groups = [f"of the group of ranks {first}, {second}" for first, second in LAYOUTS[_TWO_STAGES].mesh.groups("tp")]
-    return " in a receive from " in story and any("all_reduce #" in story and words in story for words in in_groups)
+    stands, groups = _stands(evidence), [tuple(group) for group in LAYOUTS[_TWO_STAGES].mesh.groups("tp")]
+    in_a_layer = any(stand.call == "all_reduce" and stand.members in groups for stand in stands.ranks)
+    return in_a_layer and bool(stands.waiting_in("receive"))
 
 
 # -- by numbers ---------------------------------------------------------------------------------------------------

@@ -164,7 +164,7 @@ keeps_an_earlier_one = repeats_the_first(plain_reports)
 
 def lets_go(evidence: Evidence) -> bool:
     """Whether ranks hung over a message whose sender had let go of it."""
-    return evidence.error is not None and "let go of it without wait()" in evidence.error.story
+    return bool(evidence.stands.let_go)
 
 
 def loses_the_dtype(evidence: Evidence) -> bool:
