@@ -74,13 +74,13 @@ reveal("01.backward", timeline)
 # %% [markdown]
 # ## When the device waits for its data
 #
-# The digits lie in memory, so the first part, data, hardly showed. Photographs lie in files: a program has to read
-# them, decode them, and cut them to size. Here `generated_images` stands in for that: an image is *computed* when it is
-# asked for, which keeps a core busy as decoding does. (No disk takes part yet.)
+# The digits lie in memory, so fetching a batch (`data` in the table) took little time. Photographs lie in files: a
+# program has to read them, decode them, and cut them to size. Here `generated_images` stands in for that: an image is
+# *computed* when it is asked for, which keeps a core busy as decoding does. (No disk takes part yet.)
 #
-# On a CPU, reading and computing share the cores; beside a GPU they do not. So that you see the second case on any
+# On a CPU, reading and computing share the cores. With a GPU they do not. So that you see the second case on any
 # machine, the device of this section is *paced*. In place of computing, the notebook sleeps as long as a device would
-# compute, and uses no core. Let it take half as long for a batch as this machine takes to read one.
+# compute, and uses no core. Let the device take half as long for a batch as this machine takes to read one.
 
 # %% tags=["nbval-ignore-output"]
 num_threads = torch.get_num_threads()
@@ -117,10 +117,10 @@ gantt(hungry, title="One process reads, and waits while its device computes", na
 # thing after the other: it reads a batch, has the device compute on it, and reads the next.
 #
 # <!-- word: worker | also: data-loading worker -->
-# A data loader can have **workers**, processes that prepare the next batches meanwhile. With ours that is
-# `loader(images, 32, workers=1)`, and `num_workers=1` with PyTorch's own `DataLoader`, which ours calls.
+# A data loader can have **workers**, processes that prepare the next batches meanwhile. In the course's loader you
+# write `loader(images, 32, workers=1)`. It calls PyTorch's own `DataLoader`, in which you write `num_workers=1`.
 #
-# **Take the two medians in the table above. With one worker, how long does the epoch take, in per cent of before?**
+# **Take the two medians in the table above. With one worker, how many per cent of the time above does an epoch take?**
 
 # %%
 ### BEGIN SOLUTION
@@ -129,8 +129,8 @@ ask("01.fed").commit(50)  # "two processes, half the time"
 ### END SOLUTION
 
 # %% [markdown]
-# `TimedReads` is a piece of the course: a data set that hands on the items of another. It keeps who read them, when,
-# and for how many seconds of a core.
+# `TimedReads` is a class of the course: a data set that hands on the items of another data set. It notes who read them,
+# when, and for how many seconds of a core.
 
 # %% tags=["nbval-ignore-output"]
 runs = []
@@ -183,13 +183,13 @@ for name, chosen in settings.items():
     print(f"{name:<16} {fed_by(**chosen)}")
 
 # %% [markdown]
-# Read it in three steps.
+# Read the table in three steps.
 #
-# - *One worker against none.* The first column shows the seconds that a worker saves, the last one their price. A
-#   worker makes no read cheaper. It does the read at the same time, on a core of its own, and it has to start and to
-#   hand each batch over.
+# - *One worker against none.* The first column shows the seconds that a worker saves. The last column shows what this
+#   costs. A worker makes no read cheaper. It reads while the device computes, on a core of its own. It also has to
+#   start, and to hand each batch over.
 # - *Kept or not.* Without `keep_workers` (`persistent_workers` in PyTorch) the workers end with the epoch, and the next
-#   one begins with new processes and an empty queue. Keeping them matters most where a process starts slowly, as on
+#   epoch begins with new processes and an empty queue. Keeping them matters most where a process starts slowly, as on
 #   macOS and Windows, and where a worker opens large files first.
 # - *A second worker.* Does it help here? How many would keep up with this device? Their number is the time of reading
 #   over the time of computing, if there are so many cores:
@@ -201,8 +201,8 @@ print(f"reading takes {sum(waits) / sum(computes):.1f} times as long as computin
 print(f"cores of this machine: {machine().cores}")
 
 # %% [markdown]
-# By that rule, a device that computes ten times as fast needs ten times the workers, and as many cores beside it. Where
-# there are not so many, people store images smaller, decode them on the GPU, or keep prepared batches.
+# By that rule, a device that computes ten times as fast needs ten times the workers, and a core for each of them. Where
+# there are not so many cores, people store smaller images, decode them on the GPU, or keep prepared batches.
 #
 # And with real arithmetic? On a CPU the device *is* the cores, and a core that reads does not compute. Here are the
 # same images and a small CNN, with one core for its arithmetic (on a GPU: the GPU), without and with a worker:
@@ -317,8 +317,9 @@ print(f"formula        {step_flops:>13,}\ntorch counted  {counter.get_total_flop
 
 # %% [markdown]
 # On a CPU the two counts differ. In which part of the model? The formula knows the parts, so ask it for the attention
-# alone. Then let PyTorch compute attention by another kernel: usually `scaled_dot_product_attention` (SDPA) is one
-# fused operation, and `sdpa_kernel(SDPBackend.MATH)` has it made of plain matrix products.
+# alone. Then let PyTorch compute attention in another way. Usually `scaled_dot_product_attention` (SDPA) is *fused*:
+# one operation computes all of attention. Under `sdpa_kernel(SDPBackend.MATH)` PyTorch makes it of plain matrix
+# products.
 
 # %%
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -335,10 +336,10 @@ rule = cost.six_n_flops(parameter_count(reader), tokens.numel())
 print(f"6 x parameters x tokens            {rule:>13,}, {rule / step_flops:.0%} of the formula")
 
 # %% [markdown]
-# On a CPU, torch's counter has no entry for fused attention, and so it counts as no work at all. Compare the first line
-# of this cell with the difference between the two lines of the cell before. Then compare the second line, where
-# attention is made of plain matrix products, with the formula. *A counter leaves out in silence what it does not know,
-# so compare it with a second count.*
+# On a CPU, torch's counter has no entry for fused attention, and so counts no work for it. Compare the first line of
+# this cell with the difference between the two lines of the cell before. Then compare the second line, where attention
+# is made of plain matrix products, with the formula. *A counter leaves out the operations that it does not know, and
+# does not say so. So compare it with a second count.*
 #
 # <details>
 # <summary>An aside: on a GPU, and on a CPU from torch 2.15 on</summary>
@@ -414,9 +415,9 @@ for row in rows:
 #
 # ## What you can do now
 #
-# You can say where a step's time goes, and tell a device that waits from one that works. You can feed a device with
-# workers, up to the cores that there are. And you can say what share of its speed a device reaches, by counting what
-# the step had to compute.
+# You can say where a step's time goes, and whether a device works or waits. You can feed a device with workers, as long
+# as there are cores for them. And you can say what share of its speed a device reaches, by counting what the step had
+# to compute.
 #
 # [Part 3](01c_less_memory.ipynb) trades time for memory: three ways to need less of it, and what each of them costs.
 #

@@ -71,9 +71,9 @@ print(NUM, "digits to train on")
 # ![Four replicas over time; one leaves the others at some step, and only a comparison of hashes shows
 # it](../assets/04_drift.png)
 #
-# All of this needs equal weights, and nothing enforces them. One rank may leave a gradient out of the average. Somebody
-# may change a parameter by hand on rank 0, or a faulty memory may flip a bit. Training goes on, and the losses look
-# alike.
+# Data parallelism needs equal weights on all ranks, and nothing enforces them. One rank may leave a gradient out of the
+# average. Somebody may change a parameter by hand on rank 0, or a faulty memory may flip a bit. Training goes on, and
+# the losses look alike.
 #
 # <!-- word: hash | also: fingerprint | sentences: 2 -->
 # To compare all weights each time would send more than a step does. A **hash** is a few bytes that are computed from
@@ -181,7 +181,7 @@ ask("04.flag").commit("once it is False, the hooks are gone")  # it was False fi
 
 # %% [markdown]
 # *An experiment.* Run the same job without the line at the top of the step that makes the flag False. Say first how
-# many all-reduces in 8 steps each suspect predicts.
+# many all-reduces in 8 steps you expect, for each of the four answers.
 
 # %%
 without_it = metered(two, flagged_job, partial(accumulated_step, quiet_at_first=False))
@@ -192,9 +192,9 @@ reveal("04.flag", all_reduces, more, 8)
 # %% [markdown]
 # ### Mend it
 #
-# One step takes all pieces, however many they are. It sends the bytes of one all-reduce, and holds the activations of
-# one piece at a time. `pieces` is a list of (x, y). Gradients that an earlier pass left in `.grad` do not belong to the
-# step. After the step, `ddp` averages as before.
+# Write one step of the optimizer over all pieces, however many they are. It sends the bytes of one all-reduce, and
+# holds the activations of one piece at a time. `pieces` is a list of (x, y). Gradients that an earlier pass left in
+# `.grad` do not belong to the step. After the step, `ddp` averages as before.
 
 
 # %%
@@ -228,8 +228,8 @@ check("04.accumulate", mended_step)
 # ## Clinic 2: a layer that is not always used
 #
 # Some models do not send every image through every layer: they have a head for each task, or a branch for large images.
-# This one has two heads, and in each step the two ranks use different ones. So on each rank some parameters get no
-# gradient. In part 1 *you* decided what happens then: zeros. What does PyTorch's DDP do?
+# The model below has two heads, and in each step the two ranks use different ones. So on each rank some parameters get
+# no gradient. In part 1 *you* decided what happens then: zeros. What does PyTorch's DDP do?
 
 
 # %%
@@ -256,7 +256,7 @@ def two_tasks(me, **options):
 
 
 # %% [markdown]
-# **The job is to take steps 0, 1 and 2. Where does it stop?**
+# **The job should take steps 0, 1 and 2. Where does it stop?**
 
 # %%
 ### BEGIN SOLUTION
@@ -282,10 +282,10 @@ found = metered(two, two_tasks, find_unused_parameters=True)
 print("all-reduces of rank 0 in 3 steps:", len(found.communication.of(0, operation="all_reduce").calls))
 
 # %% [markdown]
-# With `find_unused_parameters=True` DDP walks through the graph after each forward pass. It takes a parameter that it
-# does not find there as ready, with zeros for its gradient. It also asks all ranks which parameters *nobody* has used,
-# in an all-reduce of its own. So do not switch it on for a model that does not need it. If the same layers are unused
-# in every step, `static_graph=True` finds that out once.
+# With `find_unused_parameters=True` DDP walks through the graph after each forward pass. If it does not find a
+# parameter there, it treats that one as ready, with zeros for its gradient. It also asks all ranks which parameters
+# *nobody* has used, in an all-reduce of its own. So do not switch it on for a model that does not need it. If the same
+# layers are unused in every step, `static_graph=True` finds that out once.
 #
 # And if *one* rank alone misses a gradient? Then that rank stops as you have seen, while the others wait for its
 # bucket: under NCCL, until a watchdog ends them.
@@ -298,8 +298,8 @@ print("all-reduces of rank 0 in 3 steps:", len(found.communication.of(0, operati
 #
 # <!-- word: checkpoint -->
 # A **checkpoint** is a file from which a run can go on: weights, optimizer state, and how far it has come. All replicas
-# are equal, so *one* rank writes. The others wait until the file is there: a rank that goes on and exits might take the
-# job down before the file is complete. And since writing takes time, a crash may come in its middle.
+# are equal, so *one* rank writes. The others wait until the file is there: a rank that goes on and exits might end the
+# job before the file is complete. And since writing takes time, a crash may come in its middle.
 #
 # **`last.pt` holds step 100. The job writes step 200 to the same name by `torch.save`, and dies while it does. What is
 # in `last.pt`?**
@@ -343,9 +343,9 @@ reveal("04.crash", by_torch)
 # <!-- word: atomic -->
 # A write is **atomic** if it happens wholly or not at all.
 #
-# Now one rank writes a file, and all ranks load it. Then comes a promise that is easy to break: to resume with *another
-# number of ranks* and see the same global batches. `GlobalBatches` cuts the epoch's order into what all ranks together
-# read in a step, and a rank takes its share of that.
+# Now one rank writes a file, and all ranks load it. Then test a promise that is easy to break: a job that resumes with
+# *another number of ranks* sees the same global batches. `GlobalBatches` cuts the order of an epoch into global
+# batches, one for each step. Each rank takes its share of each of them.
 
 
 # %%
@@ -374,8 +374,8 @@ print("an epoch of global batches is the same on 4 and on 2 ranks:", same)
 # ## In production
 #
 # In production you write `nn.parallel.DistributedDataParallel(model, device_ids=[local_rank])`: the same idea, with
-# buckets, hooks and bookkeeping in C++. The next cells run ours and PyTorch's on the same model and the same batches.
-# The one that you build in part 4 runs beside them, once it is there:
+# buckets, hooks and bookkeeping in C++. The next cells run the course's class and PyTorch's on the same model and the
+# same batches. The one that you build in part 4 runs beside them, once it is there:
 
 # %% tags=["nbval-ignore-output"]
 WRAPS = {
@@ -478,14 +478,14 @@ for as_views in (False, True):
 # | `average_gradients`, `start_early` | `nn.parallel.DistributedDataParallel`, `bucket_cap_mb`, `no_sync()` |
 # | `indices_of` | `torch.utils.data.DistributedSampler`, `set_epoch` |
 # | `drifted` | nothing: DDP compares number and shapes of the weights when it wraps a model, and sends rank 0's |
-# | `save_by_one` | rank 0 and a rename; `torch.distributed.checkpoint` for large ones |
+# | `save_by_one` | rank 0 writes and renames; `torch.distributed.checkpoint` for large checkpoints |
 # | `shared_cluster(4).run(...)` | `torchrun` |
 #
 # ### Starting processes
 #
-# A notebook's ranks are the course's. Real jobs start theirs by `torchrun`. It puts rank, world size and the meeting
-# point (the address for the rendezvous) into each process's environment. If a process dies it ends the others, and with
-# `--max-restarts` starts all again; the default is 0.
+# In a notebook the course starts the ranks. Real jobs start theirs by `torchrun`. It puts rank, world size and the
+# meeting point (the address for the rendezvous) into each process's environment. If a process dies, `torchrun` ends the
+# others. With `--max-restarts` it starts all of them again; the default is 0.
 #
 # `torch.multiprocessing.spawn` only starts processes. Article A says, in our words, that `init_process_group(backend,
 # rank=rank, world_size=n)` is all the set-up that they need. Here is a trial of this sentence:
@@ -498,10 +498,10 @@ print(trial("A5").run())
 # %% [markdown]
 # ### A script to take home
 #
-# `course_lib/examples/train_ddp` is a whole program. It trains a ResNet on images that are made on the spot or on your
-# folder of images, on a laptop or on many machines. It is a folder of ten short files that needs nothing of this
-# course. Copy it to where you work, and `torchrun --nproc-per-node 8 -m train_ddp --data /data/flowers` is a real job.
-# You have met every idea in it, so read three of its functions with a question each.
+# `course_lib/examples/train_ddp` is a whole program. It trains a ResNet on images that it makes itself, or on those in
+# a folder of yours. It runs on a laptop or on many machines. It is a folder of ten short files that needs nothing of
+# this course. Copy it to where you work, and `torchrun --nproc-per-node 8 -m train_ddp --data /data/flowers` is a real
+# job. You have met every idea in it, so read three of its functions with a question each.
 #
 # A step. *What would change if `clip_grad_norm_` stood in the loop?*
 
@@ -524,11 +524,11 @@ print(inspect.getsource(train.train_step))
 print(inspect.getsource(train.train_epoch))
 
 # %% [markdown]
-# By an all-reduce: the largest number wins, so all ranks learn of a signal that one of them got. They finish that step,
-# save and leave, and nobody waits for a rank that has gone.
+# They agree by an all-reduce: the largest number wins, so all ranks learn of a signal that one of them got. They finish
+# that step, save and leave, and nobody waits for a rank that has gone.
 #
-# **Now somebody deletes a line of this function. A job that is stopped half-way through an epoch and resumed then reads
-# the first half of its images twice, and the second half never. Which line is missing?**
+# **Now somebody deletes a line of this function. After that, a job stops half-way through an epoch and resumes. It
+# reads the first half of its images twice, and the second half never. Which line is missing?**
 
 # %%
 ### BEGIN SOLUTION
@@ -561,14 +561,14 @@ print(inspect.getsource(train.resume))
 # image is cut and mirrored. So the image looks the same on any rank, in any of the loader's workers, and after any
 # resume.
 #
-# The rest you can read in the folder. You will meet the *local rank* of lesson 00 there: the number of a process
-# on its machine, which chooses its GPU. It stands in `LOCAL_RANK`; `RANK`, which `init_process_group` reads itself, is
-# the number in the whole job.
+# You can read the rest in the folder. You will meet the *local rank* of lesson 00 there: the number of a process on its
+# machine, which chooses its GPU. It stands in `LOCAL_RANK`; `RANK`, which `init_process_group` reads itself, is the
+# number in the whole job.
 
 # %% [markdown]
 # <!-- word: agent | also: elastic agent -->
-# Now start it. An **agent** is what `torchrun` runs once on each machine: it starts the ranks there and watches them.
-# Here one agent starts two ranks, on this machine's loopback.
+# Now start the script. An **agent** is what `torchrun` runs once on each machine: it starts the ranks there and watches
+# them. Here one agent starts two ranks, which talk over this machine's own address, 127.0.0.1.
 
 # %% tags=["nbval-ignore-output"]
 import os
@@ -608,10 +608,11 @@ print(output if agent.returncode == 0 else f"exit code {agent.returncode}\n{outp
 #
 # ## What the articles say
 #
-# Your own runs have decided most sentences of the five articles about this lesson. A few sentences are left, in our
-# words. **Bet on each before you run the cell**: does it hold, hold with conditions, mislead, or is it false? A trial
-# in `course_lib/claims` decides by its numbers; `print(trial("C10").run())` shows them, and what would change the
-# verdict. It says *cannot tell here* where this machine is too busy for its clock to be believed.
+# The five articles say a number of things about the subject of this lesson. Your own runs have decided most of them. A
+# few sentences are left, in our words. **Bet on each before you run the cell**: does it hold, hold with conditions,
+# mislead, or is it false? A trial in `course_lib/claims` decides by its numbers; `print(trial("C10").run())` shows
+# them, and what would change the verdict. A trial says *cannot tell here* where this machine is too busy to measure a
+# time.
 #
 # - A6: `DistributedDataParallel(model, device_ids=[rank])` can wrap a model that was never moved to its device.
 # - A11: bad communication can cancel what more compute gains.
@@ -633,8 +634,8 @@ quiz("04")
 # %% [markdown]
 # ## What you can do now
 #
-# You can tell a drifted replica from a healthy one, find out why a job does not average, and read DDP's best-known
-# error. You can write a checkpoint that a crash does not spoil, and start the real thing.
+# You can find out whether a replica has drifted, and why a job does not average. You can read DDP's best-known error,
+# and write a checkpoint that a crash does not spoil. And you can start the real thing.
 #
 # **The limit.** Every rank holds everything: parameters, gradients and optimizer state, n times the same. A model that
 # does not fit on one device does not fit on a thousand of them, in this way. Lesson 02 showed where to cut: an

@@ -17,11 +17,11 @@
 #
 # - read the trace of a job: its steps, its kernels, its collectives and its host;
 # - compute PyTorch's buckets from the sizes of a model, and find them in a trace;
-# - measure how much of the communication lies under computing;
+# - measure how much of the communication is hidden, that is, goes on while the GPU computes;
 # - say whether a GPU waits for another rank or for its own host;
 # - record and read the trace of a job of yours.
 #
-# From [part 1](04a_distributed_data_parallel.ipynb) you need its rule, buckets, and what is exposed.
+# From [part 1](04a_distributed_data_parallel.ipynb) you need its rule, buckets, and what *exposed* communication is.
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
@@ -43,17 +43,17 @@ from torch.profiler import profile, schedule
 # %% [markdown]
 # ## What is in the table
 #
-# A *trace* is what a profiler writes down while a job runs: what was done, on which device, when, and for how long.
-# This one was recorded by `torch.profiler` on rank 0 of two, on an A100.
+# A *trace* is what a profiler writes down while a job runs: what was done, on which device, when, and for how long. The
+# trace of this part was recorded by `torch.profiler` on rank 0 of two, on an A100.
 #
-# (The course carries it as a table, without the host's single operators. It comes from the test data of [Holistic Trace
-# Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis), MIT licence, © Meta Platforms, Inc. and
-# affiliates; `assets/traces/README.md` has the licence.)
+# (The course keeps it as a table, which leaves out the single operators of the host. It comes from the test data of
+# [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis), MIT licence, © Meta Platforms,
+# Inc. and affiliates; `assets/traces/README.md` has the licence.)
 #
 # ![Three rows on one time axis: the host goes through forward, backward and optimizer; two streams of the GPU stand
 # below, with a question mark each](../assets/04_rows.png)
 #
-# The *host* is here the processor that runs the Python program. It computes little itself: it tells the GPU what to
+# Here the *host* is the processor that runs the Python program. It computes little itself: it tells the GPU what to
 # compute, and goes on.
 #
 # <!-- word: kernel | also: GPU kernel, CUDA kernel -->
@@ -203,12 +203,13 @@ broadcasts = [call for call in inside(steps[0], calls) if call.collective == "br
 reveal("04.trace_sent", [call.size_bytes for call in broadcasts], by_kind)
 
 # %% [markdown]
-# So the ranks go into each forward pass with equal buffers. During training BatchNorm does not use the running values;
-# they are for evaluation and for the checkpoint. `DistributedDataParallel(model, broadcast_buffers=False)` sends none
-# of them: then each rank keeps its own buffers, and you save those of one rank.
+# So the ranks go into each forward pass with equal buffers (tensors of the model that no gradient changes). During
+# training BatchNorm does not use the running values; they are for evaluation and for the checkpoint.
+# `DistributedDataParallel(model, broadcast_buffers=False)` sends none of them: then each rank keeps its own buffers,
+# and you save those of one rank.
 #
-# A link between two GPUs carries so few bytes in next to no time. **How long is it from the start of the forward pass
-# to the kernel of the first convolution?** You have seen above how long a whole forward pass takes.
+# A link between two GPUs needs hardly any time for so few bytes. **How long is it from the start of the forward pass to
+# the kernel of the first convolution?** You have seen above how long a whole forward pass takes.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -228,13 +229,14 @@ print("copies within the GPU before it:", num_copies)
 reveal("04.trace_first", median(waits_ms), num_copies[0], sum(call.duration_us for call in broadcasts))
 
 # %% [markdown]
-# Compare the number of copies with the tensors of the table above. A message costs more than its own row: look at the
-# rows around it, too. (`Memcpy DtoD` is the profiler's name of a copy from device to device, here within one GPU.)
+# Compare the number of copies with the numbers of tensors that you have printed above. A message costs more than its
+# own row: look at the rows around it, too. (`Memcpy DtoD` is the profiler's name of a copy from device to device, here
+# within one GPU.)
 #
 # ## How much is hidden
 #
 # A bucket leaves while backward goes on, so that its all-reduce hides under computing. In the trace all five begin
-# during backward. **What share of the communication's time lies under computing, in per cent?**
+# during backward. **During which share of the communication's time does the GPU also compute, in per cent?**
 
 # %%
 ### BEGIN SOLUTION
@@ -245,8 +247,8 @@ ask("04.trace_hidden").commit(90)  # "all but the last bucket"
 # %% [markdown]
 # ### A good place to stop
 #
-# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
-# this one. In the second sitting you write for how long two lists of spans overlap, and find out why the GPUs did so
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
+# one. In the second sitting you compute for how long two lists of spans overlap, and find out why the GPUs did so
 # little.
 
 # %% [markdown]
@@ -286,14 +288,15 @@ overlap_verdict = check("04.trace_overlap", overlap_us)
 # hint("04.trace_overlap")
 
 # %% [markdown]
-# Now use it on the trace, beside what the course's `trace_report` counts:
+# Now use your function on the trace, beside what the course's `trace_report` counts:
 
 # %% tags=["computed-time"]
 report = trace_report("ddp_resnet_2xa100")
 time = report.devices[0].time
 spans = [[(row.start_us, row.duration_us) for row in these] for these in (calls, kernels)]
 hidden_us = overlap_us(*spans) if overlap_verdict.passed else time.hidden_us
-print(f"by your function {hidden_us / 1e3:.2f} ms; by trace_report {time.hidden_us / 1e3:.2f} ms")
+by = "your function" if overlap_verdict.passed else "the course's function"
+print(f"by {by} {hidden_us / 1e3:.2f} ms; by trace_report {time.hidden_us / 1e3:.2f} ms")
 print(f"all communication: {time.communication_us / 1e3:.1f} ms in {len(steps)} steps")
 reveal("04.trace_hidden", hidden_us, time.communication_us, len(steps))
 
@@ -323,10 +326,10 @@ for step in steps:
 
 # %% [markdown]
 # The time does not grow with the bytes: the first has a quarter of the bytes of the second, and takes about as long.
-# And an all-reduce of the same size takes another time in each step. NCCL's kernel begins on this rank when this rank
+# And the time of an all-reduce of one size differs from step to step. NCCL's kernel begins on this rank when this rank
 # has its bucket. It ends when *both* ranks have exchanged theirs. The rank that comes first waits inside the kernel,
 # and the table counts its waiting as communication. So these times are no measure of the link, and a trace of one rank
-# cannot tell waiting from sending. With the traces of both ranks `trace_report` can.
+# does not show which part is waiting. With the traces of both ranks `trace_report` can show it.
 #
 # ## Why a step takes so long
 #
@@ -368,15 +371,15 @@ print(f"after the last step once more, for all that is left: {last.duration_us} 
 reveal("04.trace_host", time.idle_us, waits_us, last.duration_us)
 
 # %% [markdown]
-# Here is what `trace_report` says of the whole trace. It counts as *exposed* all communication with no kernel beside
-# it.
+# Here is what `trace_report` says of the whole trace. Communication counts as *exposed* while no kernel runs beside it.
 
 # %% tags=["computed-time"]
 print(report)
 
 # %% [markdown]
-# Python, PyTorch's bookkeeping and the launch take the host several times as long as the kernel takes the GPU. While an
-# all-reduce runs this stays the same: kernels begin one by one, with gaps, as the picture above shows.
+# For each kernel the host spends time on Python, PyTorch's bookkeeping and the launch. That is several times as long as
+# the GPU needs for the kernel. While an all-reduce runs this stays the same: kernels begin one by one, with gaps, as
+# the picture above shows.
 #
 # The profiler works on the host too, at every call. This table does not say how much of the gaps the profiler makes. To
 # find out, time a few steps without it.
@@ -392,7 +395,7 @@ print(report)
 # | `gradient_as_bucket_view=True` | no copies out of the buckets at the end of backward |
 # | a faster link | at best shorter rows on stream 40, and the same gaps on stream 7 |
 #
-# Two of these changes you can check in the trace. You have seen the copies before the first convolution. **How many
+# You can check two of these changes in the trace. You have seen the copies before the first convolution. **How many
 # copies come at the end of backward, after the last all-reduce has begun? How long do they take, and over how many
 # milliseconds do they stretch?** Write code that answers this for the first step. `inside(steps[0], sums)` are its
 # all-reduces, and `inside(steps[0], kernels)` what is on stream 7, copies too.
@@ -407,14 +410,14 @@ print(f"{len(late)} copies take {sum(row.duration_us for row in late) / 1e3:.1f}
 ### END SOLUTION
 
 # %% [markdown]
-# Compare with the number of parameters: there is a copy for each, from its bucket back to its `.grad`. Compare also the
-# time of the copies with their stretch: between them the GPU waits for the host, once more. [Part
-# 3](04c_drift_and_production.ipynb) has shown the setting that saves them.
+# Compare the number of copies with the number of parameters: there is a copy for each, from its bucket back to its
+# `.grad`. Compare also the time of the copies with their stretch: between them the GPU waits for the host, once more.
+# [Part 3](04c_drift_and_production.ipynb) has shown the setting that makes these copies unnecessary.
 #
 # ## A trace of your own ranks
 #
 # Here two ranks train a small CNN by PyTorch's DDP over gloo. Two steps warm up, three are recorded, and each rank
-# writes a file. These lines work in a job on GPUs as they stand.
+# writes a file. These lines work in a job on GPUs without a change.
 
 
 # %%
@@ -448,21 +451,22 @@ print(own_report)
 # **What does this report say that the one of the A100 could not, and what can it not say?** Compare both before you
 # read on: the ranks, the devices, the last lines.
 #
-# This report is of both ranks, so it says which rank waited for which, and how long.
+# This report has the traces of both ranks. So it says which rank waited for which, and how long.
 #
-# There is no GPU. Computing is what operators do on the host, so nothing waits for a launch. Gloo's threads share the
-# host's cores: communication that hides may slow down the computing that hides it. Bytes and numbers of calls are those
-# that a cluster would have. Times are those of your own ranks.
+# Ranks without a GPU have no kernels. Computing is then what operators do on the host, so nothing waits for a launch.
+# Gloo's threads share the host's cores: communication that hides may slow down the computing that hides it. Bytes and
+# numbers of calls are those that a cluster would have. Times are those of your own ranks.
 #
-# For a job of yours, `./course trace rank0.json rank1.json` prints the same page. Give it the files of all ranks.
+# For a job of yours, `./course trace rank0.json rank1.json` prints the same report. Give it the files of all ranks.
 #
 # ## What you can do now
 #
 # You can open a stranger's trace and say which model ran, what DDP sent and when, and how much of it was hidden. You
 # can say whether a GPU waits for another rank or for its own host.
 #
-# **The limit.** DDP's part of this job is a small one. To make a step shorter, the host has to launch less, or the GPU
-# has to be given more for each launch. [Lesson 11](11b_how_long.ipynb) has a model for what a step should take.
+# **The limit.** Without DDP, too, the GPU of this job would mostly wait for its host. To make a step shorter, the host
+# has to launch less, or the GPU has to be given more for each launch. [Lesson 11](11b_how_long.ipynb) has a model for
+# what a step should take.
 #
 # **Further reading.** [Holistic Trace Analysis](https://hta.readthedocs.io) reads traces of many ranks. [PyTorch's
 # profiler recipe](https://docs.pytorch.org/tutorials/recipes/recipes/profiler_recipe.html) lists its options.

@@ -19,7 +19,7 @@
 #
 # - say what a rank holds at each moment of a step in which everything is shared out;
 # - write a layer that borrows its weight, forward and backward;
-# - say how often something travels for each unit, and choose what a unit is.
+# - say which collectives a unit (a part of the model) needs in a step, and choose what a unit is.
 #
 # From part 1 you need that optimizer states and gradients can be shared out. A reduce-scatter gives each rank its part
 # of the mean gradient, and the rank takes the step on that part. Then an all-gather brings the new weights to
@@ -52,17 +52,17 @@ one, four = (shared_cluster(number) for number in (1, 4))
 # to compute, and a question mark stands beside it](../assets/05_quarters.png)
 #
 # After part 1 a rank holds 1/n of the optimizer's states, and 1/n of the gradients. Every weight is still there n
-# times. Between two steps a rank needs weights for nothing but to update its own part of them. So let it keep only this
-# part: a quarter of the rows of every matrix.
+# times. Between two steps a rank needs only the part of the weights that it updates. So let it keep only this part: a
+# quarter of the rows of every matrix.
 #
 # <!-- word: fully sharded data parallelism | also: FSDP, ZeRO-3 -->
 # In **fully sharded data parallelism** each rank keeps 1/n of everything that belongs to the model: weights, gradients
 # and optimizer states. [ZeRO](https://arxiv.org/abs/1910.02054) calls this its stage 3, PyTorch calls it FSDP. It *is*
-# data parallelism. Each rank has its own part of the batch and computes every layer of it, and the result is to be that
-# of one device.
+# data parallelism. Each rank computes every layer on its own part of the batch, and the result should be that of one
+# device.
 #
-# The course's is `FullySharded(me, model)`. Take eight layers that are as plain as can be, with AdamW, and a batch so
-# small that its activations hardly count.
+# The course's class for it is `FullySharded(me, model)`. Take eight layers that are as plain as can be, with AdamW, and
+# a batch so small that its activations hardly count.
 
 # %%
 LAYERS, WIDTH = 8, 128
@@ -88,9 +88,9 @@ ask("05.peak").commit(LAYERS * layer_bytes / 1024)  # "a quarter of everything"
 ### END SOLUTION
 
 # %% [markdown]
-# The ledger watches some steps, and the least of each moment counts: gloo may hold a buffer a little longer than its
-# message takes. (`prefetch=0`: nothing is fetched ahead of its time. Part 4 changes that.) Once `MyFullySharded` of
-# part 7 has passed, it takes the same steps.
+# The ledger watches some steps. For each moment the smallest number counts, since gloo may hold a buffer a little
+# longer than its message takes. (`prefetch=0`: nothing is fetched ahead of its time. Part 4 changes that.) Once
+# `MyFullySharded` of part 7 has passed, it takes the same steps.
 
 
 # %%
@@ -152,7 +152,7 @@ reveal("05.peak", held_bytes["fullest"], LAYERS, WIDTH, beside=fullest_by)
 # more.
 #
 # Forward needs the weights, that is clear. Then they are gone. **In the backward pass of the layer Y = X Wᵀ, which
-# gradient cannot be had without W?**
+# gradient cannot be computed without W?**
 
 # %%
 ### BEGIN SOLUTION
@@ -161,8 +161,8 @@ ask("05.again").commit("that of the weight")  # "what else would need it"
 ### END SOLUTION
 
 # %% [markdown]
-# Try it without any rank. After forward, the memory of the weight is filled with nan, behind autograd's back. Which
-# gradients become nan?
+# Try it without any rank. After forward, the memory of the weight is filled with nan in such a way that autograd does
+# not notice. Which gradients become nan?
 
 # %%
 x = torch.ones(2, WIDTH, requires_grad=True)
@@ -189,7 +189,7 @@ reveal("05.again", spoilt)
 # <summary>To begin with an example: a bias that is borrowed</summary>
 #
 # y = x + b, and each of n ranks keeps its part of b. The gradient of x is that of y. The gradient of b is a sum over
-# this rank's rows; the mean over ranks is still to be made of it.
+# this rank's rows; after that the ranks have to take the mean.
 #
 # ```python
 # class ShardedBias(torch.autograd.Function):
@@ -208,7 +208,7 @@ reveal("05.again", spoilt)
 #         return grad, own / dist.get_world_size()
 # ```
 #
-# This backward needs neither x nor b. Which of the two does yours need, and what may `ctx` keep of it?
+# This backward needs neither x nor b. Yours has x and W. Which of these does it need, and what may `ctx` keep of them?
 #
 # </details>
 
@@ -251,10 +251,9 @@ check("05.unit", ShardedLinear)
 # ## A transformer, in units
 #
 # Your layer has its own backward. `FullySharded` does the same for any module, with *hooks* (lesson 04). Before a
-# unit's forward it puts whole weights in the place of the shards, and after it the shards. Before the unit's backward
-# the weights come again. When all of their gradients are there, the whole weights leave, and each rank gets its rows of
-# the mean. To the optimizer the shards are all that there is: `model.parameters()` are shards, and their `.grad` are
-# rows.
+# unit's forward it puts whole weights in the place of the shards, and after it the shards again. Before the unit's
+# backward the weights come again. When all of their gradients are there, the whole weights leave, and each rank gets
+# its rows of the mean. The optimizer sees only the shards: `model.parameters()` are shards, and their `.grad` are rows.
 #
 # Is it still one model? Three steps of AdamW on four ranks, in float64, beside one device with the whole batch:
 
@@ -290,8 +289,8 @@ alone, together = one.run(trained)[0], four.run(trained)[0]
 print("as on one device, up to rounding in float64:", agree(together, alone, within=1e-10))
 
 # %% [markdown]
-# The model has three blocks, and each of them is a unit. In front of them stands the stem, which looks tokens up;
-# behind them the head, which scores them. Take one step, forward and backward, with the optimizer left out.
+# The model has three blocks, and each of them is a unit. The stem stands in front of them and looks tokens up. The head
+# stands behind them and scores tokens. Take one step, forward and backward, with the optimizer left out.
 #
 # **In how many collectives does each rank take part?**
 
@@ -329,13 +328,13 @@ reveal("05.gathers", len(calls), small.num_layers, num_tensors)
 sent_bars({"rank 0": calls}, title="This step, call after call")
 
 # %% [markdown]
-# (The course makes its reduce-scatter of an all-to-all. Each rank gets its rows of the gradients from every other rank,
-# and adds them. Gloo's reduce-scatter is an all-reduce, and sends twice as much.)
+# (The course's reduce-scatter is an all-to-all and a sum. Each rank gets its rows of the gradients from every other
+# rank, and adds them. Gloo's own reduce-scatter is an all-reduce, and sends twice as much.)
 #
 # Look at the first and the last call of the list: both are of the unit that holds the stem *and* the head. The stem
 # comes first and the head last, so this unit is whole nearly all the time. It is whole from the first moment of forward
-# to the last one of backward, but for the instant between the two. A large vocabulary therefore costs more memory than
-# its share; give stem and head a unit each (`units=[model.stem, *model.blocks, model.head]`) where nothing ties them.
+# to the last one of backward, except for an instant between the two. So a large vocabulary costs much memory. Give stem
+# and head a unit each (`units=[model.stem, *model.blocks, model.head]`), unless they share a weight.
 #
 # Now every rank gets four sequences in place of two. **How many times as many bytes does it send in a step?**
 
@@ -359,14 +358,15 @@ for rows, size_bytes in bytes_by_rows.items():
 reveal("05.batch", bytes_by_rows)
 
 # %% [markdown]
-# [Part 4](05d_links_and_precision.ipynb) first asks how many bytes they are, beside those of DDP.
+# How many bytes is that, compared with a step of DDP? [Part 4](05d_links_and_precision.ipynb) begins with this
+# question.
 #
 # ## Memory over a step
 #
-# Back to the eight plain layers, and to the question of how a quarter becomes more. The ledger has kept the history of
-# the step that you saw. Shards are *parameter*, their gradients' rows *gradient*. Tensors that are whole for a moment
-# belong to nothing that the ledger knows: they are *other*, or *activation* while autograd remembers them. So are the
-# buffers of messages.
+# Back to the eight plain layers: why does a rank hold more than a quarter of everything? The ledger has kept the
+# history of the step that you saw. In its labels shards are *parameter*, and the rows of their gradients are
+# *gradient*. Tensors that are whole for a moment belong to nothing that the ledger knows: they are *other*, or
+# *activation* while autograd remembers them. The buffers of messages are *other*, too.
 
 # %% tags=["nbval-ignore-output"]
 histories = {whose: min(found, key=lambda one: sum(one[0].values()))[1] for whose, found in watched.items()}
@@ -376,10 +376,10 @@ memory_curve(histories["the course's"], title="One rank of four: forward and bac
 memory_curve(histories["yours"], title="The same by yours") if "yours" in histories else None
 
 # %% [markdown]
-# Does forward climb, layer by layer? No: each layer is a tooth that goes before the next one comes, and where forward
-# ends nothing is left of the teeth. Backward has taller teeth, and its floor rises as rows of gradients come. The cost
-# model has the same step, moment by moment. The cell prints its fullest moment, term by term, and three moments beside
-# the ledger's:
+# Does forward climb, layer by layer? No: the curve has a tooth for each layer, which ends before the next one begins.
+# At the end of forward no tooth is left. Backward has taller teeth, and its floor rises as rows of gradients come. The
+# cost model has the same step, moment by moment. The cell prints its fullest moment, term by term, and three moments
+# beside the ledger's:
 
 # %% tags=["nbval-ignore-output"]
 numel = WIDTH * WIDTH
@@ -395,8 +395,8 @@ for when, moment in by_model.items():
 
 # %% [markdown]
 # (A unit is *laid out* when the numbers from its message are copied to the place of the weights. `kept` are the rows of
-# weights and of optimizer states; `messages` are buffers of collectives. Activations are left out; they are as in any
-# other step, each rank's for its own part of the batch.)
+# weights and of optimizer states; `messages` are buffers of collectives. Activations are left out: each rank has those
+# of its own part of the batch, as in any other step.)
 #
 # ## How large a unit?
 #
@@ -457,8 +457,8 @@ limit = ("DDP, by the ledger:", ddp_bytes / 1024)
 stacked_bars(at_the_peak, unit="KiB", what="a rank at its peak, by the model", limit=limit, decimals=0)
 
 # %% [markdown]
-# So the size of a unit trades memory against messages. Most jobs take a block of a transformer. It is large enough for
-# its messages to be more than latency, and a small part of a model that has dozens of them.
+# So the size of a unit trades memory against messages. Most jobs take a block of a transformer. Its messages are long,
+# so that their latency counts little. And it is a small part of a model that has dozens of blocks.
 #
 # What can you gain by more ranks? Keep a unit for each layer, and go from four ranks to 64: sixteen times as many. **To
 # how many per cent does the peak of a rank fall?**
@@ -503,8 +503,8 @@ lines(
 # gradients, and the messages that bring and take them. You know what travels for a unit, and that it does not grow with
 # the batch.
 #
-# All of this takes for granted that what was whole is let go. [Part 3](05c_what_stays_whole.ipynb) has a layer that
-# keeps it, with every number right, and an optimizer that wants it whole.
+# All of this assumes that whole weights leave memory after their use. [Part 3](05c_what_stays_whole.ipynb) has a layer
+# that keeps them, though all its numbers are right. It also has an optimizer that needs whole matrices.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO: Memory Optimizations Toward Training Trillion Parameter
 # Models](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages; section 7: what they send. Zhao et al.,

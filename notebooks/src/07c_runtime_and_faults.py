@@ -2,7 +2,7 @@
 # # 07c · Pipelines and their bubbles: the loop, its faults and production
 #
 # You write the loop that executes a row of a schedule, see it hang, and mend it. You put two pipelines side by side,
-# find two more faults by their evidence, and run your schedule on PyTorch's own runtime.
+# find two more faults by their evidence, and run a schedule on PyTorch's own runtime.
 #
 # **2 × 50 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -18,7 +18,7 @@
 #
 # - write the loop of a rank: receive, run, send;
 # - combine a pipeline with data parallelism;
-# - tell three usual faults of pipelines by their evidence;
+# - recognise three usual faults of pipelines by their evidence;
 # - run a schedule on this course's runtime and on PyTorch's.
 #
 # From part 1 you need tables of forwards and backwards, GPipe's and 1F1B's. From part 2 you need that a rank may hold
@@ -62,15 +62,15 @@ def make_stages(num_stages):
 # In parts 1 and 2 a runtime has executed whatever stood in your tables. What does it do? For each action of its row a
 # rank *receives* what the action needs, *runs* it, and *sends* what it made. Write that loop.
 #
-# `pipeline.RowStage` is a stage that computes and sends nothing:
+# `pipeline.RowStage` is a stage that computes. It sends no messages:
 #
 # - `forward(i, arrived)` runs micro-batch i on what the stage before has sent, and returns what to send on;
 # - `backward(i, arrived)` takes the gradient that the stage behind has sent, and returns the gradient to send back;
 # - `room()` is a new tensor, in which a message can arrive.
 #
 # The first rank has no rank before it, and the last has none behind it: there `arrived` is None, and nothing is sent.
-# Begin as one would, with one message at a time: `exchange([recv(arrived, rank)])` and `exchange([send(made, rank)])`,
-# as in [lesson 02](02c_hangs.ipynb).
+# Begin in the simplest way, with one message at a time: `exchange([recv(arrived, rank)])` and `exchange([send(made,
+# rank)])`, as in [lesson 02](02c_hangs.ipynb).
 
 
 # %%
@@ -92,7 +92,7 @@ def run_in_turn(me, row, stage):
 
 
 # %% [markdown]
-# Does it find the gradients of the uncut transformer? With GPipe on two ranks:
+# Does your loop find the gradients of the uncut transformer? Try it with GPipe on two ranks:
 
 
 # %%
@@ -128,7 +128,7 @@ print("GPipe:", outcome(run_in_turn, schedules.gpipe(2, 4)))
 #
 # *Symptom.* The same loop, given the rows of 1F1B, hangs. "On gloo this works, it only hangs on NCCL", says a
 # colleague; "small messages are buffered", says another. Believe neither, and look. (If your loop does not hang, you
-# saw this coming.)
+# have already avoided the fault.)
 #
 # **Why does it hang under 1F1B?** Name a suspect. Then see where the ranks stood.
 
@@ -147,9 +147,9 @@ reveal("07.hangs")
 # %% [markdown]
 # ### Mend it
 #
-# Messages that cross have to be started *together*: what the last action made, and what the next one waits for.
-# `exchange` starts all messages of its list before it waits for any. So hold back what an action has made until the
-# next one says what it needs. And what the last action of a row has made must be sent as well.
+# Messages that cross have to be started *together*: the one that an action has made, and the one that the next action
+# waits for. `exchange` starts all messages of its list before it waits for any. So hold a message back until the next
+# action says what it needs. And the message of the last action in a row must be sent as well.
 #
 # The check runs GPipe, 1F1B and a row whose backwards come in another order, on one to three ranks, with messages of
 # 120 bytes. You can hand in `run_in_turn` first.
@@ -182,11 +182,11 @@ print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 
 # %% [markdown]
 # There is another way out: `dist.isend` returns at once, and the loop waits for all sends at the end. It works on gloo,
-# and may hang on NCCL. (Hand it in: the check lets it pass, and warns.) There a message is a kernel in a queue of the
-# GPU. A `recv` can stand in that queue behind the very `send` that waits for it. NVIDIA's [guide to
-# NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html) says that calls which have to progress
-# at the same time are merged into one group. In PyTorch that is `dist.batch_isend_irecv`, in this course `exchange`.
-# (This is what the documents say; the page was not run on NCCL.)
+# and may hang on NCCL. (Hand it in: the check lets it pass, and warns.) On NCCL a message is a kernel in a queue of the
+# GPU. On each rank a `recv` can stand in that queue behind a `send`, which waits for the other rank's `recv`. NVIDIA's
+# [guide to NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html) says that calls which have
+# to progress at the same time are merged into one group. In PyTorch that is `dist.batch_isend_irecv`, in this course
+# `exchange`. (This is what the documents say; the page was not run on NCCL.)
 #
 # | crossing messages | gloo, by the check | NCCL, by its documents |
 # |---|---|---|
@@ -195,7 +195,7 @@ print("1F1B:", outcome(run_row, schedules.one_f_one_b(2, 4)))
 # | `exchange`, or `dist.batch_isend_irecv([...])` | works | the way to do it |
 #
 # The course's own loop (`course_lib/parallel/pipeline/batch_run.py`) does what yours does, and more: a rank may hold
-# several stages, and messages travel while it computes. From the table it derives which messages cross (`messages.py`),
+# several stages, and messages travel while it computes. It derives from the table which messages cross (`messages.py`),
 # and `validate` refuses tables for which that cannot be done. In [part 4](07d_build_pipeline.ipynb) you build all of
 # it.
 #
@@ -239,22 +239,22 @@ for schedule in six:
     print(f"{schedule.name:<16} {sizes}: {rounded(losses, 2)}, weights as uncut: {same}")
 
 # %% [markdown]
-# The same losses and the same weights. A schedule changes when things are computed, not what: every micro-batch passes
-# the same weights, and the optimizer steps after the last one.
+# The same losses and the same weights. A schedule changes when things are computed, and not what is computed. Every
+# micro-batch passes the same weights, and the optimizer steps after the last one.
 #
 # The equality holds where each sample is computed by itself, and without random numbers. BatchNorm sees micro-batches,
-# as in lesson
-# 01. So does a loss that compares samples, as contrastive ones do, or one that balances experts over a batch. And
-# dropout draws its numbers per micro-batch, in another order than for the uncut batch.
+# as in [lesson 01](01c_less_memory.ipynb). So does a loss that compares samples, as contrastive ones do, or one that
+# balances experts over a batch. And dropout draws its numbers per micro-batch, in another order than for the uncut
+# batch.
 #
 # ## Pipelines side by side
 #
 # ![Four ranks in a square: ranks 0 and 1 are a pipeline, ranks 2 and 3 another; dotted lines join ranks 0 and 2, and
 # ranks 1 and 3, which hold the same stage](../assets/07_grid.png)
 #
-# A pipeline has an end: a model of eight blocks cannot be cut in a hundred stages. More devices go into *replicas*: two
-# pipelines of two stages, each with half of the batch. Ranks that hold the same stage average their gradients, as in
-# lesson 04.
+# A pipeline cannot grow for ever: a model of eight blocks cannot be cut in a hundred stages. More devices go into
+# *replicas*: two pipelines of two stages, each with half of the batch. Ranks that hold the same stage average their
+# gradients, as in lesson 04.
 
 
 # %%
@@ -285,9 +285,9 @@ print("operations:", run.communication.by_operation())
 
 # %% [markdown]
 # There are two kinds of traffic: activations and gradients of activations by `send` and `recv` *within* a pipeline,
-# gradients of weights by all-reduce *across* pipelines. (Count the sends. Each of two pipelines has four activations
-# and four gradients, and once in each the shape of the coming message. How `joint_step` averages is not shown: you will
-# write it in clinic 2.)
+# gradients of weights by all-reduce *across* pipelines. (Count the sends. Each of the two pipelines sends four
+# activations, four gradients, and once the shape of the messages that come. How `joint_step` averages is not shown: you
+# will write it in clinic 2.)
 #
 # Pipeline parallelism is often considered a combination of data and model parallelism, says article B. Is it one? Bet:
 
@@ -305,8 +305,8 @@ reveal("07.b6", tried)
 # %% [markdown]
 # ### A good place to stop
 #
-# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
-# this one. In the second sitting two more faults wait for you, and PyTorch's own runtime runs your schedule.
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
+# one. In the second sitting two more faults wait for you, and PyTorch's own runtime runs a table.
 
 # %% [markdown]
 # ## Clinic 2: the link that is always full
@@ -356,8 +356,8 @@ reveal("07.sync")
 # ### Mend it
 #
 # Write the lines before and after `step()` anew, so that the bytes stay what they are with one micro-batch. Each rank
-# hands its gradients in once for a batch, be it to an all-reduce or an all-gather. On its own rank a gradient adds up
-# over micro-batches without a message. (`group` has as many ranks as there are pipelines, which need not be two.)
+# hands its gradients in once for a batch, to an all-reduce or to an all-gather. On its own rank a gradient adds up over
+# micro-batches without a message. (`group` has as many ranks as there are pipelines, which need not be two.)
 
 
 # %%
@@ -378,8 +378,8 @@ sync_verdict = check("07.sync", averaged)
 
 # %% [markdown]
 # PyTorch's wrappers behave as that team's hooks do: they average at every backward. `DistributedDataParallel` has
-# `no_sync()` for it, and `torch.distributed.pipelining` switches the averaging on for the last micro-batch only. This
-# course's `joint_step` calls `pipeline.average_gradients`, which puts all gradients of a rank in one message.
+# `no_sync()` to avoid this, and `torch.distributed.pipelining` switches the averaging on for the last micro-batch only.
+# This course's `joint_step` calls `pipeline.average_gradients`, which puts all gradients of a rank in one message.
 #
 # ## Clinic 3: slower with more pieces
 #
@@ -387,7 +387,7 @@ sync_verdict = check("07.sync", averaged)
 # time](../assets/07_clinic_loss.png)
 #
 # *Symptom.* A team goes from one micro-batch to eight, and their model learns more slowly. Nothing else was changed.
-# With plain SGD it is plain to see; Adam divides by the size of the gradients, and hides it.
+# With plain SGD the fault is easy to see; Adam divides by the size of the gradients, and hides it.
 
 
 # %%
@@ -422,11 +422,11 @@ reveal("07.careful")
 # %% [markdown]
 # ### Mend it
 #
-# The team came from gradient accumulation by hand, where that division is right.
+# Before, the team had accumulated gradients by hand. There that division is right.
 #
 # What should one micro-batch contribute, so that a plain *sum* over micro-batches gives the mean loss of the batch and
-# its gradients? Write it once and for all, for a classifier, with outputs of any size; the last micro-batch may be
-# smaller than the others. `num_samples` is the size of the whole batch.
+# its gradients? Write this for a classifier, for outputs of any size. The last micro-batch may be smaller than the
+# others. `num_samples` is the size of the whole batch.
 
 
 # %%
@@ -507,9 +507,9 @@ compare(four, schedules.one_f_one_b(4, 8), one_f_one_b_of_torch)
 compare(two, schedules.interleaved(2, 8), interleaved_of_torch)
 
 # %% [markdown]
-# Can PyTorch run a table of your own? Its runtime reads a table as well: a CSV file, a line for each rank. That
-# reader's name begins with an underscore, so it may change. Here is a table that no library ships: whole backwards on
-# ranks 0 and 1, split ones on ranks 2 and 3. Put the one that you handed in for `07.design` in its place. PyTorch's
+# Can PyTorch run a table of your own? Its runtime reads a table as well: a CSV file, a line for each rank. The name of
+# that runtime begins with an underscore, so it may change. Here is a table that comes with no library: whole backwards
+# on ranks 0 and 1, split ones on ranks 2 and 3. Put the one that you handed in for `07.design` in its place. PyTorch's
 # micro-batches must all be of one size, so the batch has 24 texts.
 
 # %%
@@ -519,7 +519,7 @@ F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5
 F0 F1 I0 F2 I1 F3 W0 I2 F4 W1 I3 F5 W2 I4 W3 I5 W4 W5
 F0 I0 F1 I1 W0 F2 I2 W1 F3 I3 W2 F4 I4 W3 F5 I5 W4 W5
 """
-designed = schedules.from_text(own_table, name="your own table")
+designed = schedules.from_text(own_table, name="the table above")
 print(schedules.to_csv(designed).splitlines()[0])
 
 # %%
@@ -564,13 +564,13 @@ quiz("07")
 # ## What you can do now
 #
 # You can say how long a pipeline waits before it is built, and what a smaller bubble costs. You have written the loop
-# of a runtime, and had a table that no library ships executed by two others. You know three faults by their evidence.
-# They are the deadlock of two ranks that are both sending, an average in every micro-batch, and a loss that is divided
-# once too often.
+# of a runtime, and two other runtimes have executed a table that comes with no library. You know three faults by their
+# evidence. They are the deadlock of two ranks that are both sending, an average in every micro-batch, and a loss that
+# is divided once too often.
 #
-# **The limit.** A stage is at least one layer, and a layer has to fit on one device. For a very wide layer it does not.
-# And the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for
-# learning. Lesson 08 cuts *inside* the layer: all devices work on the same micro-batch at the same moment.
+# **The limit.** A stage is at least one layer, and a layer has to fit on one device. A very wide layer does not. And
+# the more stages, the more micro-batches it takes to fill them, until the batch is larger than is good for learning.
+# Lesson 08 cuts *inside* the layer: all devices work on the same micro-batch at the same moment.
 #
 # **Further reading.** PyTorch's
 # [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html), its page of

@@ -59,17 +59,18 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 #
 # <!-- word: residual stream | also: residual connection, skip connection -->
 # The **residual stream** is the tensor that passes from block to block and to which attention and MLP add what they
-# make. The residual stream and the norms stay outside the split regions, and are the same on all ranks. You have the
-# MLP. How is attention cut?
+# make. The residual stream and the norms stay outside the split regions, and are the same on all ranks. You have cut
+# the MLP in part 1. How is attention cut?
 #
-# Its heads do not look at each other. Each has its own columns of the three matrices that make queries, keys and
-# values. And each has its own rows of the matrix at the end. So a rank can take some heads from beginning to end.
+# The heads of attention do not look at each other. Each has its own columns of the three matrices that make queries,
+# keys and values. And each has its own rows of the matrix at the end. So a rank can take some heads from beginning to
+# end.
 #
 # ### Build: attention by heads
 #
-# The weights come as PyTorch keeps them. `w_q`, `w_k` and `w_v` are (D/n, D), the rows of this rank's heads one after
-# the other. `w_out` is (D, D/n), their columns. `num_heads` is the number of heads of the whole model. The attention is
-# causal: a position looks at itself and at earlier ones. For that you have
+# The weights come as PyTorch keeps them, transposed. `w_q`, `w_k` and `w_v` are (D/n, D), the rows of this rank's heads
+# one after the other. `w_out` is (D, D/n), their columns. `num_heads` is the number of heads of the whole model. The
+# attention is causal: a position looks at itself and at earlier ones. For that you have
 # `F.scaled_dot_product_attention(q, k, v, is_causal=True)`, which takes (batch, heads, positions, numbers of a head)
 # and returns the same shape.
 
@@ -119,7 +120,8 @@ for heads in ((8, 8), (8, 4), (6, 6), (8, 2)):
 
 # %% [markdown]
 # Where a model has fewer key/value heads than there are ranks, production code gives several ranks a copy of the same
-# head. The copies have to stay equal, so their gradients are summed among these ranks. The course's layer refuses.
+# head. The copies have to stay equal, so their gradients are summed among these ranks. The course's layer refuses such
+# a cut.
 #
 # ## What a block sends
 #
@@ -239,9 +241,9 @@ reveal("08.loss", handed[50_000])
 # ### Build: the loss
 #
 # <!-- word: vocabulary-parallel cross-entropy | also: loss parallel, `loss_parallel` -->
-# Write a **vocabulary-parallel cross-entropy**: a loss from logits that stay cut by vocabulary, for which each rank
-# hands in a few numbers for a position. Rank r's first column is token `r * V/n`. The largest logit is subtracted only
-# to keep the exponentials small, and no gradient has to pass through it. So `logits.detach()` and a plain
+# Write a **vocabulary-parallel cross-entropy**: a loss from logits that stay cut by vocabulary. Each rank hands in a
+# few numbers for each position. Rank r's first column is token `r * V/n`. The largest logit is subtracted only to keep
+# the exponentials small, and no gradient has to pass through it. So `logits.detach()` and a plain
 # `dist.all_reduce(largest, op=dist.ReduceOp.MAX)` will do. Use `leave` for the sums that gradients must pass through.
 
 
@@ -305,7 +307,7 @@ for ranks in (two, four):
 # %% [markdown]
 # ### And in float32?
 #
-# In float64 the weights differ by rounding alone. Training runs in float32 or less, and a row cut adds in another
+# In float64 the weights differ by rounding alone. Training runs in float32 or less, and a cut by rows adds in another
 # order: each rank sums its part, then the parts are summed. Take a product whose sums have 4096 terms, and compare with
 # the exact result.
 #
@@ -351,8 +353,8 @@ reveal("08.rounding", whole_error, parts_error, differ)
 # You can cut a transformer from its first matrix to its loss, and you have shown that it trains as on one device. You
 # can say what a block sends before it runs: four all-reduces of the residual stream, however large the weights are.
 #
-# Between the regions every rank still holds, and computes, the same. [Part 3](08c_sequence_parallel.ipynb) shares that
-# out as well.
+# Between the regions all ranks still hold the same tensors, and compute the same. [Part 3](08c_sequence_parallel.ipynb)
+# shares that out as well.
 #
 # **Further reading.** Shoeybi et al., [Megatron-LM](https://arxiv.org/abs/1909.08053) (2019), section 3: attention by
 # heads, and the vocabulary. Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245) (2023): query heads that share.

@@ -22,7 +22,7 @@
 #
 # From the earlier parts you need `Mesh.of(pp=2, dp_shard=2, tp=2)`: ranks with a place along named axes, of which the
 # last varies fastest. You also need `MeshGroups(me, mesh)`, this rank's process groups. `groups.group("tp")` are the
-# ranks that differ from it along tp alone, and `groups.coordinates` is its place.
+# ranks that differ from this rank along tp alone, and `groups.coordinates` is its place.
 
 # %%
 from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster
@@ -162,9 +162,9 @@ except RankError as raised:
     print(str(raised).splitlines()[0].partition("failed: ")[2])
 
 # %% [markdown]
-# A DTensor knows by which mesh it was cut. In the course, a weight of a sharded unit knows between uses that it holds
-# rows only. So both can refuse, and both say why. In the order that works, tp cuts the matrix into slices first, and
-# dp_shard shares out the rows of each slice:
+# A DTensor knows by which mesh it was cut. In the course, a weight of a sharded unit knows that it holds only rows
+# while nobody uses it. So both can refuse, and both say why. In the order that works, tp cuts the matrix into slices
+# first, and dp_shard shares out the rows of each slice:
 
 # %%
 who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.mlp.w_up.weight")
@@ -188,7 +188,7 @@ who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.mlp.w_up.weight")
 # ![Eight ranks as the corners of a cube with an axis each for pp, dp_shard and tp; a batch of rows beside it, and a
 # question mark at every arrow from the rows to a rank](../assets/09_assembled.png)
 #
-# Ask yourself for each rank: which samples does it get? Which other ranks have a loss, and is it the same one?
+# Ask yourself for each rank: which samples does it get? Which ranks have a loss, and do they have the same one?
 
 
 # %%
@@ -285,8 +285,8 @@ for sizes in (
 
 # %% [markdown]
 # <!-- word: 3D parallelism | also: 3-D parallelism, hybrid parallelism -->
-# **3D parallelism** is data, pipeline and tensor parallelism at once, each along an axis of its own of one mesh. It
-# needs no new mechanism: every part works on a group of ranks and a module, and does not know the other parts.
+# **3D parallelism** is data, pipeline and tensor parallelism at once, each along its own axis of one mesh. It needs no
+# new mechanism: every part works on a group of ranks and a module, and does not know the other parts.
 #
 # ## Eight ranks
 #
@@ -411,7 +411,7 @@ quiz("09")
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021): how pipeline, tensor and data parallelism are combined, and
 # which goes where. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): the same in PyTorch's own
 # parts. Llama Team, [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: four axes on
-# 16 thousand GPUs, and why the order is the one it is.
+# 16 thousand GPUs, and the reasons for their order.
 
 # %% [markdown]
 # ## Another day: in PyTorch's own parts
@@ -482,8 +482,9 @@ mesh_places(Mesh.of(dp_shard=2, tp=2), strips, title="w_up in PyTorch's own part
 # `initialize_model_parallel`. DeepSpeed names its axes `pipe`, `data` and `model`: stages are its `PipelineModule`,
 # shards its ZeRO. For slices it was used together with Megatron-LM.
 #
-# Note the direction. Our `Mesh.of` and `init_device_mesh` name the outermost axis first, and the last varies fastest.
-# Megatron's order is a text such as `tp-cp-ep-dp-pp`, which begins with the fastest. Both put tp on neighbours.
+# Note the order of the axes. Our `Mesh.of` and `init_device_mesh` name the outermost axis first, and the last varies
+# fastest. Megatron's order is a text such as `tp-cp-ep-dp-pp`, which begins with the fastest. Both put tp on
+# neighbours.
 #
 # Article A is *How can a single model be trained using multiple GPUs?* It says, in our words: *for very large models,
 # data and model parallelism are combined.* **Bet.**
@@ -503,9 +504,9 @@ reveal("09.a12", evidence)
 # ## To take home
 #
 # `course_lib/examples/train_mesh` is a whole program. It trains a transformer on your text, by the parts of PyTorch
-# that you have just seen. The mesh is any of `--pp`, `--dp` (replicas), `--shard` and `--tp`. Its checkpoints are
-# DCP's, so a run may go on on another mesh. It needs torch and nothing of this course. In a terminal, from the course's
-# folder:
+# that you have just seen. Four options set the axes of its mesh: `--pp`, `--dp` (replicas), `--shard` and `--tp`. Its
+# checkpoints are DCP's, so another mesh can continue a run. It needs torch and nothing of this course. In a terminal,
+# from the course's folder:
 #
 # ```
 # mkdir -p ~/my_project && cp -r course_lib/examples/train_mesh ~/my_project/
@@ -524,8 +525,8 @@ reveal("09.a12", evidence)
 # MFU of lesson 01. The program refuses a mesh that is not possible, such as `--tp 3` for four heads, and names the
 # nearest possible one.
 #
-# The cuts are in `cutting.py`, in torchtitan's order. Read `cut_between_ranks` there, and find the argument that keeps
-# a pipeline from gathering its weights for every micro-batch: `reshard_after_forward`.
+# The cuts are in `cutting.py`, in torchtitan's order. Read `cut_between_ranks` there, and find `reshard_after_forward`:
+# with this argument a pipeline need not gather its weights for every micro-batch.
 
 # %% [markdown]
 # ## Another day: problems on paper

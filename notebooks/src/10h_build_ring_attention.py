@@ -55,8 +55,8 @@ four = shared_cluster(4)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand seven steps. Each step has a check. It asks for all that the earlier
-# steps ask for, and for one thing more. So you come back to this cell: change it, run it, and run the next check.
+# This cell is all that you write. Seven steps follow below. The check of a step asks for all that the earlier steps ask
+# for, and for one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
 # Take two sittings. The first one ends with step 3, and each has some 75 minutes.
 #
@@ -334,8 +334,8 @@ check("10.ring_backward", MyRingAttention)
 # %% [markdown]
 # ## Step 3: a causal mask
 #
-# Now a query looks at keys that are not after it. Each rank has one stretch of positions, or two in zigzag order, or
-# more. A *stretch* has no gap. `positions` has the positions of all ranks:
+# Now a query looks at keys that are not after it. A *stretch* is a part of the sequence without a gap. Each rank has
+# one stretch, or two in zigzag order, or more. `positions` has the positions of all ranks:
 
 # %%
 print("rank 0:", dealt("zigzag")[0])
@@ -361,7 +361,7 @@ check("10.ring_causal", MyRingAttention)
 # ## Step 4: messages
 #
 # Now the check counts bytes. With p ranks a rank sends p - 1 blocks of keys and values forward, to a neighbour, in at
-# most two messages each. Backward it may send twice the bytes, in at most four messages for each step. There is no
+# most two messages each. Backward it may send twice the bytes, in at most four messages for each block. There is no
 # collective and no barrier.
 #
 # Heads may also be grouped: 4 heads of queries with 2 heads or 1 of keys and values. How many heads have to travel?
@@ -382,8 +382,9 @@ check("10.ring_messages", MyRingAttention)
 #
 # ## Step 5: memory
 #
-# The reason for a ring is memory: compare the rows of memory in the tables. The check looks at memory whenever you
-# compute:
+# The reason for a ring is memory: no rank has the keys and values of all ranks at a time. In the tables, PyTorch's
+# column has all of them. It may still need less memory, since its fused kernel never writes scores to memory. The check
+# looks at memory whenever you compute:
 #
 # - forward there are at most two blocks that came or are coming; backward at most four, since sums of gradients travel
 #   as well;
@@ -404,7 +405,8 @@ check("10.ring_memory", MyRingAttention)
 # block it asks which messages have begun and were not yet waited for. Forward these must be the next block's, sent and
 # received. Backward two things travel; which messages can be in flight there?
 #
-# The next cell has a longer sequence on a slow link. The last row is a time, and differs from run to run.
+# The next cell has a longer sequence on a slow link. The last row comes from measured times, and differs from run to
+# run.
 
 # %% tags=["nbval-ignore-output"]
 T = 512
@@ -461,7 +463,7 @@ check("10.ring_awkward", MyRingAttention)
 # hint("10.ring_awkward")
 
 # %% [markdown]
-# ## Then it is used
+# ## Your ring in a transformer
 #
 # A transformer with two layers trains on the course's documentation, with 128 positions on four ranks in zigzag order.
 # Its attention is your ring. (`mine.MyRingAttention` is the version of yours that has passed; the course's stands in
@@ -559,8 +561,8 @@ build_progress("10.ring")
 # ## What you can do now
 #
 # You have written the core of context parallelism as in PyTorch and Megatron-Core. Their versions call a fused kernel
-# for each block, which returns an output and a log-sum-exp, and join these as you did in part 1. Your class computes
-# each step visibly, and sends the same bytes.
+# for each block, which returns an output and a log-sum-exp, and join these as you did in part 1. In your class you can
+# read each of these computations.
 #
 # A fused kernel does one thing better: it never writes the scores of a block to memory. The course's ring does part of
 # that, with tiles of a block (`course_lib/parallel/context/ring.py`).

@@ -14,8 +14,8 @@
 #
 # At the end you can
 #
-# - read a published run, and say which share of the peak it reached and by which count;
-# - compare a prediction with a null model and with its band, before you believe it;
+# - read a published run, and say which share of the peak it reached, and which FLOPs that counts;
+# - compare a prediction with a null model (one number for all runs) and with its band, before you believe it;
 # - say when more GPUs make a training more expensive and hardly quicker;
 # - choose the cheapest way that fits and is in time.
 #
@@ -76,9 +76,9 @@ print(
 print(f"the data sheet of a GPU: {gpu.peak_flops_per_s / 1e12:.0f} TFLOP/s in {run.dtype}, dense")
 
 # %% [markdown]
-# It ran on 8,192 GPUs in 1,024 machines, with a network between them, and each replica used 128 GPUs. **Which share of
-# the data sheet's rate does the run reach, if only FLOPs that the model needs count?** (That is its MFU, from lesson
-# 01.)
+# The run of the table used 8,192 GPUs in 1,024 machines, with a network between them, and each replica used 128 GPUs.
+# **Which share of the data sheet's rate does the run reach, if only FLOPs that the model needs count?** (That is its
+# MFU, from lesson 01.)
 
 # %%
 ### BEGIN SOLUTION
@@ -99,7 +99,7 @@ reveal("11.share", llama)
 #
 # | number | what you can compare or judge with it | what it does not show |
 # |---|---|---|
-# | HFU | how busy the GPUs are | work that is done twice counts twice |
+# | HFU | how busy the GPUs are | which work is done twice: it counts twice |
 # | MFU | runs on other GPUs, of other models | whether the scores of attention that a mask removes are counted |
 # | tokens a second and GPU | two layouts of one model | everything else |
 # | days, price, energy | what a training costs | failures, restarts, other batches: no table of steps has them |
@@ -127,8 +127,8 @@ print(f"MFU {llama.mfu:.0%}, HFU {llama.hfu:.0%}: nothing is recomputed; this HF
 #
 # Can you trust the planner? Compare it with runs that others measured: it gets sizes and layout, and predicts the
 # seconds of a step. Its eight constants for each cluster were fitted to such runs, these included. So its errors here
-# are smaller than for a new cluster. *Elsewhere* is the same planner with constants of other clusters, as in part 2.
-# Expect errors of that size for your own cluster.
+# are smaller than for a new cluster. The column *elsewhere* is the same planner with constants of other clusters, as in
+# part 2. Expect errors of that size for your own cluster.
 #
 # <!-- word: null model | also: baseline model -->
 # A prediction is useful only if it is better than a very simple one. A **null model** uses one number, fitted to the
@@ -226,9 +226,10 @@ for run in by_time:
         print(f"published {run.measured_s:5.2f} s, planner {run.predicted_s:5.2f} s: {run.of.run.layout}")
 
 # %% [markdown]
-# Each of these took far longer than planned, and than a layout that differs by its micro-batch alone. The planner has
-# no term for that. The table does not show the cause: nearly full memory, a slow node, or something that all such runs
-# have. A planner's seconds are an expectation. The next step is to run the best three layouts, as in part 2.
+# Each of these took far longer than planned. It also took far longer than another layout that differs only in its
+# micro-batch. The planner has no term for that. The table does not show the cause: nearly full memory, a slow node, or
+# something that all such runs have. A planner's seconds are an expectation. The next step is to run the best three
+# layouts, as in part 2.
 #
 # ## Inside the node
 #
@@ -267,12 +268,12 @@ reveal("11.inside", inside, better[0])
 # ![A step as a rectangle, time to the right and GPUs upwards: one GPU, four if nothing is lost, and four as they run,
 # with a question mark](../assets/11_bill.png)
 #
-# You pay for GPU hours, the area of the rectangle. Now take a small model, on one rank, on two and on four. All ranks
-# are in different machines, joined by a link of 1 ms and 60 MB/s. The batch stays the same, and so does the work. It is
-# 60 ms of computing in all, which the ranks share, and 1 MiB of gradients, in two buckets.
+# You pay for GPU hours, the area of the rectangle. Now take a small model, on one rank, on two and on four. Suppose
+# that all ranks are in different machines, joined by a link of 1 ms and 60 MB/s. The batch stays the same, and so does
+# the work. It is 60 ms of computing in all, which the ranks share, and 1 MiB of gradients, in two buckets.
 #
-# Messages and the link are real; computing is *paced*. **How many times its price on one rank does a token cost on four
-# ranks?**
+# Messages are real; the link is shaped and computing is *paced*, as in part 2. **What does a token cost on four ranks,
+# as a multiple of its price on one?**
 
 # %%
 ### BEGIN SOLUTION
@@ -328,7 +329,7 @@ gpu_areas(step_of, title="What is paid for: GPUs by time")
 # %% [markdown]
 # On real GPUs the link is faster, and so are the GPUs. Take GPT-2 (124 million parameters) with half a million tokens a
 # step, on 1 to 128 H100 GPUs. For each number of GPUs the planner prints its best layout with a data axis alone. The
-# price is for 10 billion tokens: first as predicted, then the band of 8 in 10 runs of the kind.
+# price is for 10 billion tokens: first as predicted, then the band in which 8 in 10 of such runs lie.
 
 # %%
 h100 = typical_constants([one for one in load_profiles().values() if one.gpu.name.startswith("H100")])
@@ -397,7 +398,7 @@ cheapest_verdict = check("11.cheapest", cheapest)
 # hint("11.cheapest")
 
 # %% [markdown]
-# Now use your function. (Until it has passed, the judge's own stands in.) The job is Llama 3 8B, with 200 billion
+# Now use your function. (Until it has passed, the course's own stands in.) The job is Llama 3 8B, with 200 billion
 # tokens and a batch of a million tokens, on 1 to 512 H100 GPUs. Each layout has a tensor axis within a node and a data
 # axis. It is sharded by ZeRO-1 or ZeRO-3, with recomputation or without.
 
@@ -436,9 +437,9 @@ for days in (60, 30, 15, 7, 3, 2):
 
 # %% [markdown]
 # Read the dollars from the top. At first a shorter deadline costs hardly anything: there are more GPUs for a shorter
-# time. Then it costs a lot. (128 sequences are enough for 128 replicas; more GPUs must share a replica.) *A tie* counts
-# the rows that are in time and whose cost is a tie with the cheapest. Choose among these the one that is easiest to set
-# up. And show the band, not the dollars alone, to the person who sets deadlines.
+# time. Then it costs clearly more. (128 sequences are enough for 128 replicas; more GPUs must share a replica.) *A tie*
+# counts the rows that are in time and whose cost is a tie with the cheapest. Choose among these the one that is easiest
+# to set up. And show the band, not the dollars alone, to the person who sets deadlines.
 #
 # ## What changes the choice
 #
@@ -532,7 +533,7 @@ status = course(line.split())
 #
 # Here are three claims from widely read articles (in our words). C3 says: more GPUs give no proportional speed-up. C12
 # says: very small models train faster on one device. C8 says: it is a myth that model parallelism is always better than
-# data parallelism. Bet on each, then run the trials. (*Blocked*: the machine was too busy to decide.)
+# data parallelism. Bet on each, then run the trials. (*Cannot tell here*: the machine was too busy to decide.)
 
 # %% tags=["nbval-ignore-output"]
 print(verdicts("C3", "C12", "C8"))
@@ -568,13 +569,13 @@ quiz("11")
 # part, and bars for the memory of the fullest GPU by part with a dashed line where it may be
 # filled](../assets/11_explorer.png)
 #
-# The first row of controls is the job: a model, a machine, GPUs of it, tokens a sequence, sequences a step. Below you
-# see the planner's best layout, with its time and memory by part. Then come the best layouts of other cuts, with the
-# time that they lose. The second row of controls is a layout of your own; the data axis gets the ranks that the other
-# axes leave. *Shared out* says what is sharded. *Take the planner's* sets your layout to the best one, so that you can
-# change one setting and see what it costs. The planner computes all of it, and nothing runs. It looks at some hundred
-# layouts at once. Only `./course plan` has interleaved pipelines, hybrid sharding, offload and more than 16 stages.
-# (JupyterLab keeps arrow keys and some letters for itself, even in a menu. Without a mouse, choose from a cell:
+# The first row of controls is the job: a model, a machine, a number of GPUs, tokens a sequence, sequences a step. Below
+# you see the planner's best layout, with its time and memory by part. Then come the best layouts of other cuts, with
+# the time that they lose. The second row of controls is a layout of your own; the data axis gets the ranks that the
+# other axes leave. *Shared out* says what is sharded. *Take the planner's* sets your layout to the best one, so that
+# you can change one setting and see what it costs. The planner computes all of it, and nothing runs. It looks at some
+# hundred layouts at once. Only `./course plan` has interleaved pipelines, hybrid sharding, offload and more than 16
+# stages. (JupyterLab keeps arrow keys and some letters for itself, even in a menu. Without a mouse, choose from a cell:
 # `explorer.choose(model="llama-3-70b", gpus=16)`.) Three missions:
 #
 # 1. Take `llama-3-70b` on 8x H100, with 64 sequences of 8,192 tokens a step. Find a layout of your own without

@@ -160,8 +160,9 @@ reveal("12.spoilt", found, differ / sum(p.numel() for p in weights))
 # rank's weights. A cross stands at the gradient of rank 2, marked before; another at the weights of rank 2, marked
 # after](../assets/12_wrong.png)
 #
-# (The picture has three of the four ranks.) So what matters is where the fault is. *Before* the all-reduce it changes
-# the sum that all ranks get. *After* it, in the optimizer or in memory, it changes only what one rank keeps.
+# (The picture has three of the four ranks.) So what matters is where the fault is. A fault *before* the all-reduce
+# changes the sum that all ranks get. A fault *after* it, in the optimizer or in memory, changes only what one rank
+# keeps.
 #
 # ## After the all-reduce
 #
@@ -247,7 +248,7 @@ reveal("12.trusted", unspoilt)
 
 # %% [markdown]
 # So note two steps for each checkpoint: when it was written, and when the replicas last agreed. And it is not enough to
-# give rank 2 the weights of rank 0.
+# give rank 2 the weights of rank 0: by then these are wrong as well.
 #
 # With two replicas a vote finds less. In the next cell one number differs:
 
@@ -270,8 +271,8 @@ print("bytes from rank 0 to each other rank:", sum(sum(call.sent_bytes.values())
 print("bytes of weights that it reads:", sum(p.nbytes for p in SmallCNN().parameters()))
 
 # %% [markdown]
-# The bytes on the link hardly matter. The pass over the weights, and the wait for the slowest rank, cost more. So jobs
-# vote every hundred or thousand steps.
+# The bytes on the link hardly matter. A vote also reads all weights, and waits for the slowest rank. So a job may vote
+# only every hundred or thousand steps.
 #
 # ## Before the all-reduce
 #
@@ -280,8 +281,8 @@ print("bytes of weights that it reads:", sum(p.nbytes for p in SmallCNN().parame
 # anyway.
 #
 # One idea is to let the rank compute the same images twice, and compare the bits. Try it with two faults. One is in
-# every product. The other comes and goes: it is in every seventh product, and the first of the two is a seventh one.
-# **Which of the two faults does this check find?**
+# every product. The other comes and goes: it is in every seventh product, and in the first one of the two here. **Which
+# of the two faults does this check find?**
 
 # %%
 ### BEGIN SOLUTION
@@ -313,10 +314,10 @@ for name, of_ranks in same.items():
 reveal("12.again", {name: not of_ranks[2] for name, of_ranks in same.items()})
 
 # %% [markdown]
-# So the second computation has to be on *another* rank. Your function can already do that. At some steps all ranks
+# So the second computation has to be on *another* rank. Your function can compare the results. At some steps all ranks
 # compute the gradient of the *same* images, with the same weights, and vote over these gradients. Such a check is
-# called a *probe* here. The next cells use it in the first run, whose loss looked so good. (A probe calls the product
-# as well, so here step 20 is the first wrong one.)
+# called a *probe* here. The next cells use it in the run with the wrong product, whose loss looked so good. (A probe
+# calls the product as well, so here step 20 is the first wrong step.)
 
 
 # %%
@@ -355,7 +356,7 @@ for every in (1, 10, 100, 1000):
 # | the same images twice, one rank | if it is in one of the two | never: both times the same wrong weight |
 # | vote over gradients of the same images | if it is there just then | at the next vote, if the images use the weight |
 #
-# The next cell shows the last cell of the table in a run: a weight on rank 2 flips after step 23, and `probe` votes.
+# The next cell shows the last entry of the table in a run: a weight on rank 2 flips after step 23, and `probe` votes.
 
 
 # %%
@@ -374,13 +375,13 @@ for step in (10, 20, 30):
 #
 # - *Megatron-LM* has `--check-weight-hash-across-dp-replicas-interval N`: a hash of weights over data-parallel replicas
 #   every N steps.
-# - Its *rerun state machine* (`--rerun-mode validate_results`) reacts to a suspicious result, such as a NaN. It runs
-#   the step once more on the same GPU. If the result differs, it was a *transient* error. If not, it writes a
-#   checkpoint and ends, so that the step runs again on another GPU. If the result differs there, it is a *persistent*
-#   error. If it is the same again, the result was right, and the cause is the data or the model. Its own source calls
-#   it experimental.
+# - Megatron-LM's *rerun state machine* (`--rerun-mode validate_results`) reacts to a suspicious result, such as a NaN.
+#   It runs the step once more on the same GPU. If the result differs, it was a *transient* error. If not, Megatron-LM
+#   writes a checkpoint and ends, so that the step runs again on another GPU. If the result differs there, it is a
+#   *persistent* error. If the result is the same again, it was right, and the cause is the data or the model. Its
+#   source calls this machine experimental.
 # - *Sharded states* have no copies: with ZeRO-3 no two ranks hold the same bits, so no vote is possible. With hybrid
-#   sharding there are as many copies as replicas; let the vote run in their group.
+#   sharding there are as many copies as replicas. Let the ranks that hold copies of one shard vote.
 # - *Afterwards* the node must leave the job. A job that only starts again gets the same GPU, and the same fault.
 #   Diagnostics such as `dcgmi diag` find some faulty GPUs, and not all: a fault may appear only with certain numbers,
 #   or at a certain temperature.
@@ -462,7 +463,8 @@ quiz("12e")
 # ## What you can do now
 #
 # You can say for each check which faults it cannot find, and what it costs. You find a wrong rank by a vote, and you
-# know when a vote has no answer. You go back to the last checkpoint before which the replicas agreed.
+# know when a vote has no answer. You go back to a checkpoint that is no newer than the last vote at which the replicas
+# agreed.
 #
 # **The limit.** The faults here were planted, and known to the bit. Real faults come with certain inputs, heat or age.
 # And a fault that appears only between two votes leaves no trace except wrong weights.

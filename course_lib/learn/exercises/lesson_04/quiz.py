@@ -83,7 +83,8 @@ QUIZ = (
     ),
     Question(
         name="no-sync",
-        text="A step accumulates 8 pieces under `no_sync`, all but the last. What share of the bytes is left?",
+        text="A step accumulates 8 pieces under `no_sync`, all but the last. What share of the bytes does it "
+        "send, compared with a step without `no_sync`?",
         choices=(Fraction(1, 8), Fraction(7, 8), Fraction(1, 2), Fraction(1)),
         answer=lambda: Fraction(_averaged(8, no_sync=True), _averaged(8, no_sync=False)),
         misconceptions={

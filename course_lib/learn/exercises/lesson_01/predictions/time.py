@@ -29,8 +29,8 @@ def _backward(timeline: Timeline) -> Explanation:
         because="By the model, forward makes one matrix product in each layer and backward two. The model counts "
         "nothing else. The stopwatch also sees BatchNorm, ReLU and the start of each operation.",
         misreadings={
-            1: "Backward goes through the same layers, and in each of them it has two gradients to compute. That of "
-            "the layer's input and that of its weights.",
+            1: "Backward goes through the same layers. In each of them it computes two gradients: that of the layer's "
+            "input and that of its weights.",
             3: "That is the whole step, compared with forward. The question is about backward alone.",
         },
         apart="Run the epoch again. If the number moves, other work on this machine is in it. If it stays, raise the "
@@ -54,24 +54,24 @@ def _fed(hungry: Timeline, fed: Timeline) -> Explanation:
     return Explanation(
         measured=measured,
         model=model,
-        because="By the model, a batch now takes as long as the longer of reading and computing, where it took their "
-        "sum. The first batch is the exception: there is nothing yet to read it behind.",
+        because="By the model, a batch took the sum of reading and computing before. Now it takes the longer of the "
+        "two. The first batch is an exception: nothing is computed while it is read.",
         misreadings={
             percent: text
             for percent, text in wrong.items()
             if min(abs(percent - model), abs(percent - measured)) > _NEAR
         },
-        apart="The model leaves out a worker's start, and handing a batch from process to process. And it takes the "
-        "reads of both epochs to last equally long: where other work runs on this machine, run both again.",
+        apart="The model leaves out a worker's start, and handing a batch from process to process. And it "
+        "assumes that the reads of both epochs last equally long. If other work runs on this machine, run both again.",
     )
 
 
 def _mfu(share: float) -> Explanation:
     return Explanation(
         measured=round(100 * share, 1),
-        because="The rest goes to operations that wait for memory rather than for arithmetic (norms, GELU, the "
-        "optimizer). It goes to starting hundreds of small operations, and to matrices too small to keep the machine "
-        "busy.",
+        because="The rest of the time goes to operations that wait for memory rather than for arithmetic (norms, GELU, "
+        "the optimizer). It also goes to starting hundreds of small operations, and to matrices too small to keep the "
+        "machine busy.",
         misreadings={
             lambda percent: percent >= 80: "A step is more than matmuls, and small matmuls are slower than the large "
             "ones of the calibration.",

@@ -132,6 +132,6 @@ ACCUMULATE = Exercise(
         "`with ddp.no_sync() if index < len(pieces) - 1 else contextlib.nullcontext():`, and inside it both "
         "`loss = F.cross_entropy(ddp(x), y) / len(pieces)` and `loss.backward()`.",
     ),
-    passed="The step of the whole batch on 2, 3, 4 and 5 ranks, for one piece and for several. With one all-reduce's "
-    "worth of bytes and the activations of one piece at a time.",
+    passed="Your step is that of the whole batch on 2, 3, 4 and 5 ranks, for one piece and for several. It sends the "
+    "bytes of one all-reduce, and holds the activations of one piece at a time.",
 )

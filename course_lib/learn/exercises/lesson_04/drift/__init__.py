@@ -110,7 +110,7 @@ DRIFT = Exercise(
         ),
     ),
     hints=(
-        "How few bytes can show that two tensors differ in a bit somewhere? And who has to see whose?",
+        "How few bytes can show that two tensors differ in a bit somewhere? And which ranks have to see these bytes?",
         "A hash for each parameter, as a tensor of integers on `me.device`, in the model's order. Then an all-gather "
         "of that tensor, and the names of the columns in which not all ranks have the same.",
         "`mine = torch.tensor([zlib.crc32(p.detach().cpu().numpy().tobytes()) for p in model.parameters()])`, "
@@ -122,6 +122,6 @@ DRIFT = Exercise(
         "course_lib.parallel.data.DivergenceDetector",
         "course_lib.parallel.data.fingerprints",
     ),
-    passed="Every rank gives the same names, bit for bit, on 2, 3, 4 and 5 ranks. What was sent is a few bytes for "
+    passed="Every rank gives the same names, bit for bit, on 2, 3, 4 and 5 ranks. Each rank sent a few bytes for "
     "each parameter.",
 )

@@ -21,9 +21,10 @@ def _flag(all_reduces: int, without_the_line: int, num_steps: int) -> Explanatio
     return Explanation(
         measured=_FLAG[0] if (all_reduces, without_the_line) == (0, num_steps) else _FLAG[1],
         label="the evidence says",
-        because="One all-reduce in each step, and it is the *first* piece that is averaged. DDP reads the flag in its "
-        "forward pass, where it prepares the hooks. Here it is set between forward and backward, one line too late. "
-        "What the last piece sets, the next step's first piece reads, if the line at the top has not made it False.",
+        because="Without the line there is one all-reduce in each step, and the *first* piece is averaged. DDP reads "
+        "the flag in its forward pass, where it prepares the hooks. Here it is set between forward and backward, one "
+        "line too late. So the first piece of a step reads the True that the last piece of the step before has set. "
+        "With the line it reads False.",
         misreadings={
             _FLAG[1]: "Then there would be one all-reduce in all, in the first step, before the flag was ever False.",
             _FLAG[2]: "Then the flag would never be True again after the first step: one all-reduce in all.",
@@ -45,8 +46,8 @@ def _unused(place: str) -> Explanation:
     return Explanation(
         measured=place,
         because="A bucket leaves when its last gradient has come. Here one never comes, so nothing leaves, and nobody "
-        "complains: the backward pass of step 0 ends with gradients that are no means. Only the next forward pass "
-        "finds the bucket still open. A script that ends there never learns of it.",
+        "complains: the backward pass of step 0 ends with gradients that nobody has averaged. Only the next forward "
+        "pass finds the bucket still open. A script that ends there never learns of it.",
         misreadings={
             _PLACES[0]: "DDP cannot know whether a gradient is late or will never come. It would have to search the "
             "graph, and does so only where you ask for it.",
@@ -70,14 +71,16 @@ def _script(whole: Sequence[int], resumed: Sequence[int]) -> Explanation:
     return Explanation(
         measured=_LINES[0] if goes_on else _LINES[1],
         label="the evidence says",
-        because="It tells the sampler what this rank has had already. Without it, the sampler deals from the start "
-        "again, and the epoch ends after the steps that were left.",
+        because="`begin` tells the sampler how many images this rank has had already. Without it, the sampler deals "
+        "from the start again, and the epoch ends after the steps that were left.",
         misreadings={
-            _LINES[1]: "Without it the rate stays where it is. Which images come does not depend on it.",
-            _LINES[2]: "Without it ranks leave in different steps, and some wait for ever for those that have left.",
+            _LINES[1]: "Without this line the learning rate stays where it is. It does not choose images.",
+            _LINES[2]: "Without this line ranks leave in different steps, and some wait for ever for those that are "
+            "gone.",
             _LINES[
                 3
-            ]: "Without it the file is that of the last epoch's end, and this epoch begins anew: each image once.",
+            ]: "Without this line the newest file is from the end of the epoch before. The job begins this epoch anew, "
+            "and reads each image once.",
         },
     )
 

@@ -79,11 +79,11 @@ def _hidden(hidden_us: float, communication_us: float, num_steps: int) -> Explan
         measured=round(share, 1),
         label="in the trace",
         because="All five buckets leave while backward runs, as they should. But a message hides only under kernels, "
-        f"and next to these messages the device mostly does nothing at all. {exposed_ms:.1f} ms of each step are "
+        f"and while these messages travel, the device mostly does nothing. {exposed_ms:.1f} ms of each step are "
         "exposed.",
         misreadings={
-            (lambda guess: guess >= 50): "It would be so if backward kept the device busy. That an all-reduce runs "
-            "during `backward()` says what the program does, and not what the device computes.",
+            (lambda guess: guess >= 50): "It would be so if backward kept the device busy. An all-reduce that "
+            "runs during `backward()` shows what the program does. It does not show that the device computes.",
         },
     )
 
@@ -119,7 +119,7 @@ def _host(idle_us: float, host_waits_us: float, left_over_us: float) -> Explanat
         label="the evidence says",
         because=f"The host waited {host_waits_us:.0f} us for the device in three steps, and the device was idle for "
         f"{idle_us / 1e3:.0f} ms. At the very end the host asks for all that is left, and has it {left_over_us:.0f} us "
-        "later: the device had nothing in store.",
+        "later: no other work was waiting on the device.",
         misreadings={
             _CAUSES[0]: "A rank that waits for another does so inside NCCL's kernel, which runs all that time. Here no "
             "kernel runs, of NCCL or of others.",

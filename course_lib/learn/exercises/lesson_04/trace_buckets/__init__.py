@@ -92,5 +92,6 @@ TRACE_BUCKETS = Exercise(
         "`if num_bytes >= full:` with `buckets.append(bucket)` and `bucket, num_bytes, full = [], 0, limit`.",
     ),
     forbidden=("course_lib.parallel.data.assign_buckets",),
-    passed="Every parameter in the bucket that PyTorch's DDP puts it into, for all models and limits that were tried.",
+    passed="Every parameter is in the bucket that PyTorch's DDP puts it into, for all models and limits that were "
+    "tried.",
 )

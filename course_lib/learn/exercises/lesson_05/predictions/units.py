@@ -37,9 +37,9 @@ def _peak(peak_bytes: float, layers: int, width: int) -> Explanation:
         model=round(fullest.total / 1024),
         because=f"At the fullest moment, by the model: {rows_kib:.0f} KiB are this rank's quarters. "
         f"{beside_kib:.0f} KiB are a layer that is whole, since nobody can multiply by a quarter of a matrix and have "
-        f"the whole result. And {messages_kib:.0f} KiB are messages: what has come of this layer and is about to be "
-        "laid out. So are the gradients of the layer whose backward is just over, on their way. (Part of the "
-        "gradients' rows is still to come.)",
+        f"the whole result. And {messages_kib:.0f} KiB are buffers of messages. One holds the weights of this layer as "
+        "they arrived. Others hold gradients of the layer whose backward is just over: those that leave and those that "
+        "come. (This rank does not have the rows of all gradients yet.)",
         misreadings={
             alone_kib / _RANKS: "That is what it holds after backward, when no layer computes. To compute with a "
             "layer it has to have it.",
@@ -49,7 +49,7 @@ def _peak(peak_bytes: float, layers: int, width: int) -> Explanation:
             "parts arrive, and those from which gradients leave and in which they come.",
             lambda kib: (
                 kib >= 0.9 * layers * layer_kib + alone_kib / _RANKS
-            ): "Then all layers would be whole at a time. They are needed one after the other.",
+            ): "Then all layers would be whole at the same time. They are needed one after the other.",
         },
         apart="Bytes do not depend on how busy a machine is. Run the cell again: a buffer that gloo's thread still "
         "held would be gone. What stays is something that the model leaves out.",
@@ -71,10 +71,10 @@ def _again(spoilt: Mapping[str, bool]) -> Explanation:
     return Explanation(
         measured=measured[spoilt["weight"], spoilt["input"]],
         because="Y = X Wᵀ. The gradient of X is dY W: each number of X has gone through a column of W, and goes back "
-        "through it. The gradient of W is dYᵀ X, which asks what came in and not what W was. So every layer but the "
+        "through it. The gradient of W is dYᵀ X: it needs the input, and not W itself. So every layer but the "
         "first, whose input nobody trains, needs its weights twice in a step.",
         misreadings={
-            of_weight: "dYᵀ X: W does not stand in it. That is why the weight may be gone, and still be trained.",
+            of_weight: "That is dYᵀ X, in which there is no W. So a weight that has gone can still be trained.",
             both: "One of the two has only X and dY in it.",
             neither: "Backward does not need the *outputs* of a linear layer. But the chain rule goes back through the "
             "same matrix.",
@@ -87,8 +87,8 @@ def _gathers(collectives: int, num_blocks: int, num_tensors: int) -> Explanation
     return Explanation(
         measured=collectives,
         model=3 * units,
-        because=f"{units} units: each block, and one for what belongs to no block, the stem and the head. For each "
-        "unit an all-gather before its forward, an all-gather before its backward, and a reduce-scatter of its "
+        because=f"{units} units: each block, and one for what belongs to no block, the stem and the head. Each "
+        "unit needs an all-gather before its forward, an all-gather before its backward, and a reduce-scatter of its "
         "gradients.",
         misreadings={
             3 * num_blocks: "That is the blocks alone. The embedding and the head are cut too, so they have to come "
@@ -111,9 +111,9 @@ def _batch(bytes_by_rows: Mapping[int, float]) -> Explanation:
     return Explanation(
         measured=bytes_by_rows[many] / bytes_by_rows[few],
         model=1,
-        because="Weights travel, and gradients of weights; activations stay where they are. So a larger batch gives "
-        "more computing for the same messages, and is what makes this worth its while. Tensor parallelism (lesson 08) "
-        "is the other way round: its weights stay, and what travels is as large as the batch.",
+        because="Weights travel, and gradients of weights; activations stay where they are. So with a larger batch a "
+        "rank computes more for the same messages. In tensor parallelism (lesson 08) it is the other way round: "
+        "weights stay, and the bytes grow with the batch.",
         misreadings={
             2: "That would be so if activations travelled. They do not: the weights come to where the activations are.",
             lambda times: 1 < times < 2: "Do you count some messages that grow and some that do not? Look what is in "
@@ -138,10 +138,10 @@ def _units(one_unit_bytes: float, ddp_bytes: float, layers: int, width: int) -> 
     return Explanation(
         measured=_share(one_unit_bytes / ddp_bytes),
         model=_share(fullest.total / whole),
-        because="When the unit's backward is over, the gradients of all layers are whole. Beside them lie the message "
-        "in which they leave and the one in which those of the other ranks come. Each is as large as all weights "
-        "together. (A moment before, all weights were whole instead.) Between steps the rank holds a quarter; a device "
-        "that runs out of memory runs out at the peak.",
+        because="When the unit's backward is over, the gradients of all layers are whole. Beside them are two "
+        "messages, one with the gradients that leave and one with those of other ranks. Each is as large as all "
+        "weights together. (A moment before, all weights were whole instead.) Between steps the rank holds a quarter; "
+        "a device that runs out of memory runs out at the peak.",
         misreadings={
             quarter: "That is so between two steps. Look at the moment when the unit's backward is over: what is whole "
             "then, and what is about to leave?",
@@ -160,7 +160,7 @@ def _ranks(peak_bytes: Mapping[int, float]) -> Explanation:
         measured=round(share),
         label="computed",
         because="What a rank keeps is a sixteenth. The layer that computes is as large as ever, and so are the buffers "
-        "that bring it. From there on only smaller units help; or layers that are cut inside (lesson 08).",
+        "that bring it. Below that only smaller units help, or layers that are cut inside (lesson 08).",
         misreadings={
             lambda per_cent: per_cent <= 120 * few / many: "A sixteenth is what it *keeps*.",
             100: "The rows that a rank keeps do shrink, and were most of the peak on four ranks.",

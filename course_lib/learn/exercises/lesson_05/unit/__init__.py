@@ -36,7 +36,7 @@ UNIT = Exercise(
     hints=(
         "Two gradients are asked for. Write down for each what it is made of; which of that is on this rank when "
         "`backward` begins, and which is on the others?",
-        "The gradient of x takes the whole weight, and it is this rank's own. That of W takes `grad` and x, which "
+        "The gradient of x takes the whole weight, and belongs to this rank alone. That of W takes `grad` and x, which "
         "every rank has for its own batch. Add up over ranks, and each rank needs the sum for its own rows. There is "
         "one collective for each of the two.",
         "Both ways begin with `dist.all_gather(list(weight.chunk(n)), shard)`, `weight` a new, empty tensor of the "
@@ -49,6 +49,6 @@ UNIT = Exercise(
         "course_lib.parallel.sharded.fully_sharded.FullySharded",
     ),
     passed="Outputs and gradients are those of one device on 2, 3, 4 and 5 ranks, with a batch of its own on each. No "
-    "rank sent more than by an all-gather forward, and backward by an all-gather and a reduce-scatter, in bytes as "
-    "rings send them. And nothing as large as the whole weight was found that stays between the two.",
+    "rank sent more than rings need for an all-gather forward, and for an all-gather and a reduce-scatter "
+    "backward. And nothing as large as the whole weight was found in memory between forward and backward.",
 )

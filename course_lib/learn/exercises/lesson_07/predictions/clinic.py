@@ -91,11 +91,11 @@ def _send() -> Explanation:
         misreadings={
             _BUFFERS: 'Then small ones would pass. Those of `check("07.run", ...)` have 120 bytes: hand in this loop.',
             _SCHEDULES: "Both read the same table. GPipe's works.",
-            _ENDED: "The report has it waiting in a message.",
+            _ENDED: "The report says that rank 1 waits in a send.",
         },
-        because="Under GPipe everything goes down first, and then everything up. Under 1F1B they cross: rank 0 sends "
-        "F1 while rank 1 sends B0. A send is over when the message has been taken, and each would take the other's "
-        "in its next line.",
+        because="Under GPipe all messages go down first, and then all go up. Under 1F1B messages cross: rank 0 sends "
+        "what F1 made while rank 1 sends what B0 made. A send ends when the other rank receives. Each rank would "
+        "receive only in its next line.",
     )
 
 

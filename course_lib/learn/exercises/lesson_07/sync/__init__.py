@@ -248,7 +248,6 @@ SYNC = Exercise(
         "course_lib.parallel.data.DistributedDataParallel",
         "torch.nn.parallel.DistributedDataParallel",
     ),
-    passed="The gradients of the whole batch on every rank, in float64 and in float32. For them no rank sent much more "
-    "than if each had handed its own to every other rank of its group once. It was so for one micro-batch and for "
-    "four.",
+    passed="Every rank has the gradients of the whole batch, in float64 and in float32. No rank sent much more than "
+    "its own gradients, once to every other rank of its group. It was so for one micro-batch and for four.",
 )
