@@ -58,7 +58,7 @@ one, four = (shared_cluster(number) for number in (1, 4))
 # <!-- word: fully sharded data parallelism | also: FSDP, ZeRO-3 -->
 # In **fully sharded data parallelism** each rank keeps 1/n of everything that belongs to the model: weights, gradients
 # and optimizer states. [ZeRO](https://arxiv.org/abs/1910.02054) calls this its stage 3, PyTorch calls it FSDP. It *is*
-# data parallelism. Each rank computes every layer on its own part of the batch, and the result should be that of one
+# data parallelism. Each rank computes every layer on its own part of the batch. The result should be that of one
 # device.
 #
 # The course's class for it is `FullySharded(me, model)`. Take eight layers that are as plain as can be, with AdamW, and

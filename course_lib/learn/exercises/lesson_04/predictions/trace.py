@@ -119,7 +119,7 @@ def _host(idle_us: float, host_waits_us: float, left_over_us: float) -> Explanat
         label="the evidence says",
         because=f"The host waited {host_waits_us:.0f} us for the device in three steps, and the device was idle for "
         f"{idle_us / 1e3:.0f} ms. At the very end the host asks for all that is left, and has it {left_over_us:.0f} us "
-        "later: no other work was waiting on the device.",
+        "later. No other work was waiting on the device.",
         misreadings={
             _CAUSES[0]: "A rank that waits for another does so inside NCCL's kernel, which runs all that time. Here no "
             "kernel runs, of NCCL or of others.",
