@@ -253,7 +253,7 @@ def test_a_loss_that_comes_as_a_number_gets_a_sentence_and_not_the_inside_of_the
     seen = verdict("08.loss", lambda me, *given: split_loss()(me, *given).item())
     assert (seen.status, seen.mistake) == ("not yet", "a-number"), seen
     assert "dictionary" not in told(seen)
-    assert "a tensor is to come back" in seen.evidence
+    assert "a tensor is expected" in seen.evidence
 
 
 # -- what stays behind ------------------------------------------------------------------------------------------------

@@ -253,7 +253,7 @@ def cuts_where_the_half_is(costs, num_parts):
         ("08.gates", gate(enter=(passes_by_broadcast, summed)), None, "nothing need be sent", "called all"),
         ("08.gates", GateWithoutReturn, "one-gradient-short", "without a `return`", "must return"),
         ("08.loss", switches_off, None, "gradients were left switched off", "in place"),
-        ("08.loss", split_loss(largest=no_largest), "not-shifted", "infinite or no number", "divided by"),
+        ("08.loss", split_loss(largest=no_largest), "not-shifted", "infinite or NaN", "divided by"),
         ("08.loss", split_loss(largest=largest_of_all), "shifted-too-far", "minus infinity", "50,000"),
         ("08.loss", gathers_logits, "gathers-the-logits", "50,000/n numbers from each", "logits were sent"),
         ("02.ring", meets_in_the_end, None, "besides the messages, 1 barrier (line", "in one piece"),

@@ -35,6 +35,6 @@ ROWS = [
         mistake="gathers-the-vectors",
         why="it has looked up first; vectors travelled, and no table",
         words=("an all-reduce",),
-        unsaid=("the table travelled", "Look up first"),
+        unsaid=("the table was sent", "Look up first"),
     ),
 ]

@@ -68,20 +68,20 @@ _HALF_CUT = tuple(pair for cut in (_ROWS, _COLUMNS) for pair in ((cut, _WHOLE), 
 
 BETWEEN = Exercise(
     name="08.between",
-    title="Two matrices, and nothing between them",
+    title="Two matrices, and no message between them",
     judge=by_value(_RIGHT, label="your cuts", compare=_compare),
     mistakes=(
         Mistake(
             "rows-then-columns",
             "Rows of A give partial sums, and GELU of a sum is not the sum of GELUs. They would have to be added up "
-            "first, between the layers. Which cut of A gives whole numbers, if fewer of them?",
+            "first, between the layers. Which cut of A gives each rank complete numbers, though fewer of them?",
             recognise=_cut_as((_ROWS, _COLUMNS)),
         ),
         Mistake(
             "columns-twice",
-            "The columns of A are right: each rank has some hidden units, complete, and may bend them. But a column "
-            "of B needs *all* hidden units, so they would be gathered first. Which part of B needs only the hidden "
-            "units that a rank has?",
+            "The columns of A are right: each rank has some hidden units, complete, and can apply GELU to them. But a "
+            "column of B needs *all* hidden units, so the ranks would gather them first. Which part of B needs only "
+            "the hidden units that a rank has?",
             recognise=_cut_as((_COLUMNS, _COLUMNS)),
         ),
         Mistake(
@@ -91,7 +91,7 @@ BETWEEN = Exercise(
         ),
         Mistake(
             "not-cut",
-            "Nothing travels, and nothing is saved: every rank holds both matrices and does all the work.",
+            "No message is sent, and no memory or work is saved: every rank holds both matrices and does all the work.",
             recognise=_cut_as((_WHOLE, _WHOLE)),
         ),
         Mistake(
@@ -101,12 +101,12 @@ BETWEEN = Exercise(
         ),
     ),
     hints=(
-        "GELU bends each number on its own. After which cut of A does a rank have numbers that are complete?",
+        "GELU works on each number on its own. After which cut of A does a rank have numbers that are complete?",
         "With columns of A a rank has some of the hidden units. Find, in the table, the row whose X is cut like that "
         "and whose forward column says nothing but a sum at the end.",
         'A by columns is "S(1)". Hidden units are the rows of B: "S(0)".',
     ),
     is_value=True,
-    passed="Columns, then rows: each rank takes its hidden units from the first product to the second, and only the "
-    "final sums travel.",
+    passed="Columns, then rows: each rank uses its own hidden units in the second product, and only the final sums "
+    "are sent.",
 )

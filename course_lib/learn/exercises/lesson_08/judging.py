@@ -92,7 +92,7 @@ def _compare(expected: Any, got: Any, *, words: Mapping[str, str]) -> str:
         came = first.removeprefix(NOT_A_TENSOR)
         if came == "None":
             return "nothing came back (`None`); a function gives its result with `return`"
-        return f"a tensor is to come back, and what came is {came}"
+        return f"a tensor is expected, and what came back is {came}"
     found = CLOSE(expected, got)
     for name, said in words.items():
         if found.startswith(f"under '{name}'"):
@@ -108,15 +108,16 @@ def _of_calls(way: str, needed: str, made: str) -> str:
     enough = "nothing need be sent there" if needed == NOTHING else f"one {needed} is enough"
     is_like_one = made.startswith("all_reduce") and "," not in made  # it may be made of others: see ``tries``
     calls = f"sent what one {made} sends" if is_like_one and needed == NOTHING else f"called {made}"
-    return f"the numbers are right, and going {way} this rank {calls}; {enough}"
+    return f"the numbers are right, but going {way} this rank {calls}; {enough}"
 
 
 _IN_WORDS = {
     UNWAITED: "the numbers are right, and this rank ",
     HANDED: "the numbers are right, and your code did not leave all as it was: ",
     LEFT: "the numbers are right, and your code did not leave the rank as it was: ",
-    HANDED_IN: "the loss and its gradient are right, and for them this rank handed in ",
+    HANDED_IN: "the loss and its gradient are right, but for them this rank handed to collectives ",
     SENT_BACK: "the loss and its gradient are right, and going back this rank sent ",
     WIDE: "the numbers are right, and this rank keeps ",
-    ALIVE: "the numbers are right, and something holds on to tensors of every step that is over; of each, to ",
+    ALIVE: "the numbers are right, but something holds on to tensors of every step that is over. The number of these "
+    "tensors, for each step: ",
 }

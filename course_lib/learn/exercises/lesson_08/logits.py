@@ -61,8 +61,8 @@ LOGITS = Exercise(
     mistakes=(
         Mistake(
             "as-it-was",
-            "The shape is right and the numbers stand in other rows. `torch.cat` without a dim puts the parts one "
-            "below the other, and `view` then cuts the rows anew. Which dim of a part is the tokens'?",
+            "The shape is right, but numbers stand in wrong rows. `torch.cat` without a dim puts the parts one below "
+            "the other, and `view` then cuts the rows anew. Which dim of a part belongs to the tokens?",
             _joined(lambda parts, h: torch.cat(parts).view(len(h), -1)),
         ),
         Mistake(
@@ -84,7 +84,7 @@ LOGITS = Exercise(
         ),
         Mistake(
             "own-part-only",
-            "These are the logits of this rank's own tokens. All are wanted, on every rank.",
+            "These are the logits of this rank's own tokens. Every rank needs the logits of all tokens.",
             lambda me, h, w_vocab: F.linear(h, w_vocab),
         ),
         Mistake(

@@ -124,8 +124,8 @@ NORM = Exercise(
         ),
         Mistake(
             "gate-behind-the-exit",
-            "Behind the exit the gradient is complete on every rank. Summed there, it is `n` times too large, and what "
-            "comes out of the region at its entrance is a summand still.",
+            "Behind the exit the gradient is complete on every rank. Its sum is `n` times too large, and at the "
+            "entrance of the region each rank's gradient is still a summand.",
             _block(summed=identity_all_reduce),
         ),
         Mistake(
@@ -141,7 +141,8 @@ NORM = Exercise(
     ),
     hints=(
         "Which parameters does every rank hold whole? Their gradients must come out the same on all ranks.",
-        "The norm is computed alike everywhere, so it belongs outside. The last tensor that is alike is what it gives.",
+        "All ranks compute the same norm, so it belongs outside the region. Its output is the last tensor that is the "
+        "same on all ranks.",
         "`h = enter(me, F.layer_norm(...))`; nothing else changes.",
     ),
     passed="All gradients are those of one device, and the ranks agree on the norm's: one all-reduce each way.",

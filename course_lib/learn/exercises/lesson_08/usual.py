@@ -24,9 +24,9 @@ def not_waited(example: Any) -> Mistake:
     """An ``async_op=True`` without a ``wait()``; whether the numbers came right is chance."""
     return Mistake(
         "not-waited",
-        "A collective was begun with `async_op=True`, and nobody waited for it. It goes on while your code does, so "
-        "what stands in its tensor at that moment is chance, even where it came right here. Keep what `dist` returns "
-        "and call its `wait()` before the tensor is used.",
+        "A collective was begun with `async_op=True`, and nobody waited for it. It goes on while your code runs on, "
+        "so the numbers in its tensor at that moment are chance, even where they came right here. Keep what `dist` "
+        "returns and call its `wait()` before the tensor is used.",
         example,
         lambda evidence: evidence.error is None and any("never waited" in o.got[UNWAITED] for o in evidence.wrong),
     )
@@ -42,8 +42,8 @@ def no_way_back(example: Any, output: str, *names: str) -> Mistake:
 
     return Mistake(
         "no-way-back",
-        f"The {output} is right, and no gradient came to what went in. Autograd has lost the way: after a `.detach()`, "
-        "`.data` or `torch.no_grad()` nothing goes back, and out of a plain `dist.all_gather` neither.",
+        f"The {output} is right, and no gradient came to what went in. Autograd has lost the way back: no gradient "
+        "passes a `.detach()`, `.data`, `torch.no_grad()` or a plain `dist.all_gather`.",
         example,
         recognise,
     )

@@ -22,10 +22,11 @@ ALONG = Exercise(
     ),
     mistakes=MISTAKES,
     hints=(
-        "Forward at the entrance each rank has *some* positions, and the region needs all. Forward at the exit each "
-        "has a *summand* of all positions, and its own are wanted, added up. Which of the two helpers is which?",
-        "Backward at the entrance: every rank has a gradient of all positions, for its own features alone. That is a "
-        "summand of all positions again. And at the exit each rank knows the gradient of its own positions alone.",
+        "Forward, at the entrance, each rank has *some* positions, and the region needs all. Forward, at the exit, "
+        "each rank has a *summand* of every position, and needs the sum for its own positions. Which helper does each "
+        "gate need?",
+        "Backward, at the entrance, every rank has a gradient of all positions, from its own features alone. So it is "
+        "a summand again. Backward, at the exit, each rank knows the gradient of its own positions alone.",
         "`forward`: `joined(x) if is_entrance else shared_out(x)`; `backward`: the other one of the two, and None for "
         "the flag.",
     ),
@@ -33,6 +34,6 @@ ALONG = Exercise(
         "course_lib.parallel.tensor.autograd_collectives.all_gather_reduce_scatter",
         "course_lib.parallel.tensor.autograd_collectives.reduce_scatter_all_gather",
     ),
-    passed="An all-gather in, a reduce-scatter out, and backward each is the other: half of an all-reduce at each "
-    "gate, both ways.",
+    passed="The entrance is an all-gather and the exit a reduce-scatter; backward it is the other way round. Each is "
+    "half of an all-reduce.",
 )

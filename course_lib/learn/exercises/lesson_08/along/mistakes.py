@@ -79,25 +79,26 @@ MISTAKES = (
     Mistake(
         "zeros-for-the-others",
         "Forward is right. Backward at the exit you know the gradient of your own positions and take that of the "
-        "others to be zero. Your summand went into *their* positions too: gather what they know.",
+        "others to be zero. Your summand went into *their* positions too: gather their gradients.",
         along(leave=(shared_out, own_among_zeros)),
     ),
     Mistake(
         "cut-and-not-summed",
         "At the exit each rank has a summand of every position, and yours keeps its own positions of its own summand. "
-        "They are to be added up over ranks.",
+        "The summands have to be added up over ranks.",
         along(leave=(own_rows, joined)),
     ),
     Mistake(
         "gates-swapped",
-        "At the entrance a rank has some of the positions and needs all. At the exit it has a summand of all and is to "
-        "keep some. You have them the other way round.",
+        "At the entrance a rank has some of the positions and needs all. At the exit it has a summand of all, and "
+        "keeps the sum for some. You have the two gates the other way round.",
         along(enter=(shared_out, joined), leave=(joined, shared_out)),
     ),
     Mistake(
         "backward-as-forward",
-        "A gradient has the shape of what it is a gradient of, and here another shape came. What is long forward is "
-        "short backward: where `forward` gathers, `backward` shares out, and the other way round.",
+        "A gradient has the shape of the tensor that it belongs to, and here another shape came. Where `forward` "
+        "makes a tensor longer, `backward` makes its gradient shorter. So where `forward` gathers, `backward` shares "
+        "out, and the other way round.",
         recognise=_gradient_of_another_shape,
     ),
     Mistake(
@@ -108,14 +109,14 @@ MISTAKES = (
     ),
     Mistake(
         "joined-by-features",
-        "The ranks' parts were put side by side. They are *positions*, rows of (P, D): one rank's behind the other's, "
-        "along dim 0.",
+        "The ranks' parts were put side by side. They are *positions*, rows of (P, D): each rank's rows follow those "
+        "of the rank before, along dim 0.",
         along(enter=(joined_by_features, features_shared_out)),
     ),
     Mistake(
         "mean-not-sum",
-        "At the exit you take the mean. What the ranks have are summands of one product: add up, and divide by "
-        "nothing.",
+        "At the exit you take the mean. What the ranks have are summands of one product: add them up, and do not "
+        "divide.",
         along(leave=(mean_shared_out, joined)),
     ),
     Mistake(
@@ -126,15 +127,16 @@ MISTAKES = (
     ),
     Mistake(
         "all-reduce-and-a-cut",
-        "The numbers are right. But you had everything added up on all ranks and kept a part. That is twice the bytes "
-        "of a reduce-scatter, and the whole sum in memory for a moment. Each rank needs the sum for its own positions "
-        "alone.",
+        "The numbers are right. But you had everything added up on all ranks and kept a part. That sends twice the "
+        "bytes of a reduce-scatter, and the whole sum is in memory for a moment. Each rank needs the sum for its own "
+        "positions alone.",
         recognise=_all_reduces((ENTER, BACKWARD), (LEAVE, FORWARD)),
     ),
     Mistake(
         "gathers-by-all-reduce",
         "The numbers are right. But where every rank needs the parts of all, you all-reduce, which sends twice the "
-        "bytes. The parts stand side by side, and there is nothing to add up. An all-gather brings each to all ranks.",
+        "bytes. The parts stand side by side, and there is nothing to add up. An all-gather brings each part to all "
+        "ranks.",
         recognise=_all_reduces((ENTER, FORWARD), (LEAVE, BACKWARD)),
     ),
     Mistake(
@@ -145,9 +147,9 @@ MISTAKES = (
     ),
     Mistake(
         "flag-beside-ctx",
-        "Each gate is right by itself, and of two in a row one gives back a gradient of another shape. Usually "
-        "`backward` of one then takes itself for the other. Which gate it is has to be kept for each use on its own, "
-        "and `ctx` is that place. A variable outside, or of the class, holds what was written there last.",
+        "Each gate is right by itself. With two gates in a row, one gives back a gradient of another shape. Usually "
+        "the `backward` of one gate then works as that of the other. Keep in `ctx` which gate it is: each use has a "
+        "`ctx` of its own. A variable outside, or of the class, holds what was written there last.",
         recognise=_only_with_two_gates,
     ),
     Mistake("flag-not-kept", FLAG_NOT_KEPT, recognise=raised_about_the_flag),

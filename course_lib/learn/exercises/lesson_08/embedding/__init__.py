@@ -15,14 +15,14 @@ EMBEDDING = Exercise(
     judge=by_steps(CASES, trial),
     mistakes=MISTAKES,
     hints=(
-        "A rank knows the vectors of its own tokens. What must it give for the others, if all that is given is added "
-        "up?",
+        "A rank knows the vectors of its own tokens. What must it return for the others, if the results of all ranks "
+        "are added up?",
         "Rank r's first row is token `r * len(table)`: subtract that, and see which places are among its rows. Look "
-        "up at clamped places, put zeros where the token is not here, leave.",
+        "up at clamped places, put zeros where the token is not here, and pass `leave`.",
         "`place = tokens - me.rank * len(table)`; `is_here = (place >= 0) & (place < len(table))`; "
         "`F.embedding(place.clamp(0, len(table) - 1), table)`; `torch.where(is_here[..., None], vectors, 0.0)`.",
     ),
     forbidden=(LIBRARY,),
-    passed="Every token has its vector on all ranks, and every row its gradient where it lives: one all-reduce "
-    "forward, nothing backward.",
+    passed="All ranks have the vector of every token, and each row has its gradient on the rank that holds it. That "
+    "took one all-reduce forward, and nothing backward.",
 )

@@ -75,7 +75,7 @@ MISTAKES = (
     Mistake(
         "looks-outside",
         "A lookup asked for a row that is not there. The place of a token is its number less `me.rank * len(table)`, "
-        "and only 0 to `len(table) - 1` are here. Clamp the others, look up, and put zeros in their stead.",
+        "and only 0 to `len(table) - 1` are here. Clamp the others, look up, and put zeros for them.",
         recognise=_is_out_of_bounds,
     ),
     Mistake(
@@ -85,19 +85,19 @@ MISTAKES = (
     ),
     Mistake(
         "entrance-at-the-exit",
-        "`enter` lets the vectors pass and sums their gradients. Here it is the other way round: what the ranks give "
-        "are summands, and the gradient is complete. That is the exit.",
+        "`enter` lets the vectors pass and sums their gradients. Here it is the other way round: what the ranks have "
+        "here are summands, and the gradient is complete. That calls for the exit.",
         split_embedding(leave=identity_all_reduce),
     ),
     Mistake(
         "largest-not-sum",
-        "You take the largest number of all ranks. Beside a negative number a zero is larger: add up.",
+        "You take the largest number of all ranks. A zero is larger than a negative number: add up instead.",
         split_embedding(leave=largest_of_all),
     ),
     Mistake(
         "mean-not-sum",
         "The vectors are `n` times too small. One rank gives a vector and the others zeros: their sum is the vector, "
-        "and nothing is divided.",
+        "so do not divide.",
         split_embedding(leave=lambda me, y: all_reduce_identity(me, y) / me.world_size),
     ),
     Mistake(
@@ -114,14 +114,14 @@ MISTAKES = (
     ),
     Mistake(
         "gathers-the-table",
-        "The vectors are right, and for them the table travelled: with 50,000 tokens that is the largest matrix of "
-        "the model, on every rank. Look up first; then only the vectors of these tokens travel.",
+        "The vectors are right, but the table was sent for them. With 50,000 tokens it is the largest matrix of the "
+        "model, and every rank received it. Look up first; then only the vectors of these tokens are sent.",
         recognise=_gathers(0),
     ),
     Mistake(
         "gathers-the-vectors",
-        "The vectors are right, and for them each rank handed its own to all others. But of a token one rank has a "
-        "vector, and the others zeros: an all-reduce adds them up on the way, for fewer bytes.",
+        "The vectors are right, but each rank sent its own to all others. For each token one rank has a vector, and "
+        "the others have zeros: an all-reduce adds them up on the way, for fewer bytes.",
         recognise=_gathers(1),
     ),
     no_way_back(split_embedding(leave=lambda me, y: all_reduce_identity(me, y).detach()), "output", gradient_of(TABLE)),

@@ -103,9 +103,10 @@ GATES = Exercise(
     ),
     mistakes=MISTAKES,
     hints=(
-        "Ask at each gate: is what each rank has complete, or a summand? Ask it of the tensor forward, and of its "
-        "gradient backward.",
-        "Entrance: x is complete forward; backward each rank has a summand of its gradient. Exit: the other way round.",
+        "Ask at each gate: does each rank have the complete tensor, or a summand of it? Ask this about the tensor "
+        "forward, and about its gradient backward.",
+        "Entrance: forward, x is complete; backward, each rank has a summand of its gradient. Exit: the other way "
+        "round.",
         "`forward`: `return x.view_as(x) if is_entrance else summed(x)`, and keep the flag in `ctx`. `backward`: "
         "`summed(grad)` at the entrance, `grad` at the exit, and None for the flag.",
     ),
@@ -113,6 +114,5 @@ GATES = Exercise(
         "course_lib.parallel.tensor.autograd_collectives.identity_all_reduce",
         "course_lib.parallel.tensor.autograd_collectives.all_reduce_identity",
     ),
-    passed="At the entrance nothing is sent on the way there and a sum on the way back. At the exit a sum on the way "
-    "there, and nothing on the way back.",
+    passed="The entrance sends nothing forward and a sum backward. The exit sends a sum forward and nothing backward.",
 )

@@ -61,23 +61,23 @@ FLAG_NOT_KEPT = (
     "`ctx.is_entrance = is_entrance`. (`ctx.save_for_backward` is for tensors.)"
 )
 ONE_GRADIENT_SHORT = (
-    "`forward` takes two things beside `ctx`, so two gradients are to come back from `backward`: that of x, and "
-    "None for the flag. Something else came. (A `backward` without a `return`, or with `return None`, counts as "
-    "one; so does a list, whatever is in it: `return grad, None` gives a tuple.)"
+    "`forward` takes two things beside `ctx`, so `backward` has to return two gradients: that of x, and None for the "
+    "flag. Something else came. (A `backward` without a `return`, or with `return None`, counts as one; so does a "
+    "list, whatever is in it: `return grad, None` gives a tuple.)"
 )
 
 MISTAKES = (
     not_waited(gate(leave=(not_waited_for, same))),
     Mistake(
         "nothing-comes-back",
-        "The values are right forward, and the gradient at the entrance is each rank's own: it tells of this "
-        "rank's features alone. x went to all ranks, so its gradient comes back from all of them: sum it.",
+        "The values are right forward, and the gradient at the entrance is each rank's own: it comes from this rank's "
+        "features alone. All ranks used x, so its gradient has a summand from each: sum them.",
         gate(enter=(same, same)),
     ),
     Mistake(
         "nothing-summed",
-        "Both gates let everything pass, both ways. At the entrance that is right forward, at the exit backward. The "
-        "other two ways each rank has a summand, and somebody has to add up.",
+        "Both gates let everything pass, forward and backward. That is right forward at the entrance, and backward at "
+        "the exit. In the other two cases each rank has a summand, and the summands have to be added up.",
         gate(enter=(same, same), leave=(same, same)),
     ),
     Mistake(
@@ -88,14 +88,14 @@ MISTAKES = (
     ),
     Mistake(
         "sums-going-in",
-        "Forward you sum at both gates. What comes to the entrance is the same on all ranks and complete: summed, "
-        "it is `n` times too large. Let it pass.",
+        "Forward you sum at both gates. What comes to the entrance is the same on all ranks and complete: its sum is "
+        "`n` times too large. Let it pass.",
         gate(enter=(summed, summed)),
     ),
     Mistake(
         "backward-swapped",
-        "Forward is right at both gates, backward they are swapped. Where forward passes, each rank's gradient is "
-        "a summand; where forward sums, the gradient is complete already.",
+        "Forward is right at both gates; backward, the two gates are swapped. Where `forward` passes a tensor on, "
+        "each rank's gradient is a summand. Where `forward` sums, the gradient is complete already.",
         gate(enter=(same, same), leave=(summed, summed)),
     ),
     Mistake(
@@ -107,20 +107,20 @@ MISTAKES = (
     ),
     Mistake(
         "gates-swapped",
-        "You sum at the entrance and let pass at the exit. What goes in is the same on all ranks and complete; "
-        "what comes out are partial sums.",
+        "You sum at the entrance and let pass at the exit. The input of the region is the same on all ranks and "
+        "complete; its outputs are partial sums.",
         gate(enter=(summed, same), leave=(same, summed)),
     ),
     Mistake(
         "mean-not-sum",
-        "You take means. In data parallelism each rank had a loss of its own and the mean was wanted. Here all "
-        "ranks share one loss and each has a summand: sum, and divide by nothing.",
+        "You take means. In data parallelism each rank had a loss of its own and the mean was wanted. Here all ranks "
+        "share one loss and each has a summand: sum, and do not divide.",
         gate(enter=(same, mean), leave=(mean, same)),
     ),
     Mistake(
         "mean-at-the-exit",
         "At the exit you divide by the number of ranks. What comes there are summands of one output: add them up, and "
-        "divide by nothing.",
+        "do not divide.",
         gate(leave=(mean, same)),
     ),
     Mistake(
@@ -131,8 +131,8 @@ MISTAKES = (
     ),
     Mistake(
         "overwrites-its-input",
-        "The numbers are right, and the tensor that came in has been overwritten: `dist.all_reduce` works in "
-        "place. An operation that kept that tensor for its own backward pass has another one now. Sum a copy.",
+        "The numbers are right, and the tensor that came in has been overwritten: `dist.all_reduce` works in place. "
+        "An operation that kept that tensor for its own backward pass now finds other numbers in it. Sum a copy.",
         recognise=lambda evidence: all(differs_in(outcome, HANDED) for outcome in evidence.wrong),
     ),
     Mistake(
@@ -143,28 +143,28 @@ MISTAKES = (
     ),
     Mistake(
         "all-reduce-gives-nothing",
-        "Nothing came out of the exit: `forward` gave `None` there. Is its `return` missing, or is that what "
-        "`dist.all_reduce` gave? It returns nothing: the sum is in the tensor that it was given.",
+        "Nothing came out of the exit: `forward` gave `None` there. Is its `return` missing, or did you return the "
+        "result of `dist.all_reduce`? That call returns nothing: the sum is in the tensor that you gave it.",
         recognise=_nothing_comes_out,
     ),
     Mistake(
         "means-going-in",
-        "The numbers are right, and at the entrance you all-reduce on the way in. What every rank has already need "
-        "not be sent. The mean of `n` equal tensors is that tensor, and a sum that nobody uses is sent for nothing. "
-        "Let it pass.",
+        "The numbers are right, but you all-reduce forward at the entrance. Every rank has that tensor already, so "
+        "nothing has to be sent. The mean of `n` equal tensors is that tensor, and a sum that is not used is sent in "
+        "vain. Let it pass.",
         gate(enter=(mean, summed)),
     ),
     Mistake(
         "flag-beside-ctx",
-        "Each gate is right by itself, and where there are two, a gradient is wrong. Usually `backward` of one then "
-        "takes itself for the other. Which gate it is has to be kept for each use on its own, and `ctx` is that place. "
-        "A variable outside, or of the class, holds what was written there last.",
+        "Each gate is right by itself, and where there are two, a gradient is wrong. Usually the `backward` of one "
+        "gate then works as that of the other. Keep in `ctx` which gate it is: each use has a `ctx` of its own. A "
+        "variable outside, or of the class, holds what was written there last.",
         recognise=_wrong_only_with_two,
     ),
     Mistake(
         "backward-unwritten",
-        "`forward` is right at both gates. Now `backward`, which still raises its `NotImplementedError`: what has to "
-        "happen to the gradient at each gate?",
+        "`forward` is right at both gates. `backward` still raises its `NotImplementedError`: it comes next. What has "
+        "to happen to the gradient at each gate?",
         recognise=_backward_is_unwritten,
     ),
     Mistake(

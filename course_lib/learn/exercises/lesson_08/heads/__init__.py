@@ -15,10 +15,10 @@ HEADS = Exercise(
     judge=by_steps(CASES, trial),
     mistakes=MISTAKES,
     hints=(
-        "It is the MLP once more: what is made in parts is used in the same parts. How many heads does a rank have?",
-        "Enter once. Queries, keys and values each: a linear layer, the last dim taken apart in `num_heads // "
-        "me.world_size` heads, heads before positions. Attention; heads behind positions again, joined; the last "
-        "layer; leave.",
+        "It is as in the MLP: a rank goes on with the parts that it has made itself. How many heads does a rank have?",
+        "Enter once. For queries, keys and values each: apply a linear layer, split the last dim into `num_heads // "
+        "me.world_size` heads, and put heads before positions. After attention, put heads behind positions again and "
+        "join them. Apply the last layer, and leave.",
         "`F.linear(h, w).unflatten(-1, (num_heads // me.world_size, -1)).transpose(1, 2)` for each of the three; then "
         "`F.scaled_dot_product_attention(q, k, v, is_causal=True)`, `.transpose(1, 2).flatten(2)`, and `leave(me, "
         "F.linear(..., w_out))`.",

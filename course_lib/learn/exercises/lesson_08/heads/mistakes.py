@@ -30,9 +30,9 @@ MISTAKES = (
     not_waited(split_attention(leave=not_waited_for)),
     Mistake(
         "heads-of-the-whole-model",
-        "`num_heads` is the number of heads of the *whole* model, and a rank has a part of "
-        "them. Yours took its numbers apart into as many heads as the model has. They are too thin, and each mixes "
-        "only a part of what belongs to one.",
+        "`num_heads` is the number of heads of the *whole* model, and a rank has a part of them. Yours split its "
+        "numbers into as many heads as the model has. So each head is too narrow: it holds only a part of the numbers "
+        "of one head.",
         split_attention(heads=thin_heads),
     ),
     Mistake(
@@ -44,14 +44,13 @@ MISTAKES = (
     ),
     Mistake(
         "nothing-back-at-the-entrance",
-        "The output is right, and so is every gradient of the weights; the gradient of x tells of this rank's heads "
+        "The output is right, and so is every gradient of the weights; the gradient of x comes from this rank's heads "
         "alone. x has to come in through a gate.",
         split_attention(enter=keep),
     ),
     Mistake(
         "partial-output",
-        "Each rank returns what its own heads give to the output. Rows of `w_out`'s product are summands: the output "
-        "is the sum over ranks.",
+        "Each rank returns what its own heads give to the output. That is a summand: the output is the sum over ranks.",
         split_attention(leave=keep),
     ),
     Mistake(
@@ -74,33 +73,34 @@ MISTAKES = (
     ),
     Mistake(
         "scaled-by-the-rank",
-        "The scores are divided by the root of all that a rank has. What counts is the size of *one head*, on however "
-        "many ranks: `scaled_dot_product_attention` takes it from its queries.",
+        "The scores are divided by the square root of the number of features that a rank has. The right number is the "
+        "size of *one head*, however many ranks there are: `scaled_dot_product_attention` takes it from its queries.",
         split_attention(own_scale=True),
     ),
     Mistake(
         "heads-among-themselves",
-        "`scaled_dot_product_attention` attends along the dim before the last, and yours holds heads there: the heads "
-        "of a position looked at each other. Put heads before positions: `.transpose(1, 2)`, and back afterwards.",
+        "`scaled_dot_product_attention` attends along the dim before the last, and in your tensors that dim holds "
+        "heads: the heads of a position looked at each other. Put heads before positions: `.transpose(1, 2)`, and "
+        "back afterwards.",
         split_attention(heads=not_turned, join=lambda mixed: mixed.flatten(2)),
     ),
     Mistake(
         "joined-without-turning",
-        "The shape is right, and numbers of one head stand in rows of others: heads were still before positions when "
+        "The shape is right, but numbers of one head stand in rows of others: heads were still before positions when "
         "they were joined. First `.transpose(1, 2)`, then flatten.",
         split_attention(join=joined_in_place),
     ),
     Mistake(
         "heads-by-view",
-        "The shapes are right, and the numbers are dealt out wrongly. In memory positions stand before heads, and a "
+        "The shapes are right, but the heads have wrong numbers. In memory positions stand before heads, and a "
         "`view(B, heads, T, ...)` gives one head numbers of several. Take the last dim apart first, (B, T, heads, "
         "numbers of a head), then `.transpose(1, 2)`.",
         split_attention(heads=heads_by_view),
     ),
     Mistake(
         "heads-interleaved",
-        "A head is a *row* of neighbouring numbers. So heads come first when the last dim is taken apart: (heads, "
-        "numbers of a head), not the other way round.",
+        "A head is a *row* of neighbouring numbers. So heads come first when the last dim is split: (heads, numbers "
+        "of a head), not the other way round.",
         split_attention(heads=heads_last, join=lambda mixed: mixed.permute(0, 2, 3, 1).flatten(2)),
     ),
     Mistake(
@@ -111,7 +111,7 @@ MISTAKES = (
     ),
     Mistake(
         "mean-not-sum",
-        "The output is `n` times too small: what the heads give to the output is added up, and divided by nothing.",
+        "The output is `n` times too small: what the heads give to the output is added up, and not divided.",
         split_attention(leave=lambda me, y: all_reduce_identity(me, y) / me.world_size),
     ),
     no_way_back(

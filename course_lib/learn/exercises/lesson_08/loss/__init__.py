@@ -19,14 +19,15 @@ LOSS = Exercise(
     ),
     mistakes=MISTAKES,
     hints=(
-        "The loss of a position is log(sum of exponentials) - target's logit. Which of the two does a rank know, of "
-        "which part?",
-        "Three numbers a position: the largest logit (MAX, outside autograd), and the sum of exponentials. The third "
-        "is the target's logit, zero on the ranks that do not have it. The last two can go in one all-reduce.",
+        "The loss of a position is log(sum of exponentials) - target's logit. Which part of each of the two does a "
+        "rank know?",
+        "The ranks need three numbers for each position. The first is the largest logit (MAX, outside autograd), the "
+        "second the sum of exponentials. The third is the target's logit, zero on the ranks that do not have it. One "
+        "all-reduce can carry the last two.",
         "`place = targets - me.rank * logits.size(1)`; `is_here = (place >= 0) & (place < logits.size(1))`; gather at "
         "the clamped place, `torch.where(is_here, found, 0.0)`; `leave(me, torch.stack([sums, target]))`.",
     ),
     forbidden=("course_lib.parallel.tensor.vocabulary.vocab_parallel_cross_entropy",),
-    passed="Loss and gradients are those of the whole vocabulary. A few numbers a position were sent forward and "
-    "nothing backward, and large logits do no harm.",
+    passed="Loss and gradients are those of the whole vocabulary. A few numbers for each position were sent forward "
+    "and nothing backward, and large logits do no harm.",
 )

@@ -101,7 +101,7 @@ def _handed_in(calls: Sequence[Call], kind: str, world_size: int) -> str:
     handed = sum(call.size_bytes for call in calls if _hands_in(call)) / _row_bytes(kind, world_size)
     sent = sum(sum(call.sent_bytes.values()) for call in calls) / _row_bytes(kind, world_size)
     needed = max(3 * 2 * (world_size - 1) / world_size, 2.0 * (world_size - 1))  # or two numbers that are gathered
-    return _A_FEW if handed <= _MOST or sent <= needed else f"{handed:.3g} numbers a position; three will do"
+    return _A_FEW if handed <= _MOST or sent <= needed else f"{handed:.3g} numbers for each position; three will do"
 
 
 def _hands_in(call: Call) -> bool:
@@ -112,7 +112,7 @@ def _hands_in(call: Call) -> bool:
 
 def _sent_back(calls: Sequence[Call], kind: str, world_size: int) -> str:
     sent = sum(sum(call.sent_bytes.values()) for call in calls) / _row_bytes(kind, world_size)
-    return f"{sent:.3g} numbers a position; none need travel" if sent else _NOTHING
+    return f"{sent:.3g} numbers for each position; none need be sent" if sent else _NOTHING
 
 
 def _barriers(calls: Sequence[Call]) -> str:

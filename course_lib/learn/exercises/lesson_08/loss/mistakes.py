@@ -46,16 +46,17 @@ MISTAKES = (
     ),
     Mistake(
         "shifted-too-far",
-        "Right while logits are small. With large ones every exponential of some position is 0, and log 0 is minus "
-        "infinity: something larger than that position's largest logit was subtracted. Take the largest of each "
-        "*row*, and of the ranks by `dist.ReduceOp.MAX`.",
+        "The loss is right while logits are small. With large ones every exponential of some position is 0, and log 0 "
+        "is minus infinity: something larger than that position's largest logit was subtracted. Take the largest of "
+        "each *row*, then the largest over ranks by `dist.ReduceOp.MAX`.",
         recognise=vanishes,
     ),
     Mistake(
         "not-shifted",
-        "Right while logits are small; where they are large, the loss is infinite or no number. `exp(1000)` is "
-        "infinite, and `exp(-1000)` is 0, whose logarithm is minus infinity. Is the position's largest logit, over all "
-        "ranks, subtracted before `exp`? And is the logarithm taken of the sum, not of a probability, which may be 0?",
+        "The loss is right while logits are small; where they are large, it is infinite or NaN. `exp(1000)` is "
+        "infinite, and `exp(-1000)` is 0, whose logarithm is minus infinity. Is the position's largest logit, over "
+        "all ranks, subtracted before `exp`? And is the logarithm taken of the sum, not of a probability, which may "
+        "be 0?",
         recognise=overflows,
     ),
     Mistake(
@@ -78,13 +79,13 @@ MISTAKES = (
     ),
     Mistake(
         "first-token-missed",
-        "A target that is the *first* token of a rank is counted by nobody. Its place is 0, and 0 is a column like the "
-        "others.",
+        "A target that is the *first* token of a rank is counted by no rank. Its place is 0, and 0 is a column like "
+        "the others.",
         recognise=looks_like(miscounted(first=1)),
     ),
     Mistake(
         "last-token-missed",
-        "A target that is the *last* token of a rank is counted by nobody. With v columns the places are 0 to v - 1, "
+        "A target that is the *last* token of a rank is counted by no rank. With v columns the places are 0 to v - 1, "
         "and v - 1 is one of them.",
         recognise=looks_like(miscounted(last=-1)),
     ),
@@ -102,15 +103,15 @@ MISTAKES = (
     ),
     Mistake(
         "looks-outside",
-        "A lookup asked for a column that is not there. The place of a target is its token "
-        "number less `me.rank * logits.size(1)`, and only 0 to `logits.size(1) - 1` are here. Clamp the others, "
-        "look up, and put zeros in their stead.",
+        "A lookup asked for a column that is not there. The place of a target is its token number less `me.rank * "
+        "logits.size(1)`, and only 0 to `logits.size(1) - 1` are here. Clamp the others, look up, and put zeros for "
+        "them.",
         recognise=is_out_of_bounds,
     ),
     Mistake(
         "target-not-shared",
         "The logit of the target stays with the rank that has it. The others take it to be 0, and the ranks do not "
-        "agree on the loss. It has to be added up over ranks as well.",
+        "agree on the loss. The target's logit has to be added up over ranks as well.",
         recognise=looks_like(own_target_alone),
     ),
     Mistake(
@@ -127,7 +128,7 @@ MISTAKES = (
     ),
     Mistake(
         "sign",
-        "The right number with the wrong sign: the loss is minus the logarithm of a probability, so it is never "
+        "The number is right, but its sign is wrong: the loss is minus the logarithm of a probability, so it is never "
         "below 0.",
         lambda me, logits, targets: -split_loss()(me, logits, targets),
     ),
@@ -151,9 +152,9 @@ MISTAKES = (
     ),
     Mistake(
         "gathers-the-logits",
-        "The loss is right, and each rank handed in as many numbers a position as it has logits, or more. It was the "
-        "logits, or something as large that was made of them. With 50,000 tokens on n ranks that is 50,000/n numbers "
-        "from each, where three would do. Sum over your own tokens first, and send the sums.",
+        "The loss is right, but each rank handed to collectives as many numbers for each position as it has logits, "
+        "or more. These were the logits, or something as large that was made from them. With 50,000 tokens on n ranks "
+        "that is 50,000/n numbers from each, where three would do. Sum over your own tokens first, and send the sums.",
         recognise=sends_logits,
     ),
     Mistake(
@@ -163,15 +164,15 @@ MISTAKES = (
     ),
     Mistake(
         "overwrites-the-logits",
-        "The loss is right, and what was handed in is not what it was: something worked on it in place (`sub_`, `-=`, "
-        "`exp_`). It belongs to whoever called; make a new tensor.",
+        "The loss is right, but an argument is no longer what it was: something worked on it in place (as `sub_`, "
+        "`-=` and `exp_` do). The argument belongs to the caller; make a new tensor.",
         recognise=lambda evidence: all(
             differs_in(outcome, HANDED) and "switched off" not in outcome.got[HANDED] for outcome in evidence.wrong
         ),
     ),
     Mistake(
         "a-number",
-        "The loss came as a plain number. A number knows no graph, so no gradient could go back from it: return the "
+        "The loss came as a plain number. A number has no graph, so no gradient could go back from it: return the "
         "tensor.",
         recognise=comes_as_a_number,
     ),

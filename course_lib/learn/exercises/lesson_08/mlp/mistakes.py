@@ -122,9 +122,9 @@ MISTAKES = (
     ),
     Mistake(
         "gathered-on-the-wrong-dim",
-        "A gather joined what belongs apart: the output has the wrong shape. Ranks hold different *hidden units* "
-        "of the same rows, so joining along rows stacks copies. The outputs of a row cut are summands, which "
-        "no gather adds up. Nothing need be gathered here at all.",
+        "The output has the wrong shape: a gather joined tensors that do not belong together. Ranks hold different "
+        "*hidden units* of the same rows, so joining along rows gives each row `n` times. The outputs of a row cut "
+        "are summands, which no gather adds up. Nothing need be gathered here at all.",
         recognise=_shape_is_wrong,
     ),
     Mistake(
@@ -153,8 +153,8 @@ MISTAKES = (
     ),
     Mistake(
         "gathers-and-adds",
-        "Right, by an all-gather of every rank's partial output and a sum at home. Each rank sends `n - 1` times "
-        "the output, and holds `n` of them. An all-reduce adds on the way.",
+        "The output is right, by an all-gather of every rank's partial output and a sum on each rank. Each rank sends "
+        "`n - 1` times the output, and holds `n` of them. An all-reduce adds on the way.",
         split_mlp(leave=gathers_and_adds),
     ),
     no_way_back(
@@ -165,13 +165,13 @@ MISTAKES = (
     ),
     Mistake(
         "mean-not-sum",
-        "The output is `n` times too small: the partial products are summands, so nothing is divided.",
+        "The output is `n` times too small: the partial products are summands, so do not divide.",
         split_mlp(leave=lambda me, y: all_reduce_identity(me, y) / me.world_size),
     ),
     Mistake(
         "one-collective-too-many",
-        "The numbers are right, and more than one collective ran one way. One at the entrance, one at the exit: "
-        "in between a rank needs nobody.",
+        "The numbers are right, but more than one collective ran in one direction. One at the entrance and one at the "
+        "exit are enough: in between, a rank needs nothing from the others.",
         recognise=_too_many_calls,
     ),
 )

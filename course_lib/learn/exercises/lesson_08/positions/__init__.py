@@ -74,14 +74,15 @@ def _not_waited_for(me: Rank, weight: Tensor) -> Tensor:
 
 POSITIONS = Exercise(
     name="08.positions",
-    title="A norm that every rank has, and whose rows are shared out",
+    title="A norm on every rank, for rows that are shared out",
     judge=by_steps(CASES, trial),
     mistakes=(
         not_waited(_block(weight=_not_waited_for)),
         Mistake(
             "as-it-was",
-            "The output is right, and so are the gradients of x and of the cut matrices. That of the norm's weight "
-            "tells of this rank's positions alone, and every rank has the weight: what is missing is a sum over ranks.",
+            "The output is right, and so are the gradients of x and of the cut matrices. The gradient of the norm's "
+            "weight comes from this rank's positions alone. But every rank has the weight: what is missing is a sum "
+            "over ranks.",
             _block(),
         ),
         Mistake(

@@ -22,8 +22,8 @@ def scores(draw: random.Random) -> Posed:
     return Posed(
         text=f"{ranks} GPUs share {name} by tensor parallelism, and cut its vocabulary of {model.vocab:,} tokens "
         f"evenly. A micro-batch has {tokens:,} positions, and logits are in float32. One team gathers all logits on "
-        "every GPU. Another leaves them cut, and has a vocabulary-parallel cross-entropy. Leave out gradients, and the "
-        "few numbers that the loss sends. How much less do logits take on a GPU of the second team?",
+        "every GPU. Another leaves them cut, and has a vocabulary-parallel cross-entropy. Leave out gradients, and "
+        "the few numbers that the loss sends. How much less memory do logits take on a GPU of the second team?",
         value=value,
         way=(
             f"All logits: {tokens:,} × {model.vocab:,} × 4 bytes = {said(whole_gb, 'GB')}.",
@@ -32,7 +32,9 @@ def scores(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(whole_gb, "That is what all logits take. The second team has a part of them."),
-            Wrong(whole_gb / ranks, "That is what a GPU of the second team has. By how much is it less?"),
+            Wrong(
+                whole_gb / ranks, "That is what a GPU of the second team has. The question is how much less that is."
+            ),
             Wrong(4 * tokens * model.hidden * (ranks - 1) / ranks / 1e9, "A position has a logit for each token."),
             Wrong(value / 4, "A number in float32 takes four bytes."),
         ),
@@ -40,7 +42,7 @@ def scores(draw: random.Random) -> Posed:
     )
 
 
-@problem("08.even", "From how many tokens on is it more?", unit="tokens")
+@problem("08.even", "From how many tokens on does tensor parallelism send more?", unit="tokens")
 def even(draw: random.Random) -> Posed:
     name = draw.choice(
         ("llama-3.2-1b", "llama-2-7b", "llama-3-8b", "llama-2-13b", "llama-3-70b", "llama-3-405b", "gpt-3-175b")
@@ -61,7 +63,7 @@ def even(draw: random.Random) -> Posed:
         f"on it. With data parallelism a ring averages its gradients once a step, in {word}. With tensor parallelism "
         f"they cut it {how}. Activations are in bfloat16. Count what a GPU sends for this layer, forward and "
         "backward. Under tensor parallelism norms send nothing. How many tokens must the whole batch have, so that "
-        "both ways send as much?",
+        "both ways send equally many bytes?",
         value=value,
         way=(
             f"Data: two halves of an all-reduce of {layer_m:,} × 10⁶ × {num_bytes} bytes = "
@@ -72,7 +74,7 @@ def even(draw: random.Random) -> Posed:
             f"2 × {layer_m * num_bytes:,} × 10⁶ / ({halves} × {2 * model.hidden:,}) = {said(value, 'tokens')}.",
         ),
         slips=(
-            Wrong(value * 2, "Those are the two gates forward. Gates send backward, too."),
+            Wrong(value * 2, "That counts the two gates forward. Gates send backward, too."),
             Wrong(value / 2, "You have counted one half of the all-reduce of gradients."),
             Wrong(value * ranks, "In a tensor group every GPU works on all tokens of the batch."),
         ),

@@ -42,8 +42,8 @@ def speed(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(value / 2, "Count gates and halves again: a layer has two regions, forward and backward."),
-            Wrong(value / ranks, "Each GPU computes a part of the layer only, so there is less time to stay below."),
-            Wrong(value * 3, "Two operations for each parameter and token are forward alone."),
+            Wrong(value / ranks, "Each GPU computes a part of the layer only, so the messages have less time."),
+            Wrong(value * 3, "Two operations for each parameter and token are those of forward alone."),
             Wrong(value * 8, "That is in Gbit/s."),
         ),
         sources=(machine.source, sizes_source(MODELS[name])),
@@ -52,7 +52,7 @@ def speed(draw: random.Random) -> Posed:
     )
 
 
-@problem("08.width", "From which width on does the sum hide?", unit="channels")
+@problem("08.width", "From which width on does the sum hide behind computing?", unit="channels")
 def width(draw: random.Random) -> Posed:
     machine = MACHINES[draw.choice(("8x A100", "8x H100", "8x B200", "8x MI300X"))]
     ranks, share = draw.choice((4, 8)), draw.choice((0.35, 0.4, 0.45, 0.5))
@@ -61,7 +61,7 @@ def width(draw: random.Random) -> Posed:
     return Posed(
         text="A gated MLP has two matrices behind its entrance, up and gate. Both go from the model's width to the "
         f"inner width f. {ranks} GPUs cut them by columns. Backward, a GPU makes dX of both and begins one all-reduce "
-        "of their sum, in bfloat16 by a ring. Beside it the GPU makes dA of both matrices. It reaches "
+        "of their sum, in bfloat16 by a ring. At the same time the GPU makes dA of both matrices. It reaches "
         f"{rate / 1e12:.1f} TFLOP/s, and its link has {link / 1e9:.0f} GB/s in each direction. Leave out latency. How "
         "large must f be at least, so that the all-reduce hides behind dA?",
         value=value,
@@ -100,8 +100,8 @@ def across(draw: random.Random) -> Posed:
         f"8 GPUs of a node, with NVLink of {inside / 1e9:.0f} GB/s in each direction. A team cuts it among 16 GPUs on "
         f"two nodes. Then its rings go at the pace of the ports between nodes, {outside / 1e9:.0f} GB/s. A GPU "
         f"reaches {rate / 1e12:.1f} TFLOP/s, activations are in bfloat16, and none of a layer's all-reduces hides. "
-        f"{_LEFT_OUT}A layer's forward and backward on the same tokens: how many times as long do they take on 16 "
-        "GPUs as on 8?",
+        f"{_LEFT_OUT}How many times as long do a layer's forward and backward take on 16 GPUs as on 8, on the same "
+        "tokens?",
         value=value,
         way=(
             f"Computing, for each token: 6 × {layer_m:,} × 10⁶ operations on 8 GPUs take {said(compute[0], 'µs')}, on "

@@ -15,7 +15,7 @@ __all__ = ["left", "spare"]
 _FORMULA = "Korthikanti et al., 2022 (arXiv 2205.05198), sections 4 and 5"
 
 
-@problem("08.spare", "What sequence parallelism spares", unit="GB")
+@problem("08.spare", "What sequence parallelism saves", unit="GB")
 def spare(draw: random.Random) -> Posed:
     layers, hidden = draw.choice(((48, 6144), (24, 6144), (12, 12288), (8, 12288), (6, 12288), (7, 20480), (5, 20480)))
     ranks, length, batch = draw.choice((4, 8)), 2048, draw.choice((1, 2, 3, 4))
@@ -38,9 +38,11 @@ def spare(draw: random.Random) -> Posed:
         slips=(
             Wrong(
                 layers * stream_gb * 34 * (1 - 1 / ranks),
-                "That is beside no split at all. Here regions are cut before.",
+                "That compares with no split at all. Here tensor parallelism has cut the regions already.",
             ),
-            Wrong(layers * stream_gb * shared, "That is what a GPU still keeps. What is spared?"),
+            Wrong(
+                layers * stream_gb * shared, "That is what a GPU still keeps. The question is what it no longer keeps."
+            ),
             Wrong(layers * stream_gb * 10, "Each GPU still has its part of the positions."),
             Wrong(value / layers, "That is a single layer."),
         ),
@@ -89,6 +91,6 @@ def left(draw: random.Random) -> Posed:
             Wrong(value * no_states_gb / free_gb, "Did you count all 16 bytes? Master weights and states are in them."),
         ),
         sources=(machine.source, sizes_source(MODELS[name]), f"The formula: {_FORMULA}."),
-        beside="Korthikanti et al. (2022, table 5) ran GPT-3's sizes on 64 A100, in 8 stages of 8 GPUs. With one "
-        "sequence of 2,048 tokens in a micro-batch. Scores were computed anew, and a step took 13.75 s.",
+        beside="Korthikanti et al. (2022, table 5) ran GPT-3's sizes on 64 A100, in 8 stages of 8 GPUs. A micro-batch "
+        "was one sequence of 2,048 tokens. Scores were computed anew, and a step took 13.75 s.",
     )

@@ -60,10 +60,11 @@ SPLIT_STEPS = (
         judge=_judge((2, 3), PLAIN, SplitValuesReport),
         mistakes=mistakes.OF_VALUES,
         hints=(
-            "Write the model's forward as functions on weights first, on one rank. Which two places of a block does "
-            "everything pass that must be summed?",
-            "Attention and the MLP are regions. What goes in passes `enter` once. Then come columns, which need "
-            "nothing, and rows, whose products are summands: they pass `leave`, then the bias is added.",
+            "Write the model's forward as functions on weights first, on one rank. At which two places of a block "
+            "must tensors be summed over ranks?",
+            "Attention and the MLP are regions. What goes in passes `enter` once. Then come column cuts, which need "
+            "no message, and row cuts, whose products are summands. The products pass `leave`, then the bias is "
+            "added.",
             "MLP: `h = F.gelu(F.linear(enter(x), up, up_bias))`, `y = leave(F.linear(h, down)) + down_bias`. Attention "
             "is the same with `w_q`, `w_k`, `w_v` as columns and `w_out` as rows. The number of heads is read off the "
             "part: `.unflatten(-1, (-1, head_dim))`.",
@@ -77,10 +78,10 @@ SPLIT_STEPS = (
         judge=_judge((2, 3), (*PLAIN, *VOCABULARY), SplitVocabularyReport),
         mistakes=mistakes.OF_VOCABULARY,
         hints=(
-            "Which rank knows a token's vector? What do the others add to the sum? And which three numbers of a "
-            "position need all ranks?",
-            "Look a token up where it lives, give zeros elsewhere, and `leave`. For the loss the ranks agree on the "
-            "largest logit, the sum of exponentials and the target's logit.",
+            "Which rank has a token's vector? What do the others add to the sum? And for which three numbers of a "
+            "position are all ranks needed?",
+            "Look a token up on the rank that has its row, give zeros on the others, and pass `leave`. For the loss "
+            "the ranks agree on the largest logit, the sum of exponentials and the target's logit.",
             "`place = token - first_row`; `torch.where(is_here, ..., 0.0)`. `dist.all_reduce(largest, "
             "op=dist.ReduceOp.MAX)` of `logits.detach().amax(-1)`, then `leave` of the two sums. The logits are `F."
             "linear(enter(h), w_vocab)`.",
@@ -94,8 +95,8 @@ SPLIT_STEPS = (
         judge=_judge((3,), (*PLAIN, *VOCABULARY), SplitMessagesReport),
         mistakes=mistakes.OF_MESSAGES,
         hints=(
-            "Count the gates that a block passes, forward and backward. Then count those of the first matrix, of the "
-            "last one and of the loss.",
+            "Count the gates of a block, forward and backward. Then count those of the first matrix, of the last one "
+            "and of the loss.",
             "Forward: one sum for each region and one for the stem; the loss has up to three small ones. Backward: one "
             "sum for each region and one for the head.",
             "Queries, keys and values read one tensor that has entered once. The head enters once, after its norm. "
@@ -110,13 +111,13 @@ SPLIT_STEPS = (
         judge=_judge((3,), _TO_MEMORY, SplitMemoryReport),
         mistakes=mistakes.OF_MEMORY,
         hints=(
-            "When the caller lets the model go, who still has a name for it, or for a piece of its memory?",
-            "A slice of a tensor is a view: behind it all of the storage stays. Keep the sizes of the model, not the "
-            "model.",
+            "When the caller deletes the model, which variable still refers to it, or to a piece of its memory?",
+            "A slice of a tensor is a view: it keeps all of the storage in memory. Keep the sizes of the model, not "
+            "the model.",
             "`part.clone()`, as the storage of a part; `self.config = model.config`; nothing of a step in `self`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="A rank holds its share and what must be whole, and of a step what its regions make.",
+        passed="A rank holds its share of the model and what must be whole. It keeps only what it needs from a step.",
     ),
     Exercise(
         name="08.split_sequence",
@@ -124,14 +125,16 @@ SPLIT_STEPS = (
         judge=_judge((3,), _TO_SEQUENCE, SplitSequenceReport),
         mistakes=mistakes.OF_SEQUENCE,
         hints=(
-            "Which two gates know positions? And what do all ranks hold and use on positions of their own?",
+            "Which two gates share out positions? And which weights do all ranks hold, and use on positions of their "
+            "own?",
             "`enter` becomes `enter_along`, `leave` becomes `leave_along`, with `dim=1`. Norms, and biases of row "
-            "cuts, get the gradient of some positions: it is to be summed. The table of positions is shared out.",
+            "cuts, have a gradient from this rank's positions alone: sum it over ranks. The table of positions is "
+            "shared out.",
             "A norm's weight passes `enter` before it is used, and so does the bias of a row cut. `split_along(me, "
             "table, dim=0)` gives each rank its rows of the positions, and gathers their gradients.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Between the regions each rank has its own positions, at the price of the same bytes.",
+        passed="Between the regions each rank has its own positions, and as many bytes are sent as before.",
     ),
     Exercise(
         name="08.split_seeds",
@@ -139,9 +142,11 @@ SPLIT_STEPS = (
         judge=_judge((3,), _TO_SEEDS, SplitSeedsReport),
         mistakes=mistakes.OF_SEEDS,
         hints=(
-            "Where do all ranks hold the same, so that they must drop the same? Where has each its own?",
-            "Heads are always a rank's own. After the stem and after a row cut it depends on `sequence`. Own random "
-            "numbers need a seed of their own, and afterwards the generator is to stand where it stood.",
+            "Where do all ranks hold the same tensor, so that they must drop the same numbers? Where does each rank "
+            "hold a tensor of its own?",
+            "Heads are always a rank's own. After the stem and after a row cut it depends on `sequence` whether ranks "
+            "hold the same. Where they do not, each rank needs a seed of its own. Afterwards put the generator back "
+            "to where it stood.",
             "Draw a seed, which is the same on all ranks: `int(torch.randint(2**62, ()))`. Then `with "
             "torch.random.fork_rng():` and in it `torch.manual_seed(seed + place)`, the dropout, and no more.",
         ),
@@ -154,13 +159,15 @@ SPLIT_STEPS = (
         judge=_judge((3, 1), (*_TO_SEEDS, *AWKWARD), SplitAwkwardReport),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
-            "Which of these does your constructor see, and which only `loss`? Try them on one rank, too.",
+            "Which of these awkward things does your constructor see, and which only `loss`? Try them on one rank, "
+            "too.",
             "`model.named_parameters(remove_duplicate=False)` gives a tied matrix under both names. A part learns if "
             "its weight does. Sizes of parts: the first `size % n` ranks have one row more.",
             "`made[id(weight)]` finds the part that is there already. The first row of a rank is the sum of the sizes "
             "before it. `dist.get_process_group_ranks(group).index(me.rank)` is a rank's place.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Tied and frozen weights, uneven sizes, small batches, groups, one rank; and a sentence where it ends.",
+        passed="Right with tied and frozen weights, uneven sizes, small batches, groups and one rank. Where heads or "
+        "positions do not divide, an error says so.",
     ),
 )

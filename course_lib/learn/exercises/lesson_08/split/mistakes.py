@@ -20,7 +20,7 @@ OF_VALUES = (
     Mistake(
         "bias-on-each-rank",
         "Without biases all is right. Each rank adds the bias of a row cut to its summand, so it is in the sum once "
-        "for each rank. It is added once, after the sum.",
+        "for each rank. Add it once, after the sum.",
         recognise=both(by.wrong_only_in(*_WITH_BIASES), by.biases_added_n_times),
     ),
     Mistake(
@@ -35,8 +35,9 @@ OF_VALUES = (
     ),
     Mistake(
         "not-summed-back",
-        "The first loss is right. For something that all ranks hold, each has the gradient of its own features alone. "
-        "Only their sum is right. Which gate sums gradients, and in front of which matrices does it stand?",
+        "The first loss is right. All ranks hold some parameter whole, and each has a gradient for it from its own "
+        "part alone. Only the sum of these is right. Which gate sums gradients, and in front of which matrices does "
+        "it stand?",
         recognise=both(by.some_partial, lambda evidence: not by.wrong_only_in(*_ALONG)(evidence)),
     ),
     Mistake(
@@ -53,14 +54,14 @@ OF_VALUES = (
     ),
     Mistake(
         "another-part",
-        "`parts` on some rank is not what is due there. Rank r of the group has the r-th piece, in order, along the "
-        "dim that the docstring says.",
+        "`parts` does not hold the right pieces on some rank. Rank r of the group has the r-th piece, in order, along "
+        "the dim that the docstring says.",
         recognise=both(by.wrong_first("begin"), lambda evidence: not by.begins_whole(evidence)),
     ),
     Mistake(
         "not-what-computes",
-        "The first step is right, the second is not. What computes is not what stands in `parts`: between the steps "
-        "those were changed in place.",
+        "The first step is right, the second is not. Between the steps the tensors in `parts` were changed in place. "
+        "Does your object compute with these tensors?",
         recognise=by.right_once,
     ),
     Mistake(
@@ -102,8 +103,8 @@ _VOCABULARY = (
     ),
     Mistake(
         "overflows",
-        "All is right but logits of a thousand. Before exponentials, the largest logit of a position is subtracted, "
-        "the same one on every rank.",
+        "All is right except with logits of a thousand. Before exponentials, the largest logit of a position is "
+        "subtracted, the same one on every rank.",
         recognise=by.wrong_only_in("logits of a thousand"),
     ),
 )
@@ -111,20 +112,20 @@ OF_VOCABULARY = (*OF_VALUES, *_VOCABULARY)
 _MESSAGES = (
     Mistake(
         "calls-besides",
-        "The values are right, and a step has calls that nothing needs: a barrier, or a broadcast of what all ranks "
-        "have. Collectives wait for each other by themselves.",
+        "The values are right, but a step makes calls that it does not need: a barrier, or a broadcast of numbers "
+        "that all ranks have. Collectives wait for each other by themselves.",
         recognise=by.wrong_first("besides"),
     ),
     Mistake(
         "enters-three-times",
-        "The values are right. Going back, more gates are passed than there are regions. Queries, keys and values "
-        "read one and the same tensor: it enters once.",
+        "The values are right. In the backward pass more gates are passed than there are regions. Queries, keys and "
+        "values read one and the same tensor: it enters once.",
         recognise=by.enters_more_often,
     ),
     Mistake(
         "sends-more",
-        "The values are right, and more bytes travel than a gate at each end of a region sends, and three numbers for "
-        "each position. What was sent that nobody needs?",
+        "The values are right, but more bytes were sent than needed. A gate at each end of a region is needed, and "
+        "three numbers for each position. Which message does no rank need?",
         recognise=by.bytes_are_more,
     ),
 )
@@ -132,26 +133,26 @@ OF_MESSAGES = (*OF_VOCABULARY, *_MESSAGES)
 _MEMORY = (
     Mistake(
         "whole-weights-stay",
-        "Values and messages are right. The model was let go, and your object still holds more than its parts. It is a "
-        "name for the model, or a view, behind which all of its memory stays.",
+        "Values and messages are right. The caller has deleted the model, and your object still holds more than its "
+        "parts. Usually it still refers to the model, or a part is a view, which keeps the whole storage in memory.",
         recognise=both(by.wrong_first("held"), only_wrong("held", "saved", "left")),
     ),
     Mistake(
         "left-behind",
-        "Values and messages are right. After the step something of it is still there. What belongs to one step goes "
-        "with it.",
+        "Values and messages are right. After the step some of its tensors are still there. Keep nothing of a step "
+        "once it is over.",
         recognise=both(by.wrong_first("left"), only_wrong("left", "saved")),
     ),
     Mistake(
         "still-whole",
-        "Values and messages are right. With `sequence` a rank keeps as much of a step as without. Between the "
-        "regions it is to have its own positions alone: norms, dropout and the stream.",
+        "Values and messages are right. With `sequence` a rank keeps more of a step than it needs. Between the "
+        "regions, in norms, dropout and the residual stream, it needs its own positions alone.",
         recognise=both(only_wrong("saved"), only_in(SEQUENCE[-1])),
     ),
     Mistake(
         "keeps-more",
-        "Values and messages are right. Between forward and backward a rank keeps more than its parts of what "
-        "regions make, and what stands between them.",
+        "Values and messages are right. Between forward and backward a rank keeps more than it needs. It needs its "
+        "parts of the tensors in the regions, and the tensors between the regions.",
         recognise=only_wrong("saved"),
     ),
 )
@@ -159,14 +160,14 @@ OF_MEMORY = (*OF_MESSAGES, *(one for one in _MEMORY if one.name != "still-whole"
 _SEQUENCE = (
     Mistake(
         "positions-partial",
-        "All is right but the gradient of the table of positions. Each rank uses its rows, and all ranks hold the "
-        "whole table: its gradient is to be whole on each.",
+        "All is right except the gradient of the table of positions. Each rank uses its rows, and all ranks hold the "
+        "whole table: each needs its whole gradient.",
         recognise=by.only_positions,
     ),
     Mistake(
         "norms-not-summed",
-        "Without `sequence` all is right. With it, each rank has the gradient of its own positions alone of something "
-        "that all ranks hold. That is a norm or the bias of a row cut. Their sum is due on every rank.",
+        "Without `sequence` all is right. With it, ranks have a gradient from their own positions alone for a "
+        "parameter that all ranks hold. That is a norm or the bias of a row cut. Each rank needs the sum over ranks.",
         recognise=both(by.some_partial, by.wrong_only_in(*_ALONG)),
     ),
 )
@@ -174,24 +175,24 @@ OF_SEQUENCE = (*OF_MESSAGES, *_MEMORY, *_SEQUENCE)
 _SEEDS = (
     Mistake(
         "drops-when-it-evaluates",
-        "All is right but a model that was handed in by `eval()`: there nothing is dropped.",
+        "All is right except with a model in `eval()` mode: there dropout drops nothing.",
         recognise=only_in("dropout in eval mode"),
     ),
     Mistake(
         "drops-too-little",
-        "Without dropout all is right. With one of nearly 1 nothing is left after the stem and after a row cut, its "
-        "bias included. Here something is left: a place drops nothing, or a bias is added afterwards.",
+        "Without dropout all is right. A dropout of nearly 1 leaves nothing after the stem and after a row cut, its "
+        "bias included. Here something is left: a place drops nothing, or a bias is added after dropout.",
         recognise=both(by.wrong_only_in("dropout"), by.values_wrong_in("dropout of nearly all")),
     ),
     Mistake(
         "one-mask-in-a-step",
-        "In one step two places have the same masks, or none: the stem, and what follows the row cuts. Random numbers "
-        "go on from place to place; a seed that stays for a step begins them anew.",
+        "In one step two places have the same masks, or no masks. Places are the stem, and what follows each row cut. "
+        "Random numbers go on from place to place; one seed for the whole step repeats them.",
         recognise=only_wrong("in_a_step"),
     ),
     Mistake(
         "masks-alike-in-heads",
-        "Other masks are right. On the ranks the masks inside attention are the same, or there are none. Heads are "
+        "The other masks are right. The masks inside attention are the same on ranks, or there are none. Heads are "
         "cut: each rank needs random numbers of its own there.",
         recognise=only_wrong("heads"),
     ),
@@ -203,8 +204,8 @@ _SEEDS = (
     ),
     Mistake(
         "same-in-each-step",
-        "The masks are the same in every step, or there are none. A seed set anew in each step gives the same numbers: "
-        "draw it.",
+        "The masks are the same in every step, or there are none. A seed that is the same in each step gives the same "
+        "numbers: draw it.",
         recognise=by.wrong_first("again"),
     ),
     Mistake(
@@ -215,8 +216,8 @@ _SEEDS = (
     ),
     Mistake(
         "masks-apart",
-        "Where all ranks hold the same, masks differ, and so do gradients that are to agree. There the ranks draw "
-        "from generators that are alike.",
+        "Where all ranks hold the same tensor, masks differ, and so do gradients that have to agree. There the ranks "
+        "must draw from generators in the same state.",
         recognise=only_wrong("agree"),
     ),
 )
@@ -224,61 +225,61 @@ OF_SEEDS = (*OF_SEQUENCE, *_SEEDS)
 _AWKWARD = (
     Mistake(
         "no-sentence",
-        "Where heads or positions do not divide among the ranks, a `ValueError` is due that says both numbers, on "
-        "every rank, before anything is sent.",
+        "Where heads or positions do not divide among the ranks, raise a `ValueError` that says both numbers. Raise "
+        "it on every rank, before anything is sent.",
         recognise=by.wrong_only_in("heads that do not divide", "positions that do not divide"),
     ),
     Mistake(
         "replaces-gradients",
-        "All is right but two batches before a step: the second one's gradients take the place of the first one's. "
-        "They add up.",
+        "All is right except with two batches before a step. Their gradients add up: do those of the second batch "
+        "take the place of the first one's?",
         recognise=only_in(_TIED[1]),
     ),
     Mistake(
         "ties-apart",
-        "All is right but one matrix for tokens and scores. Both are cut by tokens: the parts are one parameter, under "
-        "both names, and its gradient has both summands.",
+        "All is right except with one matrix for tokens and scores. Both uses are cut by tokens: the parts are one "
+        "parameter, under both names, and its gradient has both summands.",
         recognise=by.wrong_only_in(*_TIED),
     ),
     Mistake(
         "all-learn",
-        "All is right but frozen parts. What does not learn in the model does not learn in `parts`, and no gradient "
-        "of it is summed.",
+        "All is right except with frozen parts. What does not learn in the model does not learn in `parts`, and no "
+        "gradient of it is summed.",
         recognise=by.wrong_only_in(*_FROZEN),
     ),
     Mistake(
         "even-parts-only",
-        "All is right but a vocabulary and hidden units that do not divide. The first ranks hold one row more: where "
-        "does the part of a rank begin?",
+        "All is right except with a vocabulary and hidden units that do not divide. The first ranks hold one row "
+        "more: where does the part of a rank begin?",
         recognise=by.wrong_only_in("sizes that do not divide"),
     ),
     Mistake(
         "as-many-keys-as-queries",
-        "All is right but a model with fewer heads of keys and values than of queries. Each rank has its share of "
-        "both.",
+        "All is right except with a model that has fewer heads of keys and values than of queries. Each rank has its "
+        "share of both.",
         recognise=by.wrong_only_in("shared heads of keys"),
     ),
     Mistake(
         "one-kind-of-batch",
-        "All is right but a batch of one row, shorter than the context, in float32. Sizes and dtype are those of what "
-        "comes.",
+        "All is right except with a batch of one row, shorter than the context, in float32. Take sizes and dtype from "
+        "the batch and the model.",
         recognise=by.wrong_only_in("a short batch of one row"),
     ),
     Mistake(
         "whole-world",
-        "All is right but a group that is not all ranks. Every collective takes `group`, and a rank's place is that in "
-        "the group.",
+        "All is right except with a group that is not all ranks. Every collective takes `group`, and a rank's place "
+        "is its place in the group.",
         recognise=by.wrong_only_in(*_GROUPS),
     ),
     Mistake(
         "shared-between-objects",
-        "One model is right, and two at the same time are not. Something is kept in the class, in a global or in a "
-        "default argument. Keep it in `self`.",
+        "One model is right, and two at the same time are not. Usually something is kept in the class, in a global or "
+        "in a default argument. Keep it in `self`.",
         recognise=by.wrong_only_in("two models at the same time"),
     ),
     Mistake(
         "not-alone",
-        "Right on several ranks, and not on one, whose part is the whole.",
+        "All is right on several ranks, and not on one rank, whose part is the whole.",
         recognise=alone,
     ),
 )

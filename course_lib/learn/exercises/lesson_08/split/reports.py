@@ -45,7 +45,7 @@ def _parts_alike(want: Ways, have: Mapping[str, Any]) -> str:
 def _none_of(ways: Sequence[Tensor], came: Any, floor: float = 0.0) -> str:
     """How it differs from what it may be; ``floor``: the largest gradient, whose rounding others show as well."""
     if not isinstance(came, Tensor):
-        return f"a tensor is due, and it is {came}"
+        return f"a tensor is expected, and it is {came}"
     same = [one for one in ways if one.shape == came.shape] or list(ways)
     if same[0].shape != came.shape:
         return f"this rank's part has shape {tuple(same[0].shape)}, and yours {tuple(came.shape)}"
@@ -99,7 +99,7 @@ class SplitValuesReport(RankReport):
     """Step 1: the values of the parts, the loss and the gradients."""
 
     asked_for = "the facts of a few steps"
-    made: str = fact("an object with `parts` and `loss` is asked for, and it is {got}", right=A_SPLIT_MODEL)
+    made: str = fact("an object with `parts` and `loss` is expected, and yours is {got}", right=A_SPLIT_MODEL)
     refused: Any = fact(lambda want, have, _: have, by=lambda want, have: "" if have == want else "otherwise")
     begin: Any = fact("{difference}", by=_parts_alike)
     losses: Any = fact("the loss: {difference}", by=_first_losses_alike)
@@ -113,8 +113,8 @@ class SplitValuesReport(RankReport):
 
 def _wide(want: Any, have: Any, _: str) -> str:
     return (
-        f"the values are right. On this rank a tensor of {have[0]:,} numbers was made, and all logits are {want[0]:,}. "
-        f"Gathered from other ranks were up to {have[1]:,} numbers at once"
+        f"the values are right. On this rank a tensor of {have[0]:,} numbers was made, and all logits are "
+        f"{want[0]:,}. Up to {have[1]:,} numbers were gathered from other ranks at once"
     )
 
 
@@ -147,7 +147,7 @@ def _sent_no_more(want: Any, have: Any) -> str:
 class SplitMessagesReport(SplitVocabularyReport):
     """Step 3: how many calls, and how many bytes."""
 
-    besides: Any = fact("the values are right, and a step has calls that nothing needs: {got}")
+    besides: Any = fact("the values are right, but a step makes calls that it does not need: {got}")
     forward: Any = fact(_calls("forward"), by=_sent_no_more)  # calls, bytes
     backward: Any = fact(_calls("backward"), by=_sent_no_more)
 
@@ -176,7 +176,7 @@ class SplitSequenceReport(SplitMemoryReport):
 class SplitSeedsReport(SplitSequenceReport):
     """Step 6: masks of dropout."""
 
-    agree: Any = fact("without dropout all is right. With it, {got} on the ranks, and they are to agree")
+    agree: Any = fact("without dropout all is right. With it, {got} on the ranks, and they have to agree")
     heads: Any = fact(
         "without dropout all is right. Heads that are alike on two ranks have the same gradients, as if their masks "
         "were {got}"

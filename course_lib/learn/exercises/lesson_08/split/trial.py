@@ -98,7 +98,7 @@ class _Trial:
         except ValueError as error:
             missing = [word for word in due if word not in str(error)]
             return f"its error does not say {missing[0]}: {error}" if missing else FINE
-        return f"{due[0]} do not divide among {due[1]} ranks; a ValueError is due that says both, and none came"
+        return f"{due[0]} do not divide among {due[1]} ranks; a ValueError that says both is expected, and none came"
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
