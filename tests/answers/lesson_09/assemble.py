@@ -98,7 +98,7 @@ ROWS = [
         why="with dp_shard=2 tp=1 pp=2 the ranks of a pipeline are neighbours",
         unsaid=("Without `group=`",),
     ),
-    Row(answer=ClearsGradients, verdict="not yet", why="`step` adds up gradients", words=("adds up",)),
+    Row(answer=ClearsGradients, verdict="not yet", why="`step` has to add its gradients", words=("adds up",)),
     Row(
         answer=KeepsTheWholeModel,
         verdict="passed",
@@ -112,7 +112,7 @@ ROWS = [
         verdict="not yet",
         mistake="uneven-stages",
         why="`parameters()` are those of its stage, which is too large",
-        unsaid=("`parameters()` are those of the pipeline",),
+        unsaid=("`parameters()` has to give those of the pipeline",),
     ),
     Row(
         answer=RowsAlongTp,

@@ -81,7 +81,7 @@ def _compare(mesh: Any, got: Any) -> str:
     if dealt == list(range(_WINDOWS)):
         return ""
     if lost := sorted(set(range(_WINDOWS)) - set(dealt)):
-        return f"nobody has the windows {lost}; rank 0 has {list(got[0])}"
+        return f"no rank has the windows {lost}; rank 0 has {list(got[0])}"
     several = sorted({number for number in dealt if dealt.count(number) > 1})
     return f"the windows {several} go to several ranks with samples of their own; rank 0 has {list(got[0])}"
 
@@ -130,7 +130,7 @@ DEAL = Exercise(
         Mistake(
             "no-share",
             "Every rank has the whole batch. That is right where no axis deals samples out. Along dp_replicate and "
-            "dp_shard each is to have a share.",
+            "dp_shard each rank needs a share of its own.",
             _all,
         ),
         Mistake(
@@ -147,8 +147,8 @@ DEAL = Exercise(
         ),
         Mistake(
             "order-taken-for-granted",
-            "Right where the axes stand in one order, and wrong where they stand in another. From a rank's number "
-            "alone nobody sees where it stands along which axis. The mesh knows.",
+            "Your answer is right for one order of the axes, and wrong for another. A rank's number alone does not "
+            "say where it stands along an axis. The mesh knows.",
             recognise=lambda evidence: (
                 evidence.error is None
                 and not all(o.right for o in evidence.outcomes)

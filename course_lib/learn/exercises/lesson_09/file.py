@@ -102,7 +102,7 @@ FILE = Exercise(
         Mistake(
             "always-turned",
             "You turn the table of two axes around, also where the meshes are the same, and where there are three "
-            "axes. What stands where is written in the meshes.",
+            "axes. The meshes say which rank stands where.",
             _always_turned,
         ),
         Mistake(
@@ -115,8 +115,8 @@ FILE = Exercise(
     ),
     hints=(
         "What decides which rows a rank holds: its number, or where it stands along dp_shard and tp?",
-        "Two steps. Where does this rank stand on the mesh that loads? And who stood at that place on the mesh that "
-        "saved?",
+        "Two steps. Where does this rank stand on the mesh that loads? And which rank stood at that place on the mesh "
+        "that saved?",
         "`old.rank_at(**new.coordinates(rank))`.",
     ),
     passed="Every rank reads the file that was written at its place, whatever the order of the axes.",

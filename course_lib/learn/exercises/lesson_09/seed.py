@@ -44,7 +44,7 @@ def _seeds(answer: Answer, mesh: Mesh) -> Any:
                 return f"rank {rank} has another seed when it is asked again, with the same mesh and the same seed"
             found[-1].append(int(got))
     if seeded := traces.found(None):
-        return f"a seed is to be given and not yet used, and your code {seeded}"
+        return f"your function has to give a seed and not use it, and it {seeded}"
     return found
 
 
@@ -66,7 +66,7 @@ def _compare(mesh: Any, got: Any) -> str:
                 here, there = (mesh.coordinates(one[0]) for one in (other, group))
                 return f"ranks {other[0]} and {group[0]}, at {here} and {there}, have one seed, {seeds[group[0]]}"
     if got[0] == got[1]:
-        return f"with the seeds {_SEEDS[0]} and {_SEEDS[1]} all ranks get the same: a job has no seed of its own"
+        return f"with the seeds {_SEEDS[0]} and {_SEEDS[1]} all ranks get the same: the job's seed changes nothing"
     return ""
 
 
@@ -100,19 +100,19 @@ def _all_meshes(check: Callable[[list[int]], bool]) -> Callable[[Evidence], bool
 
 SEED = Exercise(
     name="09.seed",
-    title="One seed for those that hold the same",
+    title="One seed for ranks that hold the same",
     judge=by_cases([Case(str(mesh), (mesh,), mesh) for mesh in _MESHES], call=_seeds, compare=_compare),
     mistakes=(
         Mistake(
             "as-it-was",
-            "Every rank has a seed of its own. Ranks of one tensor group hold the same norms and positions, and go on "
-            "from there with different numbers dropped.",
+            "Every rank has a seed of its own. Ranks of one tensor group hold the same norms and positions, and then "
+            "drop different numbers.",
             recognise=_all_meshes(lambda seeds: len(set(seeds)) == len(seeds)),
         ),
         Mistake(
             "one-for-all",
-            "All ranks have the same seed. No two copies drift apart, and ranks with other samples, or other layers, "
-            "drop in the same places.",
+            "All ranks have the same seed. No two copies drift apart, but ranks with other samples, or other layers, "
+            "drop numbers in the same places.",
             recognise=_all_meshes(lambda seeds: len(set(seeds)) == 1),
         ),
         Mistake(
@@ -123,8 +123,8 @@ SEED = Exercise(
         ),
         Mistake(
             "data-alone",
-            "Where ranks differ along a data axis you tell them apart, and stages not. Two stages with the same "
-            "samples draw the same numbers, for other layers.",
+            "Ranks that differ along a data axis get different seeds, but ranks of different stages do not. Two "
+            "stages with the same samples draw the same numbers, for other layers.",
             _data_alone,
         ),
         Mistake(
@@ -135,18 +135,18 @@ SEED = Exercise(
         ),
         Mistake(
             "tp-taken-for-the-last",
-            "Right where tp is the axis that varies fastest. Where it stands further in front, neighbours differ along "
-            "another axis.",
+            "Your answer is right where tp is the axis that varies fastest. Where it stands further in front, "
+            "neighbours differ along another axis.",
             _neighbours_alike,
         ),
         Mistake(
             "seed-ignored",
-            "The right ranks are alike, whatever seed the job is given: two jobs draw the same numbers.",
+            "The right ranks have one seed, but it does not depend on the job's seed: two jobs draw the same numbers.",
             _without_a_seed,
         ),
     ),
     hints=(
-        "Which ranks hold the same norms and the same activations? They are the ones that must not draw apart. Along "
+        "Which ranks hold the same norms and the same activations? These ranks must draw the same numbers. Along "
         "which one axis do they differ?",
         "You need a number that all ranks of one tensor group have in common, and no other group has. A mesh lists the "
         "ranks of such a group.",

@@ -51,27 +51,28 @@ ASSEMBLE = Exercise(
     mistakes=(
         Mistake(
             "splits-among-all-ranks",
-            "The layers were split among all four ranks, and this mesh has tp=2. Without `group=`, whoever takes a "
-            "group means all ranks of the job; here every call along an axis says which axis.",
+            "The layers were split among all four ranks, and this mesh has tp=2. Without `group=`, a function that "
+            "takes a group works on all ranks of the job. Here every call along an axis has to name its group.",
             recognise=mistakes.fails_in("heads do not divide among 4 ranks", FIRSTS),
         ),
         Mistake(
             "other-axis",
-            "Where the mesh has four shards and tp=1, your layers were split among four ranks. So it is the group "
-            "along `dp_shard` that they are split in. tp takes the slices, dp_shard the rows and the samples.",
+            "Where the mesh has four shards and tp=1, your layers were split among four ranks. So they are split in "
+            "the group along `dp_shard`. Slices belong to tp; rows and samples belong to dp_shard.",
             recognise=mistakes.fails_in("heads do not divide among 4 ranks", "shards alone"),
         ),
         Mistake(
             "pipeline-of-all-ranks",
-            "The pipeline was made for all ranks of the job, and each pipeline of the mesh has pp of them. Which ranks "
-            "stand in this one's, in order? `Pipeline(..., ranks=...)` takes them, and the mesh knows them.",
+            "The pipeline was made for all ranks of the job, and each pipeline of the mesh has pp of them. Which "
+            "ranks are in this rank's pipeline, in order? `Pipeline(..., ranks=...)` takes them, and the mesh knows "
+            "them.",
             recognise=mistakes.fails_in("were given to the schedule"),
         ),
         Mistake(
             "sharded-first",
-            "A slice was to be cut of a weight that is at rest. This rank has some of its rows alone, since it was "
-            "sharded before. From the inside out: slices of the whole matrices first, and of what is left of a stage "
-            "the rows.",
+            "Your code cuts a slice from a weight that is at rest. It was sharded before, so this rank has only some "
+            "of its rows. Cut from the inside out: first slices of the whole matrices, then rows of what is left of a "
+            "stage.",
             recognise=mistakes.fails_in("is at rest"),
         ),
         Mistake(
@@ -82,9 +83,9 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "shards-among-all-ranks",
-            "`FullySharded` was given ranks of which one holds another stage, or another slice, than the next. It "
-            "shares rows among ranks that hold the same slices of the same stage: the group along dp_shard. Another "
-            "axis is another group, and without `group=` it takes all ranks of the job.",
+            "`FullySharded` was given ranks that hold different stages, or different slices. It shares rows among "
+            "ranks that hold the same slices of the same stage: the group along dp_shard. Another axis is another "
+            "group, and without `group=` it takes all ranks of the job.",
             recognise=mistakes.slices_or_stages_differ,
         ),
         Mistake(
@@ -97,15 +98,15 @@ ASSEMBLE = Exercise(
         Mistake(
             "calls-with-a-loss-alone",
             "The ranks of the last stage wait in a collective of one number, and those of the first stage wait "
-            "elsewhere. They have no loss, and stayed away. Whether a rank calls must not depend on that. Have it call "
-            "with a 0.",
+            "elsewhere. They have no loss, and did not call. Whether a rank calls must not depend on its loss: "
+            "without one, call with a 0.",
             recognise=mistakes.calls_with_a_loss_alone,
         ),
         Mistake(
             "stages-disagree",
-            "One of two ranks that share a layer waits for the other within it, and that one for a message. Their "
-            "stages are not the same pieces of the model. With 13 tokens on two ranks, slices are uneven, and "
-            "`split_evenly` cuts one rank's slices at another place than the other's. Weigh the pieces while they are "
+            "Two ranks share a layer. One waits for the other within it, and the other waits for a message. Their "
+            "stages are not the same pieces of the model. With 13 tokens on two ranks, slices are uneven, so "
+            "`split_evenly` cuts the two ranks' slices at different places. Choose the stages while the model is "
             "whole.",
             recognise=mistakes.stages_disagree,
         ),
@@ -124,8 +125,8 @@ ASSEMBLE = Exercise(
         ),
         Mistake(
             "own-share",
-            "Each rank returns the mean over its own share of the batch. It is to be the mean over the whole batch, "
-            "the same on every rank: the shares' losses have to meet.",
+            "Each rank returns the mean over its own share of the batch. Every rank has to return the mean over the "
+            "whole batch: the losses of all shares belong in it.",
             recognise=mistakes.gives_its_own,
         ),
         Mistake(
@@ -137,82 +138,82 @@ ASSEMBLE = Exercise(
         Mistake(
             "divides-by-all",
             "The loss is a half or a quarter of what it should be: you divide by more losses than came into the sum. "
-            "The ranks of the last stage have one, and no others. Where one rank of a tensor group speaks for all of "
-            "it, that is one loss.",
+            "Only the ranks of the last stage have one. Where one rank of a tensor group adds the loss for its whole "
+            "group, that is one loss.",
             recognise=mistakes.times(1 / 2, 1 / 4),
         ),
         Mistake(
             "by-arithmetic",
-            "Right wherever the axes stand in the order pp, dp_shard, tp, and wrong in another order. That is what "
-            "comes of working out a place, or the ranks of a group, from the rank's number. Ask by name: "
+            "Your class is right wherever the axes stand in the order pp, dp_shard, tp, and wrong in another order. "
+            "Usually a place, or the ranks of a group, was worked out from the rank's number. Ask by name: "
             "`groups.coordinates[...]`, `groups.mesh.group(me.rank, ...)`.",
             recognise=mistakes.only_in_another_order,
         ),
         Mistake(
             "same-samples",
-            "All losses are right, and along an axis twice the bytes travelled that this rank's samples need. Ranks "
-            "along dp_shard all work on the whole batch. The mean of equal gradients is right, and the axis gains "
-            "nothing. Deal the rows out.",
+            "All losses are right, but along an axis twice as many bytes were sent as this rank's samples need. All "
+            "ranks along dp_shard work on the whole batch. The mean of equal gradients is right, but the ranks repeat "
+            "each other's work. Deal the rows out.",
             recognise=only_wrong("sent"),
         ),
         Mistake(
             "keeps-slices",
-            "All losses are right, and wherever dp_shard has several places a rank keeps more than its rows: weights, "
-            "gradients and optimizer states. Along dp_shard the rows of a stage are shared out: `FullySharded`, as "
-            "what `wrap` makes of it.",
+            "All losses are right, but wherever dp_shard has several places a rank keeps more than its rows: weights, "
+            "gradients and optimizer states. Along dp_shard the rows of a stage are shared out: `wrap` has to make a "
+            "`FullySharded` of it.",
             recognise=mistakes.keeps_more_along("dp_shard"),
         ),
         Mistake(
             "keeps-layers",
-            "All losses are right, and wherever tp=2 a rank keeps more than slices. Layers stand whole on both ranks "
-            "of the axis, which compute the same. Split them before the model is cut into stages.",
+            "All losses are right, but wherever tp=2 a rank keeps more than slices. Both ranks of the axis hold whole "
+            "layers, and compute the same. Split them before the model is cut into stages.",
             recognise=mistakes.keeps_more_along("tp"),
         ),
         Mistake(
             "uneven-stages",
-            "All losses are right, and with two stages one rank keeps more than an even stage has, and another does "
+            "All losses are right, but with two stages one rank keeps more than an even stage has, and another does "
             "not. The stages are not about equally large. `split_evenly(parameter_costs(model), n)` cuts by numbers.",
             recognise=mistakes.stages_uneven,
         ),
         Mistake(
             "keeps-stages",
-            "All losses are right, and wherever pp=2 a rank keeps more than its own stage. `parameters()` are those of "
-            "the pipeline on this rank: an optimizer with others keeps states for them, and they are never updated.",
+            "All losses are right, but wherever pp=2 a rank keeps more than its own stage. `parameters()` has to give "
+            "those of the pipeline on this rank. For others an optimizer keeps states, and never updates them.",
             recognise=mistakes.keeps_more_along("pp"),
         ),
         Mistake(
             "few-micro-batches",
-            "All losses are right, and with two stages a rank hands on fewer than four micro-batches in a step. The "
-            "fewer there are, the longer stages stand idle, as lesson 07 has shown: take twice as many as stages.",
+            "All losses are right, but with two stages a rank hands on fewer than four micro-batches in a step. With "
+            "fewer micro-batches stages are idle longer, as lesson 07 has shown: take twice as many as stages.",
             recognise=only_wrong("messages"),
         ),
         Mistake(
             "single-precision",
             "The losses are right to six digits or more, and not to nine. The model computes in float64; "
-            "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
+            "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Give it a `dtype`.",
             recognise=mistakes.has_few_digits,
         ),
         Mistake(
             "shards-nothing",
-            "The first loss is right, the later ones are not, and whole slices are kept: along dp_shard nothing shares "
-            "weights, and nothing averages gradients. Each share trains a model of its own.",
+            "The first loss is right, the later ones are not, and whole slices are kept. Along dp_shard no weights "
+            "are shared out, and no gradients are averaged. Each share trains a model of its own.",
             recognise=mistakes.shards_nothing,
         ),
         Mistake(
             "averages-again",
-            "The first loss is right, and the later ones are those of gradients that are a whole number of times too "
-            "short or too long. `FullySharded` has averaged over its group, and the pipeline over its micro-batches. "
-            "The loss that goes backwards is the mean over the micro-batch, and nothing else.",
+            "The first loss is right, and the later ones are as if gradients were a whole number of times too small "
+            "or too large. `FullySharded` has averaged over its group, and the pipeline over its micro-batches. Call "
+            "backward on the mean loss of the micro-batch, without another factor.",
             recognise=mistakes.averages_again,
         ),
     ),
     hints=(
-        "Each part of the course wraps what it is given, and does not know that there are others. Which of the three "
-        "needs whole matrices? Which needs the stem, the blocks and the head by name? Which takes any module with "
+        "Each of the three cuts wraps what it is given, and does not know of the others. Which of the three needs "
+        "whole matrices? Which needs the stem, the blocks and the head by name? Which takes any module with "
         "parameters?",
         "From the inside out: slices (`split_transformer`, along tp), then stages (`cut`, `Pipeline`, along pp). Last "
-        "come rows of what is left of a stage (`wrap=`, along dp_shard). Say to each which ranks are its own. In "
-        "`step`, rows go by the place along dp_shard, and a rank without a loss adds 0.",
+        "come rows of what is left of a stage (`wrap=`, along dp_shard). Give each cut its own ranks. In `step`, the "
+        "place along dp_shard decides a rank's rows, and a rank without a loss adds 0.",
         "`Pipeline(me, cut(model, stages), one_f_one_b(n, 2 * n), self.loss_of, ranks=groups.mesh.group(me.rank, "
         "'pp'), wrap=lambda stage: FullySharded(me, stage, group=groups.group('dp_shard')))`, with "
         "`stages = split_evenly(parameter_costs(model), n)` from before the split. The mean: `dist.all_reduce` of the "

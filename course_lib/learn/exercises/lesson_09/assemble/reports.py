@@ -27,7 +27,7 @@ _CLOSE = close_to(1e-9, 1e-11)
 def _no_number(want: str, have: str, _: str) -> str:
     if have == "None":
         return "`step` gave nothing (`None`); every rank returns the mean loss"
-    return f"what step gives: a number is to come, and what came is {have}"
+    return f"a number is to come from `step`, and what came is {have}"
 
 
 def _sends_more(want: dict[str, float], have: dict[str, float]) -> str:
@@ -46,27 +46,27 @@ class AssembleReport(RankReport):
     later: Any = fact("the loss of the first step is right; of later ones, {difference}", by=_CLOSE)
     kept_numbers: Any = fact(
         lambda want, have, _: (
-            f"the losses are right, and this rank's `parameters()` are {have:,} numbers, where "
-            f"{want / ROOM:,.0f} are enough"
+            f"the losses are right, but this rank's `parameters()` are {have:,} numbers, where {want / ROOM:,.0f} are "
+            "enough"
         ),
         by=lambda want, have: "more" if have > want else "",
     )
     sent: Any = fact(
-        "the losses are right, and in a step this rank sent {difference} as the samples of its share need",
+        "the losses are right, but in a step this rank sent {difference} as the samples of its share need",
         by=_sends_more,
     )
     messages: Any = fact(
-        "the losses are right, and in a step this rank hands on {got} micro-batches, where {expected} are asked for",
+        "the losses are right, but in a step this rank hands on {got} micro-batches, where {expected} are needed",
         by=lambda want, have: "fewer" if have < want else "",
     )
     added: Any = fact(
-        "the losses are right, and when `step` is called twice with the same batch, without `zero_grad` in between, "
-        "the gradients are {got}. `step` adds up gradients, and leaves those that are there",
+        "the losses are right, but when `step` is called twice with the same batch, without `zero_grad` in between, "
+        "the gradients are {got}. `step` has to add its gradients to those that are there",
         right=TWICE,
     )
     groups: Any = fact(
         lambda want, have, _: (
-            f"the losses are right, and each run leaves {counted(have, 'process group')} more that `step` made"
+            f"the losses are right, but each run leaves {counted(have, 'process group')} more that `step` made"
         ),
         right=0,
     )

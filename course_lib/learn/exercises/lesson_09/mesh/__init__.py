@@ -38,11 +38,11 @@ MESH_STEPS = (
         judge=mesh_judge(reports.MeshValuesReport, *PLAIN),
         mistakes=mistakes.OF_VALUES,
         hints=(
-            "Which ranks have rows of their own, and which work on the same rows? Who has a whole gradient, and of "
-            "whose rows?",
+            "Which ranks have rows of their own, and which work on the same rows? Which rank has a whole gradient, "
+            "and from which rows?",
             "Slices first: `split_transformer` with the group along tp. Then the rows of this rank's place along "
-            "dp_shard. The loss counts its rows among all. Gradients and loss are summed along dp_shard, and nothing "
-            "along tp.",
+            "dp_shard. A rank's loss is weighted by its share of all rows. Gradients and loss are summed along "
+            "dp_shard, and not along tp.",
             "`tokens.tensor_split(n)[place]`, `vocab_parallel_cross_entropy(...) * len(rows) / len(tokens)`, "
             "`backward()`, `dist.all_reduce(part.grad, group=groups.group('dp_shard'))`, `optimizer.step()`.",
         ),
@@ -55,7 +55,7 @@ MESH_STEPS = (
         judge=mesh_judge(reports.MeshStagesReport, *PLAIN, *STAGES),
         mistakes=mistakes.OF_STAGES,
         hints=(
-            "What does a stage need from the one before it, and what does it hand back? Which rank is that?",
+            "What does a stage need from the stage before it, and what does it hand back? Which rank has that stage?",
             "GPipe is enough: all micro-batches forward, then all of them backward in the same order. The rank before "
             "has the activations and gets their gradients. The ranks of the pipeline are `mesh.group(me.rank, 'pp')`.",
             "Forward: `dist.recv(x, before)`, `x.requires_grad_()`, `out = stage(x)`, `dist.send(out.detach(), "
@@ -63,7 +63,7 @@ MESH_STEPS = (
             "add the loss or 0 to a sum.",
         ),
         forbidden=_FORBIDDEN,
-        passed="The same with two stages and with four.",
+        passed="Losses and weights of one process, with two stages and with four.",
     ),
     Exercise(
         name="09.mesh_shards",
@@ -80,7 +80,7 @@ MESH_STEPS = (
             "`dist.all_gather(list(flat.chunk(n)), share.detach(), group=...)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="States of a share alone on each rank along dp_shard.",
+        passed="Each rank along dp_shard keeps states for its share alone.",
     ),
     Exercise(
         name="09.mesh_messages",
@@ -90,11 +90,11 @@ MESH_STEPS = (
         hints=(
             "For each axis: what does a rank have to hear from the others in a step?",
             "Along dp_shard the sum of a share of the gradients, and the new weights. Along tp what the gates send. "
-            "Along pp activations and their gradients. Along none of them a few numbers.",
+            "Along pp activations and their gradients. Along no single axis: a few numbers.",
             "`dist.reduce_scatter(share.grad, list(flat_grad.chunk(n)), group=...)` in place of an all-reduce.",
         ),
         forbidden=_FORBIDDEN,
-        passed="On every axis what has to travel, and no more.",
+        passed="Every axis carries the bytes that a step needs, and no more.",
     ),
     Exercise(
         name="09.mesh_norm",
@@ -102,7 +102,7 @@ MESH_STEPS = (
         judge=mesh_judge(reports.MeshNormReport, *PLAIN[2:], *STAGES[2:], *SHARDS, *LIMITED),
         mistakes=mistakes.OF_NORM,
         hints=(
-            "Which numbers of your gradient does another rank have as well? Which of the two counts them?",
+            "Which numbers of your gradient does another rank have as well? Which of the two ranks counts them?",
             "Shares of dp_shard, slices of tp and stages of pp are all different: their squares add up. What tp has "
             "not cut is the same on all its ranks: the first counts it. Then one sum over all ranks.",
             "`parameter_placements(model)` says what tp has cut. A vector of ones and zeros, laid out as the gradient: "
@@ -126,7 +126,7 @@ MESH_STEPS = (
             "the share is made from the new parts, and `optimizer.state[share]` gets its states and its `step`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Written once, and gone on with on any mesh.",
+        passed="A checkpoint is written once, and training goes on from it on any mesh.",
     ),
     Exercise(
         name="09.mesh_awkward",
@@ -138,14 +138,16 @@ MESH_STEPS = (
         ),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
-            "Which of these does `__init__` see, which `step`, and which `save`? Try them one by one.",
-            "A tied matrix is on two ranks of a pipeline: they exchange gradients, and one counts. Frozen weights are "
-            "in `parts` and in the file, and in no vector. A micro-batch counts by its rows.",
+            "Which of these awkward things does `__init__` see, which `step`, and which `save`? Try them one by one.",
+            "A tied matrix is on two ranks of a pipeline: they exchange gradients, and one of them counts in the "
+            "norm. Frozen weights are in `parts` and in the file, and not in the vector. A micro-batch's loss is "
+            "weighted by its rows.",
             "`model.head.w_vocab.weight is model.stem.tokens.weight` says that it is tied, before the split. Its two "
             "ranks are `pipe[0]` and `pipe[-1]`: `dist.isend`, `dist.irecv`, wait for both, and add. `if "
             "out.requires_grad: out.backward(grad)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Tied and frozen weights, uneven batches and sizes, no states, one rank.",
+        passed="Right with tied and frozen weights, uneven batches and sizes, an optimizer without states, and one "
+        "rank.",
     ),
 )

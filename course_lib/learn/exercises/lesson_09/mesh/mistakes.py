@@ -27,19 +27,19 @@ _UNEVEN = ("a batch that does not divide", "sizes that do not divide")
 OF_VALUES = (
     Mistake(
         "no-pair",
-        "`step` gives something else than two numbers. It gives the loss of the whole batch and the gradient's norm. "
-        "Up to step 4 the second may be None.",
+        "`step` does not give two numbers. It has to give the loss of the whole batch and the gradient's norm. Up to "
+        "step 4 the norm may be None.",
         recognise=by.is_no_pair,
     ),
     Mistake(
         "another-part",
-        "Before the first step a rank's `parts` are not those that are due there. Stages come from the whole model's "
-        "sizes, before it is split. Along tp a rank has its slice, along pp its stage, under the model's names.",
+        "Before the first step a rank does not have the right `parts`. Stages come from the whole model's sizes, "
+        "before it is split. Along tp a rank has its slice, along pp its stage, under the model's names.",
         recognise=by.begins_elsewhere,
     ),
     Mistake(
         "own-share",
-        "Each rank of dp_shard gives the loss of its own rows. The mean of these losses is what all are to give.",
+        "Each rank of dp_shard gives the loss of its own rows. All have to give the mean of these losses.",
         recognise=by.has_its_own_loss,
     ),
     Mistake(
@@ -50,31 +50,31 @@ OF_VALUES = (
     ),
     Mistake(
         "sum-not-mean",
-        "The first loss is right. Steps go on as if gradients were as many times too large as there are ranks along "
+        "The first loss is right. The next steps are as if gradients were n times too large, with n ranks along "
         "dp_shard. The loss is a mean over the whole batch, and so its gradient is.",
         recognise=by.trains_like("times", lambda one: one.mesh(4).size("dp_shard")),
     ),
     Mistake(
         "divides-twice",
-        "The first loss is right. Steps go on as if gradients were as many times too small as there are ranks along "
+        "The first loss is right. The next steps are as if gradients were n times too small, with n ranks along "
         "dp_shard. Where each rank's loss is divided by the rows of the whole batch, gradients are summed.",
         recognise=by.trains_like("times", lambda one: 1 / one.mesh(4).size("dp_shard")),
     ),
     Mistake(
         "copies-summed",
-        "The first loss is right. Steps go on as if norms, positions and other whole weights had gradients as many "
-        "times too large as tp has ranks. `split_transformer` has made these complete on each rank.",
+        "The first loss is right. The next steps are as if gradients of norms, positions and other whole weights were "
+        "n times too large, with n ranks along tp. `split_transformer` has made these complete on each rank.",
         recognise=by.trains_like("copies", lambda one: one.mesh(4).size("tp")),
     ),
     Mistake(
         "gradients-pile-up",
-        "The first step is right, and in the later ones there are gradients of earlier steps. Set them back.",
+        "The first step is right, and in the later ones gradients of earlier steps are still there. Set them back.",
         recognise=by.trains_like("piled", lambda _: 1.0, lambda one: one.mesh(4).size("dp_shard")),
     ),
     Mistake(
         "replicas-drift",
-        "After the last step ranks along dp_shard hold different numbers under one name. Each is to have the same "
-        "weights after every step, those of one process.",
+        "After the last step ranks along dp_shard hold different numbers under one name. After every step each needs "
+        "the same weights, those of one process.",
         recognise=by.copies_differ,
     ),
     Mistake(
@@ -91,8 +91,8 @@ _STAGES = (
     ),
     Mistake(
         "micro-batches-add-up",
-        "The first loss is right. Steps go on as if gradients were as many times too large as there are micro-batches. "
-        "A micro-batch counts by its rows of the whole batch, also on the way back.",
+        "The first loss is right. The next steps are as if gradients were n times too large, with n micro-batches. "
+        "Weight a micro-batch's loss by its share of the batch's rows, also for the backward pass.",
         recognise=by.trains_like("times", lambda one: one.num_micro_batches),
     ),
     Mistake(
@@ -106,8 +106,8 @@ OF_STAGES = (*OF_VALUES, *_STAGES)
 _SHARDS = (
     Mistake(
         "states-on-all",
-        "All values are right, and a rank holds more numbers than shares of the states need. Along dp_shard each rank "
-        "steps its own share of the weights, and hands it on. A view keeps all of the vector that it looks at.",
+        "All values are right, but a rank holds more numbers than shares of the states need. Along dp_shard each rank "
+        "steps its own share of the weights, and hands it on. A view keeps its whole vector in memory.",
         recognise=only_wrong("held"),
     ),
 )
@@ -115,24 +115,24 @@ OF_SHARDS = (*OF_STAGES, *_SHARDS)
 _MESSAGES = (
     Mistake(
         "gradients-to-all",
-        "All values are right, and more bytes go along dp_shard than have to. A rank steps its own share: of which "
+        "All values are right, but more bytes go along dp_shard than needed. A rank steps its own share: of which "
         "gradients does it need the sum?",
         recognise=by.sends_more_along("dp_shard"),
     ),
     Mistake(
         "talks-along-tp",
-        "All values are right, and more bytes go along tp than the gates of `split_transformer` and the loss send.",
+        "All values are right, but more bytes go along tp than the gates of `split_transformer` and the loss send.",
         recognise=by.sends_more_along("tp"),
     ),
     Mistake(
         "talks-along-pp",
-        "All values are right, and more bytes go along pp than the activations of this rank's rows, and their "
+        "All values are right, but more bytes go along pp than the activations of this rank's rows, and their "
         "gradients.",
         recognise=by.sends_more_along("pp"),
     ),
     Mistake(
         "talks-to-all",
-        "All values are right, and a rank sends many bytes in calls that are of no single axis. All ranks share "
+        "All values are right, but a rank sends many bytes in calls that are not along a single axis. All ranks share "
         "the loss and the norm, which are two numbers.",
         recognise=by.sends_more_along("all"),
     ),
@@ -152,12 +152,12 @@ _NORM = (
     ),
     Mistake(
         "norm-after-the-clip",
-        "With a limit the norm is the limit itself. `step` gives what it was before.",
+        "With a limit, `step` gives the limit as the norm. It has to give the norm before clipping.",
         recognise=by.norm_after_the_clip,
     ),
     Mistake(
         "no-limit",
-        "Norms of the first step are right. Steps go on as if there were no limit.",
+        "Norms of the first step are right. The next steps are as if there were no limit.",
         recognise=both(by.trains_like("free"), by.first_norms_are_right),
     ),
     Mistake(
@@ -171,28 +171,30 @@ OF_NORM = (*OF_MESSAGES, *_NORM)
 _CHECKPOINT = (
     Mistake(
         "weights-afresh",
-        "It goes on with the weights of the new model. Load those that were saved.",
+        "After loading, training goes on with the weights of the new model. Load those that were saved.",
         recognise=by.trains_like("weights"),
     ),
     Mistake(
         "states-afresh",
-        "It goes on as an optimizer that has forgotten all steps. Its states belong in the checkpoint.",
+        "After loading, training goes on as if the optimizer had forgotten all steps. Its states belong in the "
+        "checkpoint.",
         recognise=by.trains_like("states"),
     ),
     Mistake(
         "count-afresh",
-        "It goes on as an AdamW that has its averages, and has forgotten how many steps it has done.",
+        "After loading, training goes on as if AdamW had its averages, but had forgotten how many steps it has done.",
         recognise=by.trains_like("count"),
     ),
     Mistake(
         "everybody-writes",
-        "It goes on well, and the folder has more bytes than weights and states. Who writes what several ranks hold?",
+        "Training goes on well, but the folder has more bytes than weights and states. Which rank writes what several "
+        "ranks hold?",
         recognise=only_wrong("written"),
     ),
     Mistake(
         "bound-to-its-mesh",
-        "On the mesh that has saved it all is right. On another mesh it is not. A checkpoint has whole parameters by "
-        "the model's names, or says of each piece where it belongs.",
+        "On the mesh that saved the checkpoint all is right. On another mesh it is not. A checkpoint has whole "
+        "parameters by the model's names, or says of each piece where it belongs.",
         recognise=only_in(*_ON_OTHERS),
     ),
     Mistake(
@@ -212,30 +214,31 @@ OF_AWKWARD = (
     ),
     Mistake(
         "ends-apart",
-        "Only a model with one matrix for tokens and scores is wrong, and its first loss is right. Each end of the "
-        "pipeline has a part of that gradient, and both copies need the sum.",
+        "All is right except with one matrix for tokens and scores, and there the first loss is right. Each end of "
+        "the pipeline has a part of that gradient, and both copies need the sum.",
         recognise=both(only_in(*_TIED), by.steps_go_wrong),
     ),
     Mistake(
         "a-stage-learns-nothing",
-        "It ends with an error where all weights of a stage are frozen. Nothing goes backwards there, and the "
-        "optimizer has nothing to step.",
+        "Your trainer ends with an error where all weights of a stage are frozen. There is no gradient in that stage, "
+        "and the optimizer has nothing to step.",
         recognise=raised_first_in("a frozen stage"),
     ),
     Mistake(
         "frozen-weights",
-        "Only models with frozen weights are wrong. Those have no gradient, no state and no step, and they belong in "
-        "the checkpoint.",
+        "All is right except with frozen weights. They have no gradient, no state and no step, and they belong in the "
+        "checkpoint.",
         recognise=only_in(*_FROZEN),
     ),
     Mistake(
         "shares-count-alike",
-        "Only batches that do not divide are wrong. A share or a micro-batch with fewer rows counts less in the mean.",
+        "All is right except with batches that do not divide. A share or a micro-batch with fewer rows counts less in "
+        "the mean.",
         recognise=both(only_in(*_UNEVEN), wrong_in(_UNEVEN[0])),
     ),
     Mistake(
         "needs-states",
-        "Only an optimizer without states is wrong. Its `state` is empty, also after a step.",
+        "All is right except with an optimizer that has no states. Its `state` is empty, also after a step.",
         recognise=only_in("an optimizer without states"),
     ),
     Mistake(

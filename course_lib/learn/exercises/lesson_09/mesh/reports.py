@@ -35,7 +35,7 @@ def numbers_differ(want: Sequence[float], have: Sequence[Any], what: str = "loss
             return f"in step {step} the {what} is to be a number, and `step` gave {came}"
         if found := difference(due, came, **_NEAR):
             return f"in step {step}: {found}"
-    return "" if len(want) == len(have) else f"{len(want)} steps were due, and {len(have)} came"
+    return "" if len(want) == len(have) else f"{len(want)} steps were expected, and {len(have)} came"
 
 
 def weights_differ(want: Mapping[str, Tensor], have: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ class _Trial:
         missing = [name for name in _NEEDED if not callable(getattr(trainer, name, None))]
         if missing or not isinstance(getattr(trainer, "parts", None), dict):
             lacks = missing[0] if missing else "parts"
-            return self._of(made=f"{A_TRAINER} is asked for, and {short(trainer)} has no `{lacks}`")
+            return self._of(made=f"{A_TRAINER} is expected, and {short(trainer)} has no `{lacks}`")
         self.facts["begin"] = _copies(trainer.parts)
         stop = self.situation.stop or self.situation.num_steps
         self.run(trainer, 0, stop)

@@ -32,21 +32,21 @@ NORM = Exercise(
     mistakes=(
         Mistake(
             "not-waited-for",
-            "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
-            "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
+            "A collective was begun with `async_op=True`, and nobody waited for it. The numbers in its tensor at that "
+            "moment are chance. Call `wait()` on what `dist` returns, and read the tensor then.",
             recognise=is_not_waited_for,
         ),
         Mistake(
             "counts-copies",
             "You add up what all ranks hold, and some of it is held several times. A matrix is on every replica, a "
-            "norm's weight on every rank of `tp`. What lies there n times is in your sum n times, and the norm is too "
-            "large. One of the ranks that hold copies counts.",
+            "norm's weight on every rank of `tp`. A number that n ranks hold is in your sum n times, and the norm is "
+            "too large. Only one of the ranks that hold copies counts.",
             recognise=mistakes.counts(lambda *_: 1.0),
         ),
         Mistake(
             "local-norm",
-            "Each rank returns the norm of what it holds, or counts, itself: another number on every rank, and none of "
-            "them the model's. All ranks have to come to one number, so something has to be sent.",
+            "Each rank returns the norm of what it holds, or counts, itself: another number on every rank, and none "
+            "of them the model's. All ranks need one and the same number, so something has to be sent.",
             recognise=mistakes.own(mistakes.right_weight, lambda *_: 1.0),
         ),
         Mistake(
@@ -59,7 +59,7 @@ NORM = Exercise(
         Mistake(
             "the-other-axes",
             "You count a gradient where this rank's place is 0 along the axes in `cut_by`. It is the other way round: "
-            "along those axes every rank has another part, and all of them count. The first is to be chosen along the "
+            "along those axes every rank has another part, and all of them count. Choose the first rank along the "
             "axes of the mesh that are *not* in `cut_by`.",
             recognise=mistakes.counts(
                 lambda one, here, copied: float(not any(here[a] for a in one.mesh.axes if a not in copied))
@@ -67,34 +67,35 @@ NORM = Exercise(
         ),
         Mistake(
             "only-tp",
-            "Copies along `tp` are in your sum once, and copies along other axes as often as they lie there. Replicas "
-            "hold all of it again, and some weights are not cut by `dp_shard` either. Go through all axes of the mesh.",
+            "Copies along `tp` are in your sum once, but copies along other axes are in it several times. Replicas "
+            "hold all of it again, and some weights are not cut by `dp_shard` either. Go through all axes of the "
+            "mesh.",
             recognise=mistakes.counts(lambda _, here, copied: float("tp" not in copied or not here.get("tp", 0))),
         ),
         Mistake(
             "only-replicas",
-            "Copies along `dp_replicate` are in your sum once, and copies along other axes as often as they lie there. "
-            "A norm's weight is the same on all ranks of `tp`. Go through all axes of the mesh.",
+            "Copies along `dp_replicate` are in your sum once, but copies along other axes are in it several times. A "
+            "norm's weight is the same on all ranks of `tp`. Go through all axes of the mesh.",
             recognise=mistakes.counts(lambda _, here, __: float(not here.get("dp_replicate", 0))),
         ),
         Mistake(
             "divides-by-parts",
-            "You divide by the number of *parts*, the ranks along `cut_by`. Parts are all there once, and nothing of "
-            "them is to be divided. What is there several times are copies: the ranks along the other axes.",
+            "You divide by the number of *parts*, the ranks along `cut_by`. Each part is there once, so parts need no "
+            "division. Copies are there several times: divide by the ranks along the other axes.",
             recognise=mistakes.counts(
                 lambda one, _, copied: 1 / one.mesh.size(*(a for a in one.mesh.axes if a not in copied))
             ),
         ),
         Mistake(
             "divides-the-norm",
-            "You divide by the number of copies before you square, so it is the square of that number by which the sum "
-            "is divided. n copies are n equal squares: divide the square by n.",
+            "You divide by the number of copies before you square, so the sum is divided by the square of that "
+            "number. n copies are n equal squares: divide the square by n.",
             recognise=mistakes.counts(lambda one, _, copied: 1 / one.mesh.size(*copied) ** 2),
         ),
         Mistake(
             "throws-copies-away",
-            "What lies on several ranks is counted on none of them. It is a part of the gradient: one of its ranks "
-            "counts it.",
+            "A part that several ranks hold is counted on none of them. It belongs to the gradient: one of these "
+            "ranks has to count it.",
             recognise=mistakes.counts(lambda one, _, copied: float(one.mesh.size(*copied) == 1)),
         ),
         Mistake(
@@ -105,8 +106,8 @@ NORM = Exercise(
         ),
         Mistake(
             "averages",
-            "Right but for a mean over all ranks. What each rank counts is a summand of one sum, whatever the mesh: "
-            "nothing is divided by the number of ranks.",
+            "All is right except that you take a mean over all ranks. What each rank counts is a summand of one sum, "
+            "whatever the mesh: do not divide by the number of ranks.",
             recognise=mistakes.times(lambda one: one.num_ranks**-0.5),
         ),
         Mistake(
@@ -122,8 +123,8 @@ NORM = Exercise(
         ),
         Mistake(
             "returns-early",
-            "In this case the ranks of the first stage have no gradient at all, and not all ranks made the same calls. "
-            "A rank without gradients has a sum of 0, and the others need to hear that.",
+            "In this case the ranks of the first stage have no gradient at all, and not all ranks made the same "
+            "calls. A rank without gradients has a sum of 0, and it still has to make the call.",
             recognise=hangs_in(SILENT),
         ),
         Mistake(
@@ -146,15 +147,15 @@ NORM = Exercise(
         ),
         Mistake(
             "begins-with-nothing",
-            "All went well until a rank had no gradient at all; there your code raised what stands below. A sum of no "
-            "squares is 0, and it has to be a tensor to travel, such as "
-            "`torch.zeros((), dtype=torch.float64, device=me.device)`.",
+            "All went well until a rank had no gradient at all; there your code raised the error below. A sum of no "
+            "squares is 0, and only a tensor can be sent, such as `torch.zeros((), dtype=torch.float64, "
+            "device=me.device)`.",
             recognise=raised_first_in(SILENT),
         ),
         Mistake(
             "trips-over-no-rows",
             "All went well until a rank had a gradient of no rows, as where there are fewer rows than ranks. There "
-            "your code raised what stands below. A sum of no squares is 0; no numbers have a largest one.",
+            "your code raised the error below. The sum of no squares is 0, but there is no largest of no numbers.",
             recognise=raised_first_in(ONE_AXIS),
         ),
         Mistake(
@@ -165,45 +166,45 @@ NORM = Exercise(
         ),
         Mistake(
             "hides-a-nan",
-            "Right, but where a gradient has a NaN in it: there your norm is a number. A step with such a gradient is "
-            "to be skipped, and the norm is what tells of it: the norm of a NaN is NaN.",
+            "Your norm is right except where a gradient has a NaN in it: there it is a number. A step with such a "
+            "gradient has to be skipped, and the norm shows that: the norm of a NaN is NaN.",
             recognise=mistakes.hides_a_nan,
         ),
         Mistake(
             "keeps-something",
-            "Right where it is called once. With shards of slices it is called three times: with the pairs in another "
-            "order, with other numbers of equal shapes, and as they are. The last norm is wrong: something of an "
-            "earlier call is still there. Gradients are others in each step.",
+            "Your function is right where it is called once. With shards of slices it is called three times: with the "
+            "pairs in another order, with other numbers of equal shapes, and as they are. The last norm is wrong: "
+            "something of an earlier call is still there. Gradients differ from step to step.",
             recognise=mistakes.keeps_something,
         ),
         Mistake(
             "knows-no-cp",
-            "Right on meshes of pp, dp_replicate, dp_shard and tp, and where there is an axis cp its copies are in "
-            "your sum each. Which axes there are says the mesh: `mesh.axes`.",
+            "Your norm is right on meshes of pp, dp_replicate, dp_shard and tp. Where there is an axis cp, all its "
+            "copies are in your sum. The mesh names its axes: `mesh.axes`.",
             recognise=mistakes.knows_no_cp,
         ),
         Mistake(
             "in-their-own-dtype",
-            "Right but for gradients in bfloat16: there the sum was rounded on its way. A sum of thousands of squares "
-            "needs more digits than its summands have: make them float64 first.",
+            "Your norm is right except for gradients in bfloat16: there the sum was rounded on its way. A sum of "
+            "thousands of squares needs more digits than its summands have: make them float64 first.",
             recognise=mistakes.only_short_is_wrong,
         ),
         Mistake(
             "adds-in-float32",
             "The norm is right to six digits, and no further: squares were added up, or sent, in float32. "
-            "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Say its `dtype`.",
+            "`torch.zeros(())` makes a float32, and what is added to it in place is rounded. Give it a `dtype`.",
             recognise=mistakes.adds_in_float32,
         ),
         Mistake(
             "in-another-form",
-            "The number is right, and it comes in another form than the promise says: a 0-d tensor of float64. Callers "
-            "count on it, for a clamp, or to tell two meshes apart in the tenth digit.",
+            "The number is right, but it is not what the docstring promises: a 0-d tensor of float64. Callers rely on "
+            "that form, for a clamp, or to compare two meshes in the tenth digit.",
             recognise=only_wrong("form"),
         ),
         Mistake(
             "takes-pairs-out",
-            "The norm is right, and the list that was given has fewer pairs than before. It is the caller's: go "
-            "through it, and leave in it what there is.",
+            "The norm is right, and the list that was given has fewer pairs than before. The list belongs to the "
+            "caller: go through it, and leave it as it is.",
             recognise=mistakes.takes_pairs_out,
         ),
         Mistake(
@@ -214,16 +215,17 @@ NORM = Exercise(
         ),
         Mistake(
             "sends-much",
-            "The norm is right, and more was sent than a number there and one back. Each rank can add up the squares "
-            "of what it counts: one number from each is all that the others need.",
+            "The norm is right, but more was sent than needed. Each rank can add up the squares of what it counts: "
+            "one number from each is all that the others need.",
             recognise=only_wrong("sent"),
         ),
     ),
     hints=(
-        "Take one number of the gradient. On which ranks does it lie? Along `cut_by` they differ, along the mesh's "
-        "other axes they hold the same. How do all ranks agree, without a message, on one of them that counts it?",
+        "Take one number of the gradient. On which ranks does it lie? Along `cut_by` ranks hold different parts, "
+        "along the mesh's other axes they hold the same. How do all ranks agree, without a message, which of them "
+        "counts it?",
         "`mesh.coordinates(me.rank)` is this rank's place along each axis. A rank counts a gradient if its place is 0 "
-        "along every axis that is not in `cut_by`. Squares of what it counts are added up, then over all ranks.",
+        "along every axis that is not in `cut_by`. Add up the squares of what it counts, then the sums of all ranks.",
         "`here = mesh.coordinates(me.rank)`; for each pair `is_first = all(here[axis] == 0 for axis in mesh.axes if "
         "axis not in cut_by)`; if that is so, and the gradient is not None, `square += "
         "gradient.double().square().sum()`; last `dist.all_reduce(square)`, and the root of it.",

@@ -189,9 +189,9 @@ class NormReport(RankReport):
 
     asked_for = "a norm"
     norm: Any = fact(_of_the_norm, by=_off)
-    form: str = fact("the norm is right, and it comes as {got}; promised is {expected}", right=_A_TENSOR)
+    form: str = fact("the norm is right, but it comes as {got}, and not as {expected}", right=_A_TENSOR)
     kept: str = fact("the norm is right, and your code changed what was to stay: {got}", right=NOTHING)
-    sent: str = fact("the norm is right, and this rank sent {got}; one number from each rank is enough", right=_FEW)
+    sent: str = fact("the norm is right, but this rank sent {got}; one number from each rank is enough", right=_FEW)
 
 
 def trial(answer: Callable[..., Any], me: Rank, kind: str) -> Any:

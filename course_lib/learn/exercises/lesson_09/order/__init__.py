@@ -197,5 +197,5 @@ ORDER = Exercise(
         "course_lib.layouts.mesh.Mesh.stays_within_a_node",
         "course_lib.layouts.mesh.Mesh.orders",
     ),
-    passed="No order of the axes spares more of the slow links, whatever the axes' names, sizes and times.",
+    passed="No order of the axes takes less time, whatever the axes' names, sizes and times.",
 )

@@ -112,22 +112,22 @@ def _the_time(sizes: Sizes, per_node: int, seconds: Seconds) -> Any:
 MISTAKES = (
     Mistake(
         "habit",
-        "That is the usual order, with `tp` innermost, for every job. It is usual because it is mostly the best; which "
-        "one is the best here, `seconds` says.",
+        "That is the usual order, with `tp` innermost, for every job. It is usual because it is mostly the best. "
+        "`seconds` says which order is the best here.",
         _habit,
     ),
     Mistake("as-given", "You give the axes as they came. Try other orders, and keep the fastest.", _as_given),
     Mistake(
         "innermost-first",
-        "Right, and written the other way round: the first axis of the tuple is the outermost, and the last one varies "
-        "fastest.",
+        "The order is right, but written the other way round: the first axis of the tuple is the outermost, and the "
+        "last one varies fastest.",
         _innermost_first,
     ),
-    Mistake("worst", "You find the order that takes longest. Asked for is the one that takes least.", _worst),
+    Mistake("worst", "You find the order that takes longest. Find the one that takes least.", _worst),
     Mistake(
         "slowest-axis",
-        "You compare orders by their slowest axis alone. The messages of an axis wait for those of the others: what "
-        "counts is the sum.",
+        "You compare orders by their slowest axis alone. The axes send one after the other: the sum of their times "
+        "counts.",
         _slowest_axis,
     ),
     Mistake(
@@ -138,8 +138,8 @@ MISTAKES = (
     ),
     Mistake(
         "share",
-        "An axis costs you the more, the more of its groups leave a node. But all ranks wait for the slowest group: "
-        "one that leaves is enough for the whole of `between_s`.",
+        "In your answer an axis costs more if more of its groups leave a node. But all ranks wait for the slowest "
+        "group: one that leaves is enough for the whole of `between_s`.",
         _share,
     ),
     Mistake(
@@ -151,8 +151,8 @@ MISTAKES = (
     Mistake(
         "by-span",
         "You let an axis stay within a node where it and the axes behind it have no more ranks than a node. Such a "
-        "block may still begin on one node and end on the next: three ranks fit on four, and the second three lie "
-        "across.",
+        "block may still begin on one node and end on the next. Three ranks fit on a node of four, and the second "
+        "three lie across two nodes.",
         _by_span,
     ),
     Mistake(
@@ -169,8 +169,8 @@ MISTAKES = (
     ),
     Mistake(
         "by-ratio",
-        "You sort the axes by how many *times* faster they are within a node. Ten times a millisecond is nothing "
-        "beside twice a second: add seconds up.",
+        "You sort the axes by how many *times* faster they are within a node. From 10 ms to 1 ms is ten times as "
+        "fast, and saves far less than from 2 s to 1 s: add seconds up.",
         _by_ratio,
     ),
     Mistake(
@@ -181,7 +181,7 @@ MISTAKES = (
     ),
     Mistake(
         "the-time",
-        "That is what the best order takes. Asked for is the order itself, a tuple of axes.",
+        "That is what the best order takes. Return the order itself, a tuple of axes.",
         _the_time,
     ),
 )

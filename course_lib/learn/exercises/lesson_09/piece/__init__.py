@@ -157,11 +157,12 @@ PIECE = Exercise(
     judge=by_cases_apart(_CASES, call=_call, compare=fault_in),
     mistakes=wrong_answers.MISTAKES,
     hints=(
-        "Ask it of one rank: does it hold the number? It does unless an axis has given the number to another place. "
-        "Three axes give away, and each has a question of its own; the others copy.",
+        "Take one rank: does it hold the number? It does unless an axis has given the number to another place. Three "
+        "axes cut, and for each you need a question of its own; the others copy.",
         "Go from the inside out, in the order in which the model was cut. Which part of dim `tp_dim` does this rank's "
-        "place along tp get, and is the number in it? Then forget the whole matrix: what is left is a smaller one, the "
-        "slice. How many rows has it, which of its rows is yours, and which place along dp_shard gets that?",
+        "place along tp get, and is the number in it? Then forget the whole matrix: what is left is a smaller one, "
+        "the slice. How many rows does the slice have, which of them has the number, and which place along dp_shard "
+        "gets that row?",
         "With `begin` and `size` of this rank's slice: where `tp_dim == 0`, the slice has `size` rows and the number "
         "stands in its row `row - begin`. Else it has `shape[0]` rows, and the number stands in row `row`. Each place "
         "along dp_shard gets `-(-num_rows // mesh.size('dp_shard'))` of them.",
@@ -173,5 +174,5 @@ PIECE = Exercise(
         "course_lib.cost.holders_of_parameter",
         "course_lib.cost.pieces_of_rank",
     ),
-    passed="Three axes that cut, each what the one before has left, and all others copy: that is the whole of it.",
+    passed="Three axes cut, each what the one before has left, and all others copy.",
 )

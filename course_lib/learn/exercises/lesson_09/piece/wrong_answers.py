@@ -141,8 +141,8 @@ def _zero_is_none(*args: Any) -> list[int]:
 
 _USUAL_ORDER = ("pp", "dp_replicate", "dp_shard", "cp", "tp")
 _ROUNDED_DOWN = (
-    "Right where dp_shard divides the rows. Else you round down, and the last rows belong to nobody: 10 among 4 are "
-    "3, 3, 3, 1, *rounded up*. In Python: `-(-num_rows // num_shards)`."
+    "Your answer is right where dp_shard divides the rows. Else you round down, and no rank has the last rows: 10 "
+    "among 4 are 3, 3, 3, 1, *rounded up*. In Python: `-(-num_rows // num_shards)`."
 )
 
 MISTAKES = (
@@ -171,7 +171,7 @@ MISTAKES = (
     ),
     Mistake(
         "tp-copies",
-        "Every rank of a tensor group holds the number, in your answer. That is so where `tp_dim` is None; else tp has "
+        "In your answer every rank of a tensor group holds the number. That is so where `tp_dim` is None; else tp has "
         "cut that dim, and one of them has it.",
         _wrong(without=("tp",)),
     ),
@@ -211,8 +211,7 @@ MISTAKES = (
     ),
     Mistake(
         "first-replica",
-        "Replicas hold the same: whoever holds the number, holds it in every replica. You name the first replica's "
-        "ranks alone.",
+        "Replicas hold the same: the number is in every replica. You name the first replica's ranks alone.",
         _wrong(alone=("dp_replicate",)),
     ),
     Mistake(
@@ -229,13 +228,13 @@ MISTAKES = (
     ),
     Mistake(
         "equal-stages",
-        "You work out the stage from the layer's number, as if all stages had equally many, in order. `stage_layers` "
-        "says which has which.",
+        "You work out the stage from the layer's number, as if all stages had equally many layers, in order. "
+        "`stage_layers` says which stage has which layers.",
         _wrong(equal_stages=True),
     ),
     Mistake(
         "not-sharded",
-        "Along dp_shard every rank holds the number, in your answer. It shares out the rows of what tp has left.",
+        "In your answer every rank along dp_shard holds the number. dp_shard shares out the rows of what tp has left.",
         _wrong(without=("dp_shard",)),
     ),
     Mistake(
@@ -245,32 +244,33 @@ MISTAKES = (
     ),
     Mistake(
         "usual-order",
-        "Right where the axes come in the usual order. A mesh may have them in any: ask `mesh.coordinates(rank)` where "
-        "a rank stands, or `mesh.rank_at(...)` which rank is at a place.",
+        "Your answer is right where the axes come in the usual order. A mesh may have them in any: ask "
+        "`mesh.coordinates(rank)` where a rank stands, or `mesh.rank_at(...)` which rank is at a place.",
         _wrong(order=_USUAL_ORDER),
     ),
     Mistake(
         "tp-last-shorter",
-        "Right where tp divides the dim. Else the first slices have one more: 10 among 4 are 3, 3, 2, 2, as "
-        "`split_sizes` says. You have cut them like rows of shards, 3, 3, 3, 1.",
+        "Your answer is right where tp divides the dim. Else the first slices have one more: 10 among 4 are 3, 3, 2, "
+        "2, as `split_sizes` says. You have cut them like rows of shards, 3, 3, 3, 1.",
         _wrong(tp_cut=_last_shorter),
     ),
     Mistake(
         "tp-last-larger",
-        "Right where tp divides the dim. Else the first slices have one more: 10 among 4 are 3, 3, 2, 2, as "
-        "`split_sizes` says. In your answer the last slice gets all that is left over.",
+        "Your answer is right where tp divides the dim. Else the first slices have one more: 10 among 4 are 3, 3, 2, "
+        "2, as `split_sizes` says. In your answer the last slice gets all that is left over.",
         _wrong(tp_cut=_last_larger),
     ),
     Mistake(
         "shards-first-larger",
-        "Right where dp_shard divides the rows. Else every shard gets as many, rounded up, and the last ones fewer or "
-        "none: 10 among 4 are 3, 3, 3, 1. You have cut them as tp cuts, 3, 3, 2, 2.",
+        "Your answer is right where dp_shard divides the rows. Else every shard gets equally many, rounded up, and "
+        "the last ones fewer or none: 10 among 4 are 3, 3, 3, 1. You have cut them as tp cuts, 3, 3, 2, 2.",
         _wrong(shard_cut=_first_larger),
     ),
     Mistake(
         "one-row-more",
-        "Right where dp_shard does not divide the rows. Where it does, your shards have one row more than their share: "
-        "4 rows between 2 are 2 and 2. Rounded up is `-(-num_rows // num_shards)`, not `num_rows // num_shards + 1`.",
+        "Your answer is right where dp_shard does not divide the rows. Where it does, your shards have one row more "
+        "than their share: 4 rows between 2 are 2 and 2. Rounded up is `-(-num_rows // num_shards)`, not `num_rows // "
+        "num_shards + 1`.",
         _wrong(shard_cut=_one_more),
     ),
     Mistake("rounded-down", _ROUNDED_DOWN, _wrong(shard_cut=_rounded_down)),
@@ -281,8 +281,9 @@ MISTAKES = (
     ),
     Mistake(
         "shards-last-larger",
-        "Right where dp_shard divides the rows. Else every shard gets as many, rounded *up*, and the last ones fewer "
-        "or none: 10 among 4 are 3, 3, 3, 1. You round down, and the last shard gets all that is left over.",
+        "Your answer is right where dp_shard divides the rows. Else every shard gets equally many, rounded *up*, and "
+        "the last ones fewer or none: 10 among 4 are 3, 3, 3, 1. You round down, and the last shard gets all that is "
+        "left over.",
         _wrong(shard_cut=_last_larger),
     ),
 )

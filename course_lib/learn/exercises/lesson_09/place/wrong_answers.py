@@ -159,7 +159,7 @@ MISTAKES = (
     Mistake(
         "order-of-the-place-in-groups",
         "You go through the axes in the order in which the *place* names them. The mesh has an order, `self.sizes`; a "
-        "place is looked up by name. The groups are wrong by the same: their places name another axis last.",
+        "place is looked up by name. The groups are wrong for the same reason: their places name another axis last.",
         _OrderOfThePlaceAndGroups,
     ),
     Mistake(
@@ -195,8 +195,8 @@ MISTAKES = (
     ),
     Mistake(
         "strided",
-        "Your groups are right for the outermost axis, and you make them alike for every axis. Further in, a step is "
-        "shorter, and the groups come in blocks.",
+        "Your groups are right for the outermost axis, and you make them in the same way for every axis. Further in, "
+        "a step is shorter, and the groups come in blocks.",
         _Strided,
     ),
     Mistake(
@@ -207,14 +207,13 @@ MISTAKES = (
     ),
     Mistake(
         "first-block",
-        "The groups that you give are right, and they are those of the first block of ranks alone. For all others of "
-        "the job, the outer axes stand at 0.",
+        "The groups that you give are right, and they are those of the first block of ranks alone. In all of them the "
+        "outer axes stand at 0; the groups of the other places are missing.",
         _FirstBlock,
     ),
     Mistake(
         "only-first",
-        "That is one group, the first, as a plain list of ranks. Asked for are all groups of the axis, a list of "
-        "lists.",
+        "That is one group, the first, as a plain list of ranks. Return all groups of the axis, a list of lists.",
         _OnlyFirst,
     ),
     Mistake(
@@ -224,7 +223,7 @@ MISTAKES = (
     ),
     Mistake(
         "for-every-rank",
-        "You list the group of each rank, so that every group comes as often as it has ranks. Each group once.",
+        "You list the group of each rank, so that every group comes as often as it has ranks. Give each group once.",
         _ForEveryRank,
     ),
     Mistake(
@@ -235,7 +234,7 @@ MISTAKES = (
     ),
     Mistake(
         "places",
-        "Your groups are made of places, and asked for are ranks: `rank_of` makes one of the other.",
+        "Your groups are made of places, and they have to be made of ranks: `rank_of` turns a place into a rank.",
         _Places,
     ),
 )

@@ -36,7 +36,7 @@ def faster(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(more, "Pipelines fill and empty in each step, and with fewer micro-batches that counts more."),
-            Wrong(value / more, "That is beside the speed that you would wish for. Set it beside the old one."),
+            Wrong(value / more, "That compares with the ideal speed. Compare with the old speed."),
             Wrong(1 / value, "You have divided the other way round."),
         ),
         beside="Narayanan et al. (2021, table 2) trained GPT-3's sizes in 12 stages and tp=8, with 1,536 sequences. By "
@@ -45,7 +45,7 @@ def faster(draw: random.Random) -> Posed:
     )
 
 
-@problem("09.works", "How fast are they while they work?", unit="%")
+@problem("09.works", "How fast are the GPUs while they work?", unit="%")
 def works(draw: random.Random) -> Posed:
     name, stages, length, machine_name = draw.choice(
         (
@@ -81,11 +81,11 @@ def works(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(mfu, "That is the MFU, over the whole step. A part of it is waiting."),
-            Wrong(mfu * busy, "You have taken the bubble off twice. The MFU has it in already."),
+            Wrong(mfu * busy, "You have taken the bubble off twice. The MFU contains it already."),
             Wrong(value / 3, "A step has six operations for each parameter and token."),
             Wrong(
                 mfu / (1 - (stages - 1) / micro_batches),
-                "You have divided the waiting by the work. The idle share divides by the whole step.",
+                "You have divided the waiting by the work. For the idle share, divide by the whole step.",
             ),
         ),
         sources=(machine.source, sizes_source(MODELS[name])),

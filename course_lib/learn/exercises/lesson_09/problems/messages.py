@@ -44,7 +44,7 @@ def border(draw: random.Random) -> Posed:
             f"{said(data_gb, 'GB')} / {said(one_gb, 'GB')} = {said(value, 'sequences')}.",
         ),
         slips=(
-            Wrong(value * 2, "Along pp gradients go back as activations went there."),
+            Wrong(value * 2, "Along pp gradients go back, with as many bytes as the activations."),
             Wrong(value / 2, "You have counted one half of the all-reduce."),
             Wrong(value * 8, "A rank has a slice of its stage, not all of it."),
             Wrong(value * 8 * stages, "That is an all-reduce of the whole model. A rank has a part of it."),
@@ -114,12 +114,12 @@ def gathers(draw: random.Random) -> Posed:
     one_s = (shards - 1) / shards * part_gb / port
     value = (2 * micro_batches - 1) * one_s
     return Posed(
-        text=f"{name} has {billions} billion parameters, shared out evenly on the mesh pp={stages}, dp_shard={shards}, "
-        f"tp=8. A step has {micro_batches} micro-batches. One team fully shards its stages: a rank gathers the weights "
-        "of its slices anew for every forward and every backward. Another team gathers them once a step and keeps "
-        "them. Both reduce-scatter gradients once. Weights travel in bfloat16, in rings along dp_shard. Each GPU has a "
-        f"port of {port:.0f} GB/s in each direction between nodes. Leave out latency. How much longer do a step's "
-        "messages along dp_shard take in the first team?",
+        text=f"{name} has {billions} billion parameters, shared out evenly on the mesh pp={stages}, "
+        f"dp_shard={shards}, tp=8. A step has {micro_batches} micro-batches. One team fully shards its stages: a rank "
+        "gathers the weights of its slices anew for every forward and every backward. Another team gathers them once "
+        "a step and keeps them. Both reduce-scatter gradients once. Weights are sent in bfloat16, in rings along "
+        f"dp_shard. Each GPU has a port of {port:.0f} GB/s in each direction between nodes. Leave out latency. How "
+        "much longer do a step's messages along dp_shard take in the first team?",
         value=value,
         way=(
             f"The weights of a rank's slices: {billions} × 10⁹ / (8 × {stages}) × 2 bytes = {said(part_gb, 'GB')}.",

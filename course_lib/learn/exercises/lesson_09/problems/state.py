@@ -41,8 +41,8 @@ def written(draw: random.Random) -> Posed:
             f"{said(all_s, 's')} − {said(once_s, 's')} = {said(value, 's')}.",
         ),
         slips=(
-            Wrong(all_s, "That is the whole time of the second team. By how much is it longer?"),
-            Wrong(once_s, "That is the time of the first team. By how much is it longer?"),
+            Wrong(all_s, "That is the whole time of the second team. How much longer is it than the first team's?"),
+            Wrong(once_s, "That is the time of the first team. How much longer does the second team take?"),
             Wrong(value / 3, "The two moments belong in the folder as well."),
             Wrong(value * 4 / 3, "Gradients are made anew. They do not belong in a checkpoint."),
             Wrong(value * nodes, "All nodes write at the same time."),
@@ -75,9 +75,9 @@ def moment(draw: random.Random) -> Posed:
             f"Together {said(value, 'GB')}.",
         ),
         slips=(
-            Wrong(kept_gb, "That is what is kept between steps. At the fullest moment something is whole."),
+            Wrong(kept_gb, "That is what is kept between steps. At the fullest moment some tensors are whole."),
             Wrong(kept_gb + layer_gb, "With stages, gradients are whole until the batch is over."),
-            Wrong(value + 7 * (gradients_gb + layer_gb), "Whole means as large as tp leaves it."),
+            Wrong(value + 7 * (gradients_gb + layer_gb), "A whole tensor is as large as tp leaves it."),
             Wrong(16 * part / 1e9 + layer_gb, "That is without shards. States are never gathered."),
         ),
         sources=(sizes_source(MODELS[name]),),
