@@ -25,7 +25,7 @@ STAND = {
     "With `reduce_s` for one bucket": "a formula of a hint",
     "In the runs of the Ultra-Scale Playbook": "numbers with their units",
     "the loss and its gradients are right; 7": "what is filled in is one word or none",
-    "the output is right, and an expert computed": "names in braces are filled in later",
+    "the output is right, but an expert computed": "names in braces are filled in later",
     "A pipeline keeps its bubble on any link": "what is filled in is a sentence of its own",
     "Who reads which examples": "a title",
     "Of those who have not come, only": "the list that it speaks of stands in the sentence before",

@@ -194,7 +194,7 @@ def as_a_list(me, tokens, chosen, weights, num_experts, run):
     [
         (on_ranks(Slip(combine=the_choice_and_not_the_token)), None, "the output: at"),
         (on_ranks(Slip(serve=the_other_way)), None, "the output: at"),
-        (equal_parts, "sizes-not-agreed", "let the counts travel first"),
+        (equal_parts, "sizes-not-agreed", "send the counts first"),
         (counts_of_experts_apart, "sizes-not-agreed", "(3) The rows for a rank"),
         (counts_of_any_length, "sizes-not-agreed", "`minlength=num_experts`"),
         (on_ranks(Slip(serve=stacks_row_by_row)), "joins-nothing", "`run` takes 0 rows"),

@@ -74,7 +74,7 @@ def too_many(what: str) -> Callable[[int, int, str], str]:
 class CallReport(RankReport):
     """Step 1 of both builds: the outputs."""
 
-    made: str = fact("an object that can be called is asked for, and it is {got}", right=CALLABLE)
+    made: str = fact("an object that can be called is expected, and yours is {got}", right=CALLABLE)
     outputs: Any = fact("the output, {difference}", by=outputs_differ)
     kept: str = fact("the values are right, and your code changed what was to stay: {got}", right=NOTHING)
 

@@ -105,7 +105,7 @@ def _compare(right: Any, got: Any) -> str:
     if found := close_to(1e-2 if few else 1e-4, 1e-6)(right.by_expert, got.by_expert):
         return f"the experts are right; their weights, by token and expert: {found}"
     if got.dtype != right.dtype:
-        words = f"experts and weights are right, and the weights come as {got.dtype}, where x is {right.dtype}"
+        words = f"experts and weights are right, but the weights come as {got.dtype}, where x is {right.dtype}"
         return Difference(words, _OTHER_DTYPE)
     scale = float(right.gradient.abs().max())
     if found := close_to(0.0, scale * (2e-2 if few else 1e-4))(right.gradient, got.gradient):
@@ -144,14 +144,14 @@ CHOICE = Exercise(
         Mistake(
             "rounded-before-the-choice",
             "In float32 all is right. In bfloat16 some tokens still have other experts: scores, or what softmax made "
-            "of them, were rounded to bfloat16 before two were chosen. What was rounded away comes back by no later "
-            "change of dtype.",
+            "of them, were rounded to bfloat16 before two were chosen. A later change of dtype does not bring back "
+            "what was rounded away.",
             recognise=_rounds_first,
         ),
         Mistake(
             "weights-of-another-dtype",
-            "Experts and weights are right, and the weights are float32. The layer multiplies them with outputs in the "
-            "dtype of x, and what comes would be float32 from there on.",
+            "Experts and weights are right, but the weights are float32. The layer multiplies them with outputs in "
+            "the dtype of x, and the products would be float32 from there on.",
             recognise=lambda evidence: all(
                 o.kind_of_difference == _OTHER_DTYPE and o.got.dtype == torch.float32 for o in evidence.wrong
             ),
@@ -165,7 +165,7 @@ CHOICE = Exercise(
         ),
         Mistake(
             "router-detached",
-            "Experts and weights are right, and no gradient comes to the router: it would never learn to choose.",
+            "Experts and weights are right, but no gradient comes to the router: it would never learn to choose.",
             recognise=lambda evidence: all(
                 isinstance(o.got, _Seen) and o.got.gradient is not None and not o.got.gradient.any()
                 for o in evidence.outcomes
@@ -173,8 +173,8 @@ CHOICE = Exercise(
         ),
     ),
     hints=(
-        "Two scores of about 20: how far apart are two neighbours of bfloat16 there? At which step is the first number "
-        "rounded so?",
+        "Two scores are about 20: how far apart are neighbouring numbers of bfloat16 there? At which step is a number "
+        "first rounded so?",
         "A product of two bfloat16 tensors is rounded to bfloat16 when it is done. What has to be in float32 when the "
         "product begins?",
         "`F.linear(x.float(), router.float())`; the other two lines stay.",

@@ -175,8 +175,8 @@ STEM = Exercise(
     hints=(
         "Take four ranks and sixteen tokens, dealt out. Which tokens does rank 1 have, and at which positions do they "
         "stand?",
-        "A tensor of the positions, in the order of the tokens in `own`. `self.cut` was made to know who has what; ask "
-        "it about `self.group_rank`.",
+        "A tensor of the positions, in the order of the tokens in `own`. `self.cut` knows which rank has which "
+        "positions; ask it about `self.group_rank`.",
         "`torch.tensor(self.cut.positions(self.group_rank), device=own.device)`.",
     ),
     passed="Every token gets the vector of its position in the whole sequence, however it is cut.",

@@ -25,19 +25,19 @@ DISPATCH = Exercise(
     mistakes=(
         Mistake(
             "not-waited-for",
-            "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensor at that "
-            "moment is chance. Call `wait()` on what `dist` returns, and read the tensor then.",
+            "A collective was begun with `async_op=True`, and nobody waited for it. The numbers in its tensor at that "
+            "moment are chance. Call `wait()` on what `dist` returns, and read the tensor then.",
             recognise=is_not_waited_for,
         ),
         Mistake(
             "without-weights",
-            "The outputs of each token's experts were added as they are. Each counts times its weight: "
-            "`weights[t, c]` belongs to the expert `chosen[t, c]`.",
+            "The outputs of each token's experts were added as they are. Multiply each by its weight: `weights[t, c]` "
+            "belongs to the expert `chosen[t, c]`.",
             recognise=mistakes.gives(wrong_answers.SUMMED),
         ),
         Mistake(
             "averaged",
-            "You take the mean of a token's outputs. They are added up, each times its weight.",
+            "You take the mean of a token's outputs. Add them up, each times its weight.",
             recognise=mistakes.gives(wrong_answers.AVERAGED),
         ),
         Mistake(
@@ -60,8 +60,8 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "weighed-too-early",
-            "You multiply a token by the weight before its expert sees it. An expert is not linear, so half a "
-            "token does not give half an output. Weigh what comes out.",
+            "You multiply a token by the weight before its expert sees it. An expert is not linear, so half a token "
+            "does not give half an output. Multiply the expert's output by the weight.",
             recognise=mistakes.gives(wrong_answers.WEIGHED_ROWS),
         ),
         Mistake(
@@ -86,8 +86,8 @@ DISPATCH = Exercise(
         Mistake(
             "as-if-sorted",
             "Rows come rank by rank: rank 0's for your first expert, rank 0's for your second, then rank 1's for your "
-            "first. You cut them as if all rows of your first expert stood first. Find out for each row whose it "
-            "is, by the counts of each rank.",
+            "first. You cut them as if all rows of your first expert stood first. Find out for each row which expert "
+            "it is for, by the counts of each rank.",
             recognise=mistakes.gives(wrong_answers.AS_IF_SORTED, wrong_answers.IN_BLOCKS),
         ),
         Mistake(
@@ -99,20 +99,20 @@ DISPATCH = Exercise(
         Mistake(
             "this-rank-alone",
             "A token has the outputs of those of its experts that are on its own rank, and of no other. The other "
-            "rows have to travel.",
+            "rows have to be sent.",
             recognise=mistakes.is_of_this_rank_alone,
         ),
         Mistake(
             "numbers-from-zero",
-            "`run` was asked for an expert of another rank. Its numbers are those in `chosen`: on rank r they begin at "
-            "`r * num_experts // n`, not at 0. For any other expert, rows have to travel to its rank.",
+            "`run` was asked for an expert of another rank. Its numbers are those in `chosen`: on rank r they begin "
+            "at `r * num_experts // n`, not at 0. For any other expert, rows have to be sent to its rank.",
             recognise=error_says("`run` was asked for expert"),
         ),
         Mistake(
             "sizes-swapped",
-            "The sizes that you gave to `all_to_all_single` do not add up to the rows of a tensor. It takes what comes "
-            "before what goes, of the sizes too: (output, input, output sizes, input sizes). On the way back the "
-            "two sizes change places.",
+            "The sizes that you gave to `all_to_all_single` do not add up to the rows of a tensor. It takes what "
+            "comes before what goes, and so for the sizes, too: (output, input, output sizes, input sizes). On the "
+            "way back the two sizes change places.",
             recognise=error_says("Split sizes doesn't match"),
         ),
         Mistake(
@@ -124,8 +124,8 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "sizes-not-agreed",
-            "Sender and receiver do not agree on a size. Usual reasons: (1) How many rows come, only the others know: "
-            "let the counts travel first. (2) `torch.bincount` without `minlength=num_experts` gives counts of "
+            "Sender and receiver do not agree on a size. Usual reasons: (1) Only the other ranks know how many rows "
+            "come: send the counts first. (2) `torch.bincount` without `minlength=num_experts` gives counts of "
             "different lengths. (3) The rows for a rank are those for all of its experts, whose counts stand side by "
             "side. (4) A collective wanted one shape, where ranks have different numbers of tokens.",
             recognise=error_says(
@@ -156,9 +156,9 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "rests-without-rows",
-            "In this case nobody chose the experts of some ranks, and not all ranks made the same calls. A rank "
-            "without rows sends no output back, and still waits for those of its own tokens. Every rank makes "
-            "every call.",
+            "In this case no token chose the experts of some ranks, and not all ranks made the same calls. A rank "
+            "without rows sends no output back, and still waits for those of its own tokens. Every rank makes every "
+            "call.",
             recognise=hangs_in(DispatchKind.IDLE),
         ),
         Mistake(
@@ -169,26 +169,27 @@ DISPATCH = Exercise(
         ),
         Mistake(
             "minus-one",
-            "A rank without tokens has a tensor of 0 numbers, and nobody can say what -1 stands for in its new shape. "
+            "A rank without tokens has a tensor of 0 numbers, and then -1 has no defined meaning in its new shape. "
             "Write the size: `tokens.size(1)`.",
             recognise=error_says("cannot reshape tensor of 0 elements"),
         ),
         Mistake(
             "sends-too-much",
-            "The outputs are right, and more was sent than a row to the rank of each choice's expert, and its output "
-            "back. Usual reasons are an all-gather of all tokens, and parts that are padded to one size.",
+            "The outputs are right, but more was sent than needed. Needed are a row to the rank of each choice's "
+            "expert, and its output back. Usual reasons are an all-gather of all tokens, and parts that are padded to "
+            "one size.",
             recognise=only_wrong("sent"),
         ),
         Mistake(
             "computes-too-much",
-            "The outputs are right, and an expert computed rows of tokens that had not chosen it. That each token pays "
-            "for k experts alone is what the layer is for. Give `run` an expert's own rows.",
+            "The outputs are right, but an expert computed rows of tokens that had not chosen it. In such a layer a "
+            "token costs the work of k experts only. Give `run` an expert's own rows.",
             recognise=only_wrong("computed"),
         ),
         Mistake(
             "in-another-precision",
-            "The numbers are right, and of another dtype than the tokens. A new tensor is float32 unless you say "
-            "otherwise: `tokens.new_zeros(...)`, `torch.zeros_like(tokens)`.",
+            "The numbers are right, but they have another dtype than the tokens. A new tensor is float32 unless you "
+            "say otherwise: `tokens.new_zeros(...)`, `torch.zeros_like(tokens)`.",
             recognise=mistakes.has_other_dtype,
         ),
         Mistake(
@@ -199,10 +200,11 @@ DISPATCH = Exercise(
     ),
     hints=(
         "Take one choice of one token as a row. In which order must the rows stand, so that one call takes each of "
-        "them to its rank? What has a rank to know before rows come: how many, and for which of its experts?",
-        "Sort the choices by expert: a row's token is `order // k`. Count them by expert, and let an all-to-all of the "
-        "counts tell every rank what it gets. Rows there, `run` for each own expert, outputs back by the same sizes "
-        "the other way round. Then each output goes to the place of its choice, `order[i]`.",
+        "them to its rank? What does a rank have to know before rows come: how many there are, and for which of its "
+        "experts?",
+        "Sort the choices by expert: a row's token is `order // k`. Count them by expert, and let an all-to-all of "
+        "the counts tell every rank what it gets. Send the rows, `run` each own expert, and send the outputs back "
+        "with the two lists of sizes swapped. Then each output goes to the place of its choice, `order[i]`.",
         "`come = torch.empty_like(counts)`; `dist.all_to_all_single(come, counts)`; sizes are `counts.view(n, "
         "-1).sum(1).tolist()`, and the same of `come`. The expert of each row that came: "
         "`own.repeat(n).repeat_interleave(come)`. At the end `outputs[order] = back`, a view of (N, k, D), times "
@@ -213,7 +215,7 @@ DISPATCH = Exercise(
         "course_lib.parallel.experts.exchange_rows",
         "course_lib.parallel.experts.ExpertParallel",
     ),
-    passed="Every token has its experts' outputs, on 2, 3 and 4 ranks. With favourite experts and with some that "
-    "nobody chose, with no rows for a rank and with no tokens on one. No rank sent more than rows, outputs and some "
-    "numbers need.",
+    passed="Every token has its experts' outputs, on 2, 3 and 4 ranks. That holds with favourite experts and with "
+    "some that no token chose, with no rows for a rank and with no tokens on one. No rank sent more than rows, "
+    "outputs and some numbers.",
 )

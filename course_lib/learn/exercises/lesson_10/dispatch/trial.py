@@ -45,12 +45,13 @@ class DispatchReport(RankReport):
     asked_for = "an output"
     out: Any = fact("the output: {difference}", by=differing_rows)
     computed: dict[int, int] = fact(
-        "the output is right, and an expert computed other rows than those of the tokens that chose it; expected "
+        "the output is right, but an expert computed other rows than those of the tokens that chose it; expected "
         "{expected} rows, by number of the expert, got {got}"
     )
     kept: str = fact("the output is right, and your code changed what was to stay: {got}", right=NOTHING)
     sent: str = fact(
-        "the output is right, and this rank sent {got}: more than its rows, and outputs for others, need", right=ENOUGH
+        "the output is right, but this rank sent {got}: that is more than its rows, and its outputs for others",
+        right=ENOUGH,
     )
 
 

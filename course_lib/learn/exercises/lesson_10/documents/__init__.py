@@ -72,8 +72,8 @@ DOCUMENTS = Exercise(
     mistakes=(
         Mistake(
             "zigzag-over-all",
-            "That is zigzag over the packed sequence, which knows of no document. What a query costs goes by where it "
-            "stands in its own document: cut each document by itself.",
+            "That is zigzag over the packed sequence, and takes no account of documents. A query costs more the later "
+            "it stands in its own document: cut each document by itself.",
             wrong_answers.zigzag_over_all,
         ),
         Mistake(
@@ -90,60 +90,62 @@ DOCUMENTS = Exercise(
         ),
         Mistake(
             "first-parts-longer",
-            "Zigzag in each document, and what does not divide always goes to the same ranks. With many documents that "
-            "adds up: deal out what is over of all documents together.",
+            "That is zigzag in each document, and what does not divide always goes to the same ranks. With many "
+            "documents that adds up: deal out the tokens left over from all documents together.",
             wrong_answers.first_parts_longer,
         ),
         Mistake(
             "from-zero",
-            "Positions are counted from 0 in each document. They are wanted in the packed sequence: add where the "
-            "document begins.",
+            "You count positions from 0 in each document. Count them in the packed sequence: add the position where "
+            "the document begins.",
             wrong_answers.from_zero_in_each_document,
         ),
         Mistake(
             "rest-dropped",
-            "Right where every length divides. Elsewhere some tokens have no owner: what `//` leaves over has to go "
-            "to somebody.",
+            "Your answer is right where every length divides. Elsewhere some tokens have no owner: what `//` leaves "
+            "over has to go to some rank.",
             wrong_answers.rest_dropped,
         ),
         Mistake(
             "rest-to-the-last",
-            "Right where every length divides. Elsewhere one rank has all that is over, of every document.",
+            "Your answer is right where every length divides. Elsewhere one rank has all tokens left over, from every "
+            "document.",
             wrong_answers.rest_to_the_last_rank,
         ),
         Mistake(
             "rest-in-order",
-            "Tokens are even everywhere, and pairs are not: some rank gets the dearer tokens of document after "
-            "document. One way out: collect what is over of all documents, sort it by its pairs, and then deal it out.",
+            "Tokens are even everywhere, but pairs are not: some rank gets the more costly tokens of every document. "
+            "One way out: collect the tokens left over from all documents, sort them by their pairs, and then deal "
+            "them out.",
             wrong_answers.rest_in_order,
         ),
         Mistake(
             "same-distance",
-            "Two parts of each document, half a document apart. The rank whose early part is later has a later late "
-            "part as well. Pair the first part with the last.",
+            "Each rank has two parts of each document, half a document apart. So the rank with the later early part "
+            "has the later late part as well. Pair the first part with the last.",
             wrong_answers.same_distance,
         ),
         Mistake(
             "whole-documents",
-            "Whole documents, each on one rank: nothing would have to be sent. But tokens are uneven then, and a long "
-            "document is more than one rank's share.",
+            "You give whole documents, each to one rank: nothing would have to be sent. But tokens are uneven then, "
+            "and a long document is more than one rank's share.",
             wrong_answers.whole_documents,
         ),
         Mistake(
             "falls",
-            "Each position has one owner. But within a rank they do not rise everywhere, and its tensors hold them in "
+            "Each position has one owner. But a rank's positions do not rise everywhere, and its tensors hold them in "
             "rising order: `sorted`.",
             recognise=_only(FALLS),
         ),
         Mistake(
             "pieces",
-            "Tokens and pairs are even, and a rank's positions lie in a great many pieces. Kernels compute in tiles of "
-            f"neighbouring positions: {MOST_RUNS} stretches for each document are the most.",
+            "Tokens and pairs are even, but a rank's positions lie in a great many pieces. Kernels compute in tiles "
+            f"of neighbouring positions: {MOST_RUNS} stretches for each document are the most.",
             recognise=_only(RUNS),
         ),
         Mistake(
             "changes-lengths",
-            "The positions are right, and your code changes the list `lengths`. The caller still needs it: make a "
+            "The positions are right, but your code changes the list `lengths`. The caller still needs it: make a "
             "copy.",
             recognise=_changes,
         ),
@@ -151,8 +153,8 @@ DOCUMENTS = Exercise(
     hints=(
         "Forget the sequence: look at one document. Which of its parts would make an equal share for each rank? Do "
         "that with every document, as far as it divides.",
-        "With n ranks cut a document into 2n parts of `length // (2 * n)` tokens. What is over are `length % (2 * n)` "
-        "tokens: take them from the document's front, where they cost least. Collect those of all documents, sort "
+        "With n ranks cut a document into 2n parts of `length // (2 * n)` tokens. Then `length % (2 * n)` tokens are "
+        "left over: take them from the document's front, where they cost least. Collect those of all documents, sort "
         "them by their pairs, and deal them out one by one.",
         "`size, over = divmod(length, 2 * num_ranks)`; the first `over` tokens go to `rest` as `(offset, start + "
         "offset)`. Part p begins at `start + over + p * size`; rank r has part r and part `2 * num_ranks - 1 - r`. "

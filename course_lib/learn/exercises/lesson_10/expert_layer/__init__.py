@@ -59,8 +59,9 @@ EXPERTS_STEPS = (
         mistakes=mistakes.OF_VALUES,
         hints=(
             "Which experts does one of your tokens need, and on which ranks are they? What can a rank compute alone?",
-            "All ranks have as many tokens here. Gather those of all ranks, let this rank's experts compute them, and "
-            "count 0 where an expert was not chosen. The sum over all ranks has the outputs of all tokens; take yours.",
+            "All ranks have equally many tokens here. Gather those of all ranks, let this rank's experts compute "
+            "them, and count 0 where an expert was not chosen. The sum over all ranks has the outputs of all tokens; "
+            "take yours.",
             "`probabilities = router(tokens).softmax(-1)`, `weights, chosen = probabilities.topk(top_k)`, and a matrix "
             "of weights (N, E) by `torch.zeros_like(probabilities).scatter(1, chosen, weights)`. Then "
             "`dist.all_gather_into_tensor`, the sum of `mix[:, e, None] * expert(tokens)`, and `dist.all_reduce`.",
@@ -76,9 +77,9 @@ EXPERTS_STEPS = (
         hints=(
             "A row came from rank 2, and its output goes there. Where does the gradient of that output come from, and "
             "where does the gradient of the row go?",
-            "Send rows, and outputs back, by an operation with a backward of its own. That is the same exchange, with "
-            "the two lists of sizes the other way round. All the rest autograd does. The router's gradient comes by "
-            "the weights.",
+            "Send rows, and outputs back, by an operation with a backward of its own. That backward is the same "
+            "exchange, with the two lists of sizes the other way round. Autograd does all the rest. The router's "
+            "gradient comes by the weights.",
             "In `forward(ctx, rows, going, coming)`: `dist.all_to_all_single(out, rows, coming, going)`. In "
             "`backward(ctx, grad)` the same with `going` and `coming` swapped. Counts go first: "
             "`dist.all_to_all_single(come, counts)` of `torch.bincount(chosen.flatten(), minlength=E)`.",
@@ -92,7 +93,7 @@ EXPERTS_STEPS = (
         judge=_judge(_EXCHANGE, ExpertsExchangeReport),
         mistakes=mistakes.OF_EXCHANGE,
         hints=(
-            "How many rows does rank 2 want from you? Which of them does it have to be told, before rows can go?",
+            "How many rows do you have for rank 2? What does rank 2 have to know before you can send them?",
             "Sort your choices by expert: so they are sorted by rank, too. Tell each rank how many rows it gets for "
             "each of its experts. What comes is sorted by rank, and then by expert: sort it by expert, and remember "
             "the order.",
@@ -132,7 +133,7 @@ EXPERTS_STEPS = (
             "and let the last ones go.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Each expert takes what it has room for, in turn, and what has none stays at home.",
+        passed="Each expert takes choices in turn, as many as it has room for. Choices without room are not sent.",
     ),
     Exercise(
         name="10.experts_balance",
@@ -141,14 +142,14 @@ EXPERTS_STEPS = (
         mistakes=mistakes.OF_BALANCE,
         hints=(
             "Which of the two, f and P, has a gradient? Which of them does a rank know by itself?",
-            "Add up the counts of all ranks: E numbers. With them f is known, and the number of all tokens. The rest "
-            "is a sum over tokens; each rank has its part, and the mean over ranks is to be the whole.",
+            "Add up the counts of all ranks: E numbers. They give f, and the number of all tokens. The rest is a sum "
+            "over tokens. Each rank has its part of it, scaled so that the mean over ranks is the whole.",
             "`counts = torch.bincount(chosen.flatten(), minlength=E)`, `dist.all_reduce(counts)`, and then "
             "`total = counts.sum()` is N k of all ranks. `means = probabilities.sum(0) * top_k / total`, and "
             "`E * (counts / total * means).sum() * n`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="The mean over ranks of the loss is that of the whole batch, and so are the gradients that come of it.",
+        passed="The mean over ranks of the loss is that of the whole batch, and so are its gradients.",
     ),
     Exercise(
         name="10.experts_awkward",
@@ -156,14 +157,17 @@ EXPERTS_STEPS = (
         judge=_judge((*_BALANCE, *AWKWARD), ExpertsBalanceReport, (4, 1)),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
-            "In which of these does a rank skip a call that the others make? Whose backward is called at all?",
-            "Every rank calls both exchanges, forward and backward, also with 0 rows. Backward comes only where "
-            "something needs a gradient: so give the tokens a history, if x brings none. Scores in float32 at least.",
+            "In which of these batches would a rank skip a call that the others make? On which ranks does autograd "
+            "call a backward at all?",
+            "Every rank calls both exchanges, forward and backward, also with 0 rows. Autograd calls backward only "
+            "where something needs a gradient: so give the tokens a history, if x brings none. Compute scores in "
+            "float32 at least.",
             "`if torch.is_grad_enabled() and not tokens.requires_grad: tokens = tokens.detach().requires_grad_()`; "
             "`F.linear(wide(tokens), wide(router.weight))` with `wide = lambda x: x.to(torch.promote_types(x.dtype, "
             "torch.float32))`; an expert is called with its 0 rows as well; `group=self.group` in each call.",
         ),
         forbidden=_FORBIDDEN,
-        passed="No tokens, no rows, all experts, bfloat16, frozen experts, two layers, groups, and one rank alone.",
+        passed="Right with no tokens, no rows, all experts, bfloat16, frozen experts, two layers, groups, and one "
+        "rank alone.",
     ),
 )

@@ -31,19 +31,19 @@ INTERLEAVE = Exercise(
     mistakes=(
         Mistake(
             "in-flight",
-            "A step was given an exchange that is in flight, in the place of what it brings. `dispatch` and `combine` "
-            "return at once; what has come, `wait()` returns.",
+            "A step was given an exchange that is in flight, and not what it brings. `dispatch` and `combine` return "
+            "at once; `wait()` returns what has come.",
             recognise=error_says("an exchange in flight"),
         ),
         Mistake(
             "leaves-in-flight",
-            "Your function returns while an exchange is still in flight. The caller of this wants tensors as outputs: "
-            "wait for the last two exchanges, too.",
+            "Your function returns while an exchange is still in flight. Its caller needs tensors as outputs: wait "
+            "for the last two exchanges, too.",
             recognise=mistakes.leaves_in_flight,
         ),
         Mistake(
             "swapped",
-            "Both outputs are right, and each stands in the other's place. First that of `a`, then that of `b`.",
+            "Both outputs are right, but they have changed places. Return first that of `a`, then that of `b`.",
             recognise=mistakes.is_swapped,
         ),
         Mistake(
@@ -53,14 +53,14 @@ INTERLEAVE = Exercise(
         ),
         Mistake(
             "cut-off",
-            "The outputs are right, and gradients do not come back as they should. Something cuts autograd's graph, "
+            "The outputs are right, but gradients do not come back as they should. Something cuts autograd's graph, "
             "such as `detach()`, `torch.no_grad()` or `.data`.",
             recognise=only_wrong("gradients"),
         ),
         Mistake(
             "computes-twice",
-            "The outputs are right, and steps were computed more often than once for each layer and micro-batch. Keep "
-            "what a step gives.",
+            "The outputs are right, but steps were computed more than once for a layer and a micro-batch. Keep what a "
+            "step gives.",
             recognise=mistakes.computes_twice,
         ),
         Mistake(
@@ -71,39 +71,39 @@ INTERLEAVE = Exercise(
         ),
         Mistake(
             "waits-at-once",
-            "The outputs are right, and nothing is computed between the start of an exchange and its wait: no exchange "
-            "hides. Start it, compute a step of the other micro-batch, and wait then.",
+            "The outputs are right, but nothing is computed between the start of an exchange and its wait: no "
+            "exchange is hidden. Start it, compute a step of the other micro-batch, and then wait.",
             recognise=mistakes.waits_at_once,
         ),
         Mistake(
             "waits-for-combine",
-            "On the way to the experts exchanges have computing beside them, on the way back none has. What can be "
-            "computed while an output is on its way back?",
+            "Exchanges on the way to the experts are hidden behind computing, and those on the way back are not. What "
+            "can be computed while an output is on its way back?",
             recognise=mistakes.waits_for_combine,
         ),
         Mistake(
             "waits-for-dispatch",
-            "On the way back exchanges have computing beside them, on the way to the experts none has. What can be "
-            "computed while rows are on their way to the experts?",
+            "Exchanges on the way back are hidden behind computing, and those on the way to the experts are not. What "
+            "can be computed while rows are on their way to the experts?",
             recognise=mistakes.waits_for_dispatch,
         ),
         Mistake(
             "computes-first",
-            "Somewhere two steps are computed, and then both exchanges are started. The first exchange could leave as "
-            "soon as its own step is done, and lie beside the second.",
+            "Somewhere two steps are computed, and then both exchanges are started. The first exchange could start as "
+            "soon as its own step is done, and run during the second step.",
             recognise=mistakes.computes_first,
         ),
         Mistake(
             "between-layers",
-            "Right within a layer. At its end you wait for both micro-batches, and the second one's way back has "
-            "nothing beside it. While the second comes back, the first can begin with the next layer.",
+            "All is right within a layer. At its end you wait for both micro-batches, so the second one's way back is "
+            "not hidden. While the second comes back, the first can begin with the next layer.",
             recognise=mistakes.between_layers,
         ),
         Mistake(
             "waits-too-early",
-            "Somewhere you wait although a step could be computed first, or start an exchange later than you could. Go "
-            "through your `wait()`s: which step behind each of them could be computed before what it brings is there? "
-            "Put it before.",
+            "Somewhere you wait although a step could be computed first, or start an exchange later than you could. "
+            "Go through your `wait()`s: which step after each of them does not need what it brings? Put that step "
+            "before the wait.",
             recognise=only_wrong("waited"),
         ),
     ),
@@ -120,6 +120,6 @@ INTERLEAVE = Exercise(
         "course_lib.parallel.experts.interleaved",
         "course_lib.parallel.experts.one_after_the_other",
     ),
-    passed="Each exchange has a step of the other micro-batch beside it, but for the very last, and nothing is left in "
+    passed="Each exchange except the very last is hidden behind a step of the other micro-batch, and none is left in "
     "flight. (Tried in one process, with layers that note their calls.)",
 )

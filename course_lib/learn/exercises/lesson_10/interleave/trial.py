@@ -150,8 +150,8 @@ class OrderReport(Report):
     )
     kept: str = fact("the outputs are right, and your code changed what was to stay: {got}", right=NOTHING)
     waited: float = fact(
-        "the outputs are right. If each step and each exchange takes 1, the rank stands and waits for {got}, where "
-        "{expected} would do",
+        "the outputs are right. If each step and each exchange takes a time of 1, the rank waits for a time of {got}, "
+        "where {expected} would do",
         by=lambda most, have: "it waits longer" if have > most + 1e-9 else "",
         right=1.0,
     )

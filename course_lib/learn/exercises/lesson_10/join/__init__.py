@@ -36,16 +36,16 @@ JOIN = Exercise(
     judge=_ThenInOtherForms(),
     mistakes=(slips.KEPT, *mistakes.MISTAKES, *slips.MISTAKES),
     hints=(
-        "exp(lse) is the sum by which a side's output was divided. What are the two sums together, and what share of "
-        "that has each side? Then: which of these steps cannot be done with an lse of 1000?",
+        "exp(lse) is the sum by which a side's output was divided. What is the total of the two sums, and which share "
+        "of it does each side have? Then: which of these steps cannot be done with an lse of 1000?",
         "A side's output counts with its share of both sums, exp(lse of the side - lse of both). Take the larger of "
         "the two lse off before exp, and put it back after log; `torch.logaddexp` does so. Where neither side saw a "
-        "key, you would take minus infinity from minus infinity: let something finite stand for what you take off.",
+        "key, you would take minus infinity from minus infinity: take off something finite there.",
         "`both = torch.logaddexp(lse1, lse2)`; `base = both.masked_fill(both == -torch.inf, 0.0)`; each share is "
         "`(lse1 - base).exp().unsqueeze(-1)`, and the output the sum of share times out.",
     ),
     forbidden=("course_lib.parallel.context.RunningAttention",),
-    passed="Both sides together are one softmax over all their keys. For scores of 1000 and of -1000, where one side "
-    "outweighs the other, and where a side saw no key, or neither did. float32 stays float32, gradients reach both "
-    "sides, and a third side can be joined.",
+    passed="Both sides together are one softmax over all their keys. That holds for scores of 1000 and of -1000, "
+    "where one side outweighs the other, and where one side or both saw no key. float32 stays float32, gradients "
+    "reach both sides, and a third side can be joined.",
 )

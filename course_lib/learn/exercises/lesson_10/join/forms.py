@@ -90,7 +90,7 @@ def _with_gradients(answer: Callable[..., Any], first: Found, second: Found) -> 
     given = (*first, *second)
     reaches = [one for one in pair if one.requires_grad]
     if not reaches:
-        return SeenInstead("the numbers are right, and no gradient can be taken: neither out nor lse has a graph")
+        return SeenInstead("the numbers are right, but no gradient can be taken: neither out nor lse has a graph")
     loss = torch.stack([(one * _weights(one)).sum() for one in reaches]).sum()
     gradients = torch.autograd.grad(loss, given, allow_unused=True)
     none = [name for name, gradient in zip(_GRADIENTS, gradients, strict=True) if gradient is None]

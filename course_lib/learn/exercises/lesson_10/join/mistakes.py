@@ -137,7 +137,7 @@ MISTAKES = (
         "no-last-dim",
         "A share is a number for each query, (B, H, Q), and an output has K numbers for each, (B, H, Q, K). PyTorch "
         "lines up shapes from the last dim on. So it takes the queries for the numbers of a head; where the sizes are "
-        "equal, without an error. Give the shares a last dim of size 1: `share.unsqueeze(-1)`.",
+        "equal, no error comes. Give the shares a last dim of size 1: `share.unsqueeze(-1)`.",
         recognise=_no_last_dim,
     ),
     Mistake(
@@ -154,8 +154,8 @@ MISTAKES = (
     ),
     Mistake(
         "keeps-the-dim",
-        "The numbers are right, and your lse has a last dim of size 1 too many. It came as (B, H, Q), and has to leave "
-        "so: the next join would stumble over it.",
+        "The numbers are right, but your lse has one dim too many, the last one, of size 1. It came as (B, H, Q), and "
+        "the next join needs it so.",
         wrong_answers.keeps_the_dim,
     ),
     Mistake(
@@ -172,8 +172,8 @@ MISTAKES = (
     ),
     Mistake(
         "weighs-by-lse",
-        "Your shares are lse to lse. The lse is the *logarithm* of the sum that a side divided by: the shares are "
-        "those of exp(lse). (An lse may well be negative, and a share cannot.)",
+        "Your shares are in proportion to lse. The lse is the *logarithm* of the sum that a side divided by: the "
+        "shares are in proportion to exp(lse). (An lse may well be negative, and a share cannot.)",
         recognise=_out_is(wrong_answers.weighs_by_lse),
     ),
     Mistake(
@@ -190,79 +190,83 @@ MISTAKES = (
     Mistake(
         "takes-the-winner",
         "For each query your output is that of one side, the one with the larger lse. The other side's keys have "
-        "weight too: less, and not none.",
+        "weight too: less, but not zero.",
         recognise=_out_is(wrong_answers.takes_the_winner),
     ),
     Mistake(
         "adds-lse",
-        "The output is right, and your lse is the sum of the two. What adds up are the sums of exponentials; to add "
-        "logarithms is to multiply those.",
+        "The output is right, but your lse is the sum of the two. The sums of exponentials add up; adding their "
+        "logarithms multiplies them.",
         recognise=_lse_is(wrong_answers.adds_lse),
     ),
     Mistake(
         "larger-lse",
-        "The output is right, and your lse is the larger of the two. The sum of exponentials of both sides is more "
+        "The output is right, but your lse is the larger of the two. The sum of exponentials of both sides is more "
         "than either's: the next join would give these two too little weight.",
         recognise=_lse_is(wrong_answers.larger_lse),
     ),
     Mistake(
         "forgets-the-shift",
-        "The output is right. From lse you took something off before exp, and after log you did not put it back.",
+        "The output is right. You took something off lse before exp, and did not put it back after log.",
         recognise=_lse_is(wrong_answers.forgets_the_shift),
     ),
     Mistake(
         "no-log",
-        "The output is right, and in place of lse came the sum of exponentials itself. Return its logarithm, which "
-        "stays small where the sum overflows.",
+        "The output is right, but in place of lse you return the sum of exponentials itself. Return its logarithm, "
+        "which stays small where the sum overflows.",
         recognise=_lse_is(wrong_answers.no_log),
     ),
     Mistake(
         "overflows",
-        "Right as long as scores are small. With scores around 1000, exp(lse) is more than any float64 can hold, and "
-        "what comes of it is no number. Only differences of lse may go into exp: take the larger of the two off first.",
+        "Your join is right as long as scores are small. With scores around 1000, exp(lse) is more than any float64 "
+        "can hold, and the result is no finite number. Only differences of lse may go into exp: take the larger of "
+        "the two off first.",
         recognise=_overflows,
     ),
     Mistake(
         "shifts-by-one-side",
-        "Right where the sides score alike. You take one side's lse off, always that of the same side: where the other "
-        "one is far larger, exp of the difference overflows. Take off the larger of the two, query by query.",
+        "Your join is right where both sides have similar scores. You take one side's lse off, always that of the "
+        "same side: where the other one is far larger, exp of the difference overflows. Take off the larger of the "
+        "two, query by query.",
         recognise=_shifts_by_one_side,
     ),
     Mistake(
         "one-top-for-all",
-        "You take one number off for all queries. Where some score around 1000 and others around -1000, the others' "
-        "exponentials all become 0, and so does their sum. Each query has a larger lse of its own: `torch.maximum`.",
+        "You take one number off for all queries. Where some queries have scores around 1000 and others around -1000, "
+        "the others' exponentials all become 0, and so does their sum. Take the larger lse for each query on its own: "
+        "`torch.maximum`.",
         recognise=_one_top,
     ),
     Mistake(
         "skips-the-empty",
-        "You leave a side out as soon as *some* query saw no key there, for all queries. Others did see keys. An lse "
-        "of minus infinity makes a share of 0 for its own query; no `if` is needed.",
+        "As soon as *some* query saw no key on a side, you leave that side out for all queries. Other queries did see "
+        "keys there. An lse of minus infinity makes a share of 0 for its own query; no `if` is needed.",
         wrong_answers.skips_the_empty,
     ),
     Mistake(
         "nan-of-nothing",
-        "Right where keys were seen. Where lse is minus infinity, something was computed that has no value, such as "
-        "minus infinity less minus infinity, and NaN came. Let something finite, 0 say, stand for what you take off "
-        "there: exp(-inf - 0) is 0.",
+        "Your join is right where keys were seen. Where lse is minus infinity, something was computed that has no "
+        "value, such as minus infinity less minus infinity, and NaN came. Take off something finite there, such as 0: "
+        "exp(-inf - 0) is 0.",
         recognise=_nan_of_nothing,
     ),
     Mistake(
         "finite-nothing",
-        "Where no key was seen your lse is a finite number. It is to be minus infinity, the logarithm of a sum of "
-        "nothing. The next join would take any other for the sum of some keys.",
+        "Where no key was seen your lse is a finite number. It has to be minus infinity, the logarithm of a sum of "
+        "nothing. The next join would take any other number for the sum of some keys.",
         recognise=_finite_nothing,
     ),
     Mistake(
         "rounded",
-        "Right to some digits, and what came in has fifteen. Two usual reasons: a small number such as 1e-6 was added "
-        "so as not to divide by zero. Or a tensor on the way is float32, as new tensors are by default.",
+        "Your numbers are right to some digits, and the inputs have fifteen. There are two usual reasons. A small "
+        "number such as 1e-6 was added to avoid a division by zero. Or a tensor on the way is float32, as new tensors "
+        "are by default.",
         recognise=_is_rounded,
     ),
     Mistake(
         "in-place",
-        "The numbers are right, and the tensors that came in were changed. A partial result may be in use elsewhere, "
-        "and autograd may have kept it: make new tensors, without `+=` and names that end in `_`.",
+        "The numbers are right, but the tensors that came in were changed. A partial result may be in use elsewhere, "
+        "and autograd may have kept it: make new tensors, without `+=` and methods whose names end in `_`.",
         recognise=_changes_what_it_was_given,
     ),
 )

@@ -54,32 +54,32 @@ def _is_full_pair(got: Any) -> bool:
 
 KEPT = Mistake(
     "gives-an-earlier-result",
-    "What came is, number by number, what an earlier call gave, whose numbers were others. Something is kept from one "
-    "call to the next, in a list, a dictionary or a default argument: compute it anew in each call.",
+    "Your function gave, number by number, what it gave in an earlier call with other numbers. Something is kept from "
+    "one call to the next, in a list, a dictionary or a default argument: compute it anew in each call.",
     recognise=_gives_an_earlier_result,
 )
 MISTAKES = (
     Mistake(
         "gives-another-dtype",
-        "Right for float64. What came in as float32 left in another dtype. A join has to keep that of its inputs, or "
-        "the next one, and all that comes after it, computes in the other one.",
+        "Your join is right for float64. For inputs in float32 it gave another dtype. A join has to keep that of its "
+        "inputs, or the next one, and all that comes after it, computes in the other one.",
         recognise=_first_in(OtherForm.FLOAT32, "expected the type"),
     ),
     Mistake(
         "takes-rows-for-granted",
-        "Right until outputs lay in memory query by query, as attention leaves them that has moved its heads by "
+        "Your join is right until outputs lie in memory query by query, as after attention that moved its heads by "
         "`transpose`. `view` cannot make another shape of such a tensor. `unsqueeze` and `reshape` can.",
         recognise=_first_in(OtherForm.BY_QUERY, "view size is not compatible"),
     ),
     Mistake(
         "leaves-the-graph",
-        "The numbers are right, and a loss of them gives the two sides no gradient, or another than it should. What "
-        "you compute leaves autograd's graph somewhere, as by `detach()`, `.data`, `.item()` or `torch.no_grad()`.",
+        "The numbers are right, but a loss of them gives the two sides no gradient, or a wrong one. What you compute "
+        "leaves autograd's graph somewhere, as by `detach()`, `.data`, `.item()` or `torch.no_grad()`.",
         recognise=_has_other_gradients,
     ),
     Mistake(
         "one-buffer",
-        "The second call changed what the first one had given, as where both results lie in one tensor. A "
+        "The second call changed what the first one had given, as happens where both results lie in one tensor. A "
         "caller that joins a third side may still need the first two: give a new tensor in each call.",
         recognise=_is_written_over,
     ),

@@ -28,7 +28,7 @@ ONCE_A_NODE = Exercise(
         ),
         Mistake(
             "not-the-first-node",
-            "You leave out node 0. No node is left out, the own one neither: what is for it stays at home.",
+            "You leave out node 0. Leave out no node, and not the rank's own either: tokens for it are listed, too.",
             wrong_answers.not_the_first_node,
         ),
         Mistake(
@@ -54,25 +54,25 @@ ONCE_A_NODE = Exercise(
         ),
         Mistake(
             "token-after-token",
-            "The tokens are the right ones, and they stand in the order of the tokens. An all-to-all cuts by the "
+            "The tokens are the right ones, but they stand in the order of the tokens. An all-to-all cuts by the "
             "sizes: first all that go to node 0, then all for node 1.",
             wrong_answers.token_after_token,
         ),
         Mistake(
             "by-choice",
-            "The tokens of a node are the right ones, and they do not rise: whose first expert lies there comes before "
-            "whose second does. Let a node's tokens rise.",
+            "The tokens of a node are the right ones, but they are not in rising order. Tokens whose first expert "
+            "lies there come before tokens whose second does. Put a node's tokens in rising order.",
             wrong_answers.falling,
         ),
         Mistake(
             "sizes-of-choices",
-            "Each token stands once for a node, and your sizes count choices. A size says how many tokens are sent to "
+            "Each token stands once for a node, but your sizes count choices. A size says how many tokens are sent to "
             "the node.",
             wrong_answers.sizes_of_choices,
         ),
         Mistake(
             "full-nodes-only",
-            "A node that gets nothing has no size. It has one, 0: the list has a size for each node.",
+            "In your answer a node that gets nothing has no size. Its size is 0: the list has a size for each node.",
             wrong_answers.full_nodes_only,
         ),
         Mistake(
@@ -87,20 +87,21 @@ ONCE_A_NODE = Exercise(
         ),
         Mistake(
             "not-without-tokens",
-            "Right, but for a rank without tokens: then no token is sent, and every node has the size 0.",
+            "Your answer is right except for a rank without tokens: then no token is sent, and every node has the "
+            "size 0.",
             wrong_answers.not_without_tokens,
         ),
     ),
     hints=(
         "On which node does expert 5 lie, if 4 nodes share 8 experts? First make a table of nodes out of the table of "
         "experts.",
-        "Then a table of yes and no: a row for each token, a column for each node. Two experts on one node say yes "
-        "twice, and it is still one yes. Read it column after column.",
+        "Then a table of yes and no: a row for each token, a column for each node. Where two experts of a token lie "
+        "on one node, there is still one yes. Read the table column after column.",
         "`nodes = chosen // (num_experts // num_nodes)`; `goes = torch.zeros(len(chosen), num_nodes, "
         "dtype=torch.bool).scatter(1, nodes, True)`. The places of the Trues of `goes.T`, row after row, are pairs of "
         "node and token: `goes.T.nonzero()`. The sizes are its sums.",
     ),
     forbidden=("course_lib.parallel.experts.once_for_each",),
-    passed="Every token goes once to each node that has one of its experts. Also from a rank without tokens, with one "
-    "choice, with one node, and where nobody chose a node.",
+    passed="Every token goes once to each node that has one of its experts. That holds also for a rank without "
+    "tokens, with one choice, with one node, and where no token chose a node.",
 )

@@ -35,15 +35,17 @@ def fewer(draw: random.Random) -> Posed:
         value=saved_gb,
         way=(
             f"One head at all positions of all layers takes 128 × 2 bytes × {tokens:,} × {model.layers}; of that, "
-            f"{gpus - 1}/{gpus} travel: {said(of_head_gb, 'GB')}.",
+            f"{gpus - 1}/{gpus} are sent: {said(of_head_gb, 'GB')}.",
             f"In the ring, all blocks of keys and values pass through a GPU: 2 × {kv} heads, {ring_gb:.4g} GB.",
             f"In the all-to-all a GPU sends q, k, v and the output of its own positions: (2 × {q} + 2 × {kv})/{gpus} "
             f"heads, {all_to_all_gb:.4g} GB.",
             f"The {less} sends less, by {said(saved_gb, 'GB')}.",
         ),
         slips=(
-            Wrong(ring_gb, "That is what the ring sends. The difference between both ways was asked for."),
-            Wrong(all_to_all_gb, "That is what the all-to-all sends. The difference between both ways was asked for."),
+            Wrong(ring_gb, "That is what the ring sends. The question is the difference between both ways."),
+            Wrong(
+                all_to_all_gb, "That is what the all-to-all sends. The question is the difference between both ways."
+            ),
             Wrong(saved_gb / model.layers, "That is one layer. Every layer has an attention."),
             Wrong(saved_gb * 2, "A number in bfloat16 takes half the bytes of one in float32."),
         ),
@@ -73,12 +75,12 @@ def stretch(draw: random.Random) -> Posed:
         else "Nothing is computed again. "
     )
     return Posed(
-        text=f"{gpus} {gpu} GPUs share one long sequence by context parallelism, and nothing else. The "
-        f"model is {model.name}: {model.parameters / 1e9:.1f} billion parameters, {model.layers} layers of width "
+        text=f"{gpus} {gpu} GPUs share one long sequence by context parallelism, and nothing else. The model is "
+        f"{model.name}: {model.parameters / 1e9:.1f} billion parameters, {model.layers} layers of width "
         f"{model.hidden:,}. Its states take 16 bytes a parameter, and ZeRO-3 shares them out among all {gpus} GPUs. A "
         f"layer keeps 34 bytes for each token and channel. {rule}A GPU has {memory_gb} GB, and {spare_gb} GB of them "
-        "are not to be used. Leave out logits, gathered weights, and keys and values of others. How many tokens of the "
-        "sequence does one GPU hold at most?",
+        "have to stay free. Leave out logits, gathered weights, and keys and values of others. How many tokens of "
+        "the sequence does one GPU hold at most?",
         value=tokens,
         way=(
             f"States: 16 × {model.parameters / 1e9:.1f} × 10⁹/{gpus} = {said(states_gb, 'GB')} on each GPU.",
@@ -88,14 +90,12 @@ def stretch(draw: random.Random) -> Posed:
             f"{said(room_gb, 'GB')}/{said(kept * model.hidden / 1e6, 'MB')} = {said(tokens, 'tokens')} on a GPU.",
         ),
         slips=(
-            Wrong(tokens * gpus, "That is the whole sequence. One GPU was asked for."),
+            Wrong(tokens * gpus, "That is the whole sequence. The question is about one GPU."),
             Wrong(
                 room_gb * 1e9 / ((all_kept if again else inputs_kept) * model.hidden),
                 "You have taken full recomputation for none, or none for full.",
             ),
-            Wrong(
-                (room_gb + states_gb) * 1e9 / (kept * model.hidden), "The states need their place beside the tokens."
-            ),
+            Wrong((room_gb + states_gb) * 1e9 / (kept * model.hidden), "The states need memory as well."),
             Wrong(tokens * kept / (2 * model.layers), "The layer that is computed again needs all its 34 bytes.")
             if again
             else Wrong(tokens * model.layers, "That is one layer. All layers keep their activations until backward."),
@@ -116,23 +116,24 @@ def enough(draw: random.Random) -> Posed:
     return Posed(
         text=f"A ring of {gpus} GPUs computes attention of {model.name}: {model.heads} heads of queries, "
         f"{model.kv_heads} of keys and values. The mask is causal and the order is zigzag, so each step has half of a "
-        f"block's pairs. A GPU reaches {100 * share:.0f} % of its {peak / 1e12:.0f} TFLOP/s in bfloat16. Each is in "
-        f"another machine {machine.name}, and its port sends {link / 1e9:.0f} GB/s in one direction. Take the forward "
-        "pass, numbers of 2 bytes, and no latency. From how many tokens of the whole sequence on is the ring hidden?",
+        f"block's pairs. A GPU reaches {100 * share:.0f} % of its {peak / 1e12:.0f} TFLOP/s in bfloat16. Each GPU is "
+        f"in another machine {machine.name}, and its port sends {link / 1e9:.0f} GB/s in one direction. Take the "
+        "forward pass, numbers of 2 bytes, and no latency. From how many tokens of the whole sequence on is the ring "
+        "hidden?",
         value=tokens,
         way=(
             "Let a GPU have T tokens, H heads of queries and G of keys and values, of K numbers. A step computes "
             "4 × H × K × T²/2 operations and sends 2 × G × K × T × 2 bytes.",
             f"The port sends a byte while the GPU computes {100 * share:.0f} % × {peak / 1e12:.0f} × "
             f"10¹²/({link / 1e9:.0f} × 10⁹) = {per_byte:,.0f} operations.",
-            f"Both take as long where T = 2 × G/H × {per_byte:,.0f} = 2 × {model.kv_heads}/{model.heads} × "
+            f"Both take equally long where T = 2 × G/H × {per_byte:,.0f} = 2 × {model.kv_heads}/{model.heads} × "
             f"{per_byte:,.0f} = {said(of_gpu, 'tokens')}.",
             f"{gpus} GPUs have as many each: {said(tokens, 'tokens')}.",
         ),
         slips=(
             Wrong(tokens / 2, "The causal mask leaves half of the arithmetic. The messages stay as they are."),
             Wrong(of_gpu, "That is what one GPU has of the sequence."),
-            Wrong(tokens * model.heads / model.kv_heads, "Queries stay at home. Only heads of keys and values travel."),
+            Wrong(tokens * model.heads / model.kv_heads, "Queries are not sent. Only heads of keys and values are."),
             Wrong(tokens / share, "That is at the full peak, which no run reaches."),
         ),
         sources=(machine.source, sizes_source(model)),
@@ -162,14 +163,14 @@ def order(draw: random.Random) -> Posed:
         way=(
             f"A whole block has {part:,}² pairs: 4 × {model.heads} × 128 × {part:,}² × {model.layers} operations in "
             f"all layers, so it takes {said(block_s, 's')}.",
-            f"Contiguous: in the first step all have half a block, and in each of the other {gpus - 1} somebody has a "
+            f"Contiguous: in the first step all have half a block, in each of the other {gpus - 1} some GPU has a "
             f"whole one: {gpus - 0.5} blocks, {said(contiguous_s, 's')}.",
             f"Zigzag: all have half a block in each of {gpus} steps: {gpus / 2:g} blocks, {said(zigzag_s, 's')}.",
             f"{said(contiguous_s, 's')} − {said(zigzag_s, 's')} = {said(lost_s, 's')}.",
         ),
         slips=(
-            Wrong(contiguous_s, "That is the whole pass in contiguous order. What zigzag saves was asked for."),
-            Wrong(zigzag_s, "That is the whole pass in zigzag order. What it saves was asked for."),
+            Wrong(contiguous_s, "That is the whole pass in contiguous order. The question is what zigzag saves."),
+            Wrong(zigzag_s, "That is the whole pass in zigzag order. The question is what that order saves."),
             Wrong(lost_s / model.layers, "That is one layer. Each layer has a ring of its own."),
         ),
         sources=(machine.source, sizes_source(model)),

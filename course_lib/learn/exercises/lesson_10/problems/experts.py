@@ -50,7 +50,7 @@ def held(draw: random.Random) -> Posed:
     )
 
 
-@problem("10.journeys", "How long the tokens travel", unit="%")
+@problem("10.journeys", "How long the messages of tokens take", unit="%")
 def journeys(draw: random.Random) -> Posed:
     machine = MACHINES[draw.choice(("8x A100", "8x H100", "8x B200"))]
     inside, hidden = draw.choice((True, False)), draw.choice((2048, 4096, 8192, 14336))
@@ -63,12 +63,12 @@ def journeys(draw: random.Random) -> Posed:
     part = 100 * travel_ms / (travel_ms + compute_ms)
     where = f"in one machine {machine.name}" if inside else f"in {gpus} machines {machine.name}, one in each,"
     return Posed(
-        text=f"{gpus} GPUs {where} share out the experts of a layer. Each GPU has {tokens:,} tokens "
-        f"of width {width:,}, and each token chooses {top_k} experts, spread evenly. An expert has three matrices of "
-        f"{width:,} × {hidden:,} numbers. A GPU reaches {100 * share:.0f} % of {peak / 1e12:,.0f} TFLOP/s and sends "
+        text=f"{gpus} GPUs {where} share out the experts of a layer. Each GPU has {tokens:,} tokens of width "
+        f"{width:,}, and each token chooses {top_k} experts, spread evenly. An expert has three matrices of {width:,} "
+        f"× {hidden:,} numbers. A GPU reaches {100 * share:.0f} % of {peak / 1e12:,.0f} TFLOP/s and sends "
         f"{link / 1e9:.0f} GB/s in one direction. Rows are sent in bfloat16, there and back, and nothing hides them. "
-        "Each choice is a row of its own. Rows that stay on their GPU cost nothing, and latency is left out. Take the "
-        "time of journeys and experts together, forward. Which share of it are the journeys?",
+        "Each choice is a row of its own. Rows that stay on their GPU cost nothing, and latency is left out. Forward "
+        "takes the time of messages and of experts, one after the other. Which share of it do the messages take?",
         value=part,
         way=(
             f"{tokens:,} × {top_k} rows of {width:,} × 2 bytes, of which {gpus - 1}/{gpus} leave, there and back: "
@@ -80,12 +80,15 @@ def journeys(draw: random.Random) -> Posed:
             f"{travel_ms:.3g}/({travel_ms:.3g} + {compute_ms:.3g}) = {said(part, '%')}.",
         ),
         slips=(
-            Wrong(100 * travel_ms / (travel_ms + 2 * compute_ms), "A row travels there, and its output travels back."),
+            Wrong(100 * travel_ms / (travel_ms + 2 * compute_ms), "A row is sent there, and its output is sent back."),
             Wrong(100 * travel_ms / (travel_ms + compute_ms / top_k), "A token computes with each of its experts."),
             Wrong(
                 100 * travel_ms / (travel_ms + compute_ms * share), "That is at the full peak, which no run reaches."
             ),
-            Wrong(100 * travel_ms / compute_ms, "That is journeys over experts. Their share of both was asked for."),
+            Wrong(
+                100 * travel_ms / compute_ms,
+                "That is messages divided by experts. The question is their share of both.",
+            ),
         ),
         sources=(machine.source,),
         beside=""
@@ -106,22 +109,22 @@ def busy(draw: random.Random) -> Posed:
     row_ms = 6 * model.hidden * model.ffn / rate * 1e3
     lost_ms = (busiest - even) * row_ms
     return Posed(
-        text=f"The {gpus} GPUs of a machine {machine.name} share out {experts} experts of a layer, {own} on each. Each "
-        f"GPU has {tokens:,} tokens, and a token makes {top_k} {'choice' if top_k == 1 else 'choices'}. One expert "
-        f"gets {percent} % of all choices, and the others share the rest evenly. An expert has three matrices of "
-        f"{model.hidden:,} × {model.ffn:,} numbers, and a GPU reaches {rate / 1e12:.1f} TFLOP/s. There is no capacity, "
-        "and links cost next to nothing. By how much does the forward pass of this layer's experts take longer than if "
-        "all experts were equally busy?",
+        text=f"The {gpus} GPUs of a machine {machine.name} share out {experts} experts of a layer, {own} on each. "
+        f"Each GPU has {tokens:,} tokens, and a token makes {top_k} {'choice' if top_k == 1 else 'choices'}. One "
+        f"expert gets {percent} % of all choices, and the others share the rest evenly. An expert has three matrices "
+        f"of {model.hidden:,} × {model.ffn:,} numbers, and a GPU reaches {rate / 1e12:.1f} TFLOP/s. There is no "
+        "capacity, and links cost next to nothing. How much longer does the forward pass of this layer's experts "
+        "take than if all experts were equally busy?",
         value=lost_ms,
         way=(
-            f"There are {gpus} × {tokens:,} × {top_k} = {rows:,} rows. Even would be {even:,} on a GPU.",
+            f"There are {gpus} × {tokens:,} × {top_k} = {rows:,} rows. Spread evenly, a GPU would have {even:,}.",
             f"The GPU of the busy expert has {percent} % of all rows, and {own - 1}/{experts - 1} of the other "
             f"{100 - percent} %: {busiest:,.0f} rows.",
             f"A row takes 2 × 3 × {model.hidden:,} × {model.ffn:,} operations, which is {row_ms * 1e3:.3g} µs.",
             f"All wait for this GPU: ({busiest:,.0f} − {even:,}) × {row_ms * 1e3:.3g} µs = {said(lost_ms, 'ms')}.",
         ),
         slips=(
-            Wrong(busiest * row_ms, "That is the whole time. What comes on top of even experts was asked for."),
+            Wrong(busiest * row_ms, "That is the whole time. The question is what comes on top of even experts."),
             Wrong((rows * percent / 100 - even) * row_ms, "The GPU of the busy expert has others to compute as well.")
             if rows * percent / 100 > 1.05 * even
             else Wrong(rows * percent / 100 * row_ms, "That is the busy expert alone, and not what comes on top."),

@@ -50,7 +50,7 @@ RING_STEPS = (
         judge=_judge(VALUES, RingValuesReport, (4, 2)),
         mistakes=mistakes.OF_VALUES,
         hints=(
-            "What has a query to know of the keys that it has met, so that it can go on with the next ones?",
+            "What must a query keep from the keys that it has met, so that it can go on with the next ones?",
             "For each query keep three things: the largest score so far, the sum of exp(score - largest), and the "
             "values added up with those weights. When a block brings a larger score, scale the sum and the values.",
             "For each block: `now = torch.maximum(largest, scores.amax(-1))`, `old = (largest - now).exp()`, "
@@ -66,15 +66,17 @@ RING_STEPS = (
         judge=_judge((*VALUES, *BACKWARD), RingBackwardReport, (4, 2)),
         mistakes=mistakes.OF_BACKWARD,
         hints=(
-            "Which rank can compute what a block of keys did for the queries of rank 2? And who wants to know?",
-            "Keep q, k, v, the output and the log-sum-exp of all keys. Backward, send the keys round again, make the "
-            "weights anew, and let the gradients of a block go along behind it. Each rank adds its part.",
+            "Which rank can compute what a block of keys did for the queries of rank 2? And which rank needs the "
+            "result?",
+            "Keep q, k, v, the output and the log-sum-exp of all keys. Backward, send the keys round again, compute "
+            "the weights anew, and send the gradients of a block after it. Each rank adds its part.",
             "`weights = (scores - lse[..., None]).exp()`, `dv = weights.mT @ grad`, `ds = weights * (grad @ v.mT - "
             "(grad * out).sum(-1, keepdim=True)) / root`, `dq += ds @ k`, `dk = ds.mT @ q`. The sum for a block is "
             "complete when its owner adds its own part.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Outputs and gradients of one process; those of keys and values are at home on their own rank.",
+        passed="Outputs and gradients are those of one process, and each rank has the gradients of its own keys and "
+        "values.",
     ),
     Exercise(
         name="10.ring_causal",
@@ -82,15 +84,17 @@ RING_STEPS = (
         judge=_judge(_CAUSAL, RingCausalReport),
         mistakes=mistakes.OF_CAUSAL,
         hints=(
-            "Two stretches of positions, each without a gap, one of queries and one of keys. How can they stand to "
-            "each other?",
+            "Two stretches of positions, each without a gap, one of queries and one of keys. In which ways can they "
+            "lie to each other?",
             "Cut `positions` of each rank into stretches. In a pair of them all keys are before all queries, or all "
-            "after, or both are the same positions. There are three things to do: all, nothing, a triangle.",
+            "after, or both are the same positions. So there are three things that you compute: all, nothing, or a "
+            "triangle.",
             "For each stretch of yours and each of the owner's: `if keys_begin > queries_begin: continue`. Compute "
             "with the rows of these stretches alone, and mask with `triu(1)` where both begin at the same position.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Outputs and gradients under a causal mask in both orders, and nothing computed that it hides.",
+        passed="Outputs and gradients are right under a causal mask in both orders, and nothing was computed that the "
+        "mask hides.",
     ),
     Exercise(
         name="10.ring_messages",
@@ -98,14 +102,14 @@ RING_STEPS = (
         judge=_judge(_MESSAGES, RingMessagesReport),
         mistakes=mistakes.OF_MESSAGES,
         hints=(
-            "Which blocks must leave your rank, and which of them never need to? How many heads has a key?",
-            "Send what you have to one neighbour and receive from the other, p - 1 times. k and v travel as they came, "
+            "Which blocks must leave your rank, and which of them never need to? How many heads do keys have?",
+            "Send what you have to one neighbour and receive from the other, p - 1 times. Send k and v as they came, "
             "with G heads; M = H/G heads of queries share one where you compute.",
             "`q.unflatten(1, (G, -1))` is (B, G, M, T, K), and `k.unsqueeze(2)` fits it. For gradients of k and v, "
             "`.sum(2)`. A strided k: `torch.stack([k, v])` makes one message of both, without gaps.",
         ),
         forbidden=_FORBIDDEN,
-        passed="p - 1 steps forward and back, in the bytes of unrepeated heads, with no other call.",
+        passed="The ring takes p - 1 steps forward and backward, sends no head twice, and makes no other call.",
     ),
     Exercise(
         name="10.ring_memory",
@@ -113,7 +117,7 @@ RING_STEPS = (
         judge=_judge(_MESSAGES, RingMemoryReport),
         mistakes=mistakes.OF_MEMORY,
         hints=(
-            "While a block is computed, which blocks have to be there? Who still has a name for the others?",
+            "While a block is computed, which blocks have to be in memory? Which variable still refers to the others?",
             "Two are enough: the one that is computed with, and the one that is arriving. Keep for backward what has "
             "the size of your own part, through `ctx.save_for_backward`.",
             "`block = arriving` lets the old one go, if no loop variable and no list holds it. For backward: "
@@ -128,9 +132,10 @@ RING_STEPS = (
         judge=_judge(_HIDDEN, RingHiddenReport),
         mistakes=mistakes.OF_HIDDEN,
         hints=(
-            "What do you need to know before the next block can begin to travel?",
-            "A block can be sent on while you compute with it: nobody changes it. Start both halves, compute, wait. In "
-            "backward a sum of gradients sets out when your part is in it, and needs to be there one block later.",
+            "What do you need before you can send a block on?",
+            "A block can be sent on while you compute with it: it does not change. Start both halves, compute, wait. "
+            "In backward you can send a sum of gradients once your part is in it, and it has to arrive one block "
+            "later.",
             "`wait = start([send(block, after), recv(arriving, before)])`, compute, `wait()`. Backward: after your "
             "part of a block is computed, wait for the sum that came for it, add, and `start` it on its way.",
         ),
@@ -150,6 +155,7 @@ RING_STEPS = (
             "`at = ranks.index(me.rank)`, and `start(messages, group=group)` with the ranks' numbers in the job.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Uneven parts, empty ones, single positions, bfloat16, two rings, groups, and one rank alone.",
+        passed="Right with uneven parts, empty ones, single positions, bfloat16, two rings, groups, and one rank "
+        "alone.",
     ),
 )

@@ -61,7 +61,8 @@ ROOM = Exercise(
     judge=by_cases(CASES, compare=_compare),
     mistakes=wrong_answers.MISTAKES,
     hints=(
-        "How many rows do all experts together get, if nobody is turned away? Count for 8 tokens with 2 choices each.",
+        "How many rows do all experts together get, if no choice is turned away? Count for 8 tokens with 2 choices "
+        "each.",
         "There are `num_tokens * top_k` rows. An even expert has one part in `num_experts` of them.",
         "Take `factor * num_tokens * top_k / num_experts`, rounded up by `math.ceil`, and `min` with `num_tokens`.",
     ),

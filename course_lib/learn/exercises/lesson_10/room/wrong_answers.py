@@ -58,7 +58,7 @@ def _one_at_least(num_tokens: int, num_experts: int, top_k: int, factor: float) 
 
 
 MISTAKES = (
-    Mistake("as-it-was", "This is the colleague's room still: each token has one choice in it.", _as_it_was),
+    Mistake("as-it-was", "This is still the colleague's room, which counts one choice for each token.", _as_it_was),
     Mistake(
         "divides-by-choices",
         "You divide by the choices of a token. More choices are more rows, for the same number of experts.",
@@ -66,17 +66,18 @@ MISTAKES = (
     ),
     Mistake(
         "rounds-down",
-        "It is rounded down. A share of 2.5 tokens with a factor of 1 wants room for 3.",
+        "It is rounded down. A share of 2.5 tokens with a factor of 1 needs room for 3.",
         _rounds_down,
     ),
     Mistake(
         "rounds-to-nearest",
-        "It is rounded to the nearest number, which is up or down. It should be up.",
+        "It is rounded to the nearest number, which is up or down. Round up.",
         _rounds_to_nearest,
     ),
     Mistake(
         "one-more",
-        "You round down and add 1. That is up, but a whole number, too, becomes one more: `math.ceil` leaves it alone.",
+        "You round down and add 1. That rounds up, but adds 1 to a whole number as well: `math.ceil` leaves it as it "
+        "is.",
         _one_more,
     ),
     Mistake(
@@ -84,24 +85,24 @@ MISTAKES = (
         "An expert has more room than there are tokens. None of them chooses an expert twice, so that room is lost.",
         _no_most,
     ),
-    Mistake("no-factor", "The factor makes no difference.", _no_factor),
+    Mistake("no-factor", "In your answer the factor makes no difference.", _no_factor),
     Mistake(
         "rounds-first",
-        "The even share is rounded up before it is multiplied. Multiply first; else the factor makes what was rounded "
-        "larger.",
+        "The even share is rounded up before it is multiplied. Multiply first; else the factor enlarges the rounding.",
         _rounds_first,
     ),
-    Mistake("not-rounded", "Half a token cannot be taken: a whole number is wanted, rounded up.", _not_rounded),
+    Mistake("not-rounded", "An expert cannot take half a token: give a whole number, rounded up.", _not_rounded),
     Mistake(
         "most-of-choices",
-        "At most, you allow as many as all tokens have choices. A token does not choose one expert twice, so all "
-        "tokens are the most.",
+        "Your largest room is the number of all choices. A token does not choose one expert twice, so the number of "
+        "tokens is the most.",
         _most_of_choices,
     ),
     Mistake("all-tokens", "Every expert has room for all tokens: that is no limit at all.", _all_tokens),
     Mistake(
         "one-at-least",
-        "Where there are no tokens, there is room for one. A rank may have none, and never more room than tokens.",
+        "Where there are no tokens, you give room for one. A rank may have no tokens, and an expert needs no more "
+        "room than there are tokens.",
         _one_at_least,
     ),
 )

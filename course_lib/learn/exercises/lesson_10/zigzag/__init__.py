@@ -110,8 +110,8 @@ ZIGZAG = Exercise(
     ),
     mistakes=mistakes.MISTAKES,
     hints=(
-        "A position late in the sequence has much to do, an early one little. A rank may have two runs: what would you "
-        "give it beside the first positions of all?",
+        "A position late in the sequence has much work, an early one little. A rank may have two runs: which second "
+        "run balances the first positions of all?",
         "Cut the sequence into twice as many parts as there are ranks. Give each rank an early part and a late one: "
         "the earlier the one, the later the other. Where parts cannot be equal, some are longer by one.",
         "`base, extra = divmod(num_tokens, 2 * num_ranks)`; part p begins at `p * base + min(p, extra)` and has "
@@ -122,6 +122,6 @@ ZIGZAG = Exercise(
         "course_lib.layouts.sequence_cut.SequenceCut.runs",
         "course_lib.parallel.context.own_positions",
     ),
-    passed="Each position has one owner, memory is even. In every step of the ring all ranks have equally much to "
+    passed="Each position has one owner, and memory is even. In every step of the ring all ranks have equally much to "
     "compute, to within what a remainder leaves over.",
 )

@@ -112,49 +112,50 @@ def _seeds(evidence: Evidence) -> bool:
 MISTAKES = (
     Mistake(
         "position-of-nothing",
-        "Right wherever there are positions. Where a sequence has none, every rank has an empty list.",
+        "Your answer is right wherever there are positions. Where a sequence has none, give every rank an empty list.",
         recognise=_is_wrong_only(lambda _, num_tokens: num_tokens == 0),
     ),
     Mistake(
         "few-ranks-alone",
-        f"Right on up to 8 ranks, and not on {MANY_RANKS}. What the docstring asks for holds for any number of ranks.",
+        f"Your answer is right on up to 8 ranks, and not on {MANY_RANKS}. The docstring asks for any number of ranks.",
         recognise=_is_wrong_only(lambda num_ranks, _: num_ranks == MANY_RANKS),
     ),
     Mistake(
         "seeds",
-        "The positions are right, and your code seeds the random numbers of the whole process. Nothing here is drawn: "
-        "leave out `torch.manual_seed`.",
+        "The positions are right, but your code seeds the random numbers of the whole process. No random number is "
+        "needed here: leave out `torch.manual_seed`.",
         recognise=_seeds,
     ),
     Mistake(
         "contiguous",
-        "One run for each rank, one after the other. The rank with the last of them looks at everything, and the rank "
-        "with the first at little else but itself. A rank may have two runs.",
+        "You give each rank one run, in order. The rank with the last run looks at all positions, and the rank with "
+        "the first run at its own alone. A rank may have two runs.",
         recognise=_is_contiguous,
     ),
     Mistake(
         "equal-pairs",
-        "One run for each rank, some much longer than others. Pairs are one thing to share out. Activations, and the "
-        "arithmetic of all matrices, go by the number of positions, and that has to be even as well.",
+        "You give each rank one run, some much longer than others. Pairs are only one thing to share out. "
+        "Activations, and the arithmetic of all matrices, grow with the number of positions, and that has to be even "
+        "as well.",
         recognise=_is_uneven_runs,
     ),
     Mistake(
         "striped",
-        "Every so many positions one: equally many pairs, nearly, and this is a known order (Striped Attention). But a "
-        "rank's positions are then in single pieces, and a kernel that takes whole tiles finds a little of the mask in "
-        "every tile. Here two runs are the most.",
+        "You deal positions out by turns: pairs are nearly even, and this is a known order (Striped Attention). But "
+        "then a rank's positions stand alone, and a kernel that takes whole tiles finds a little of the mask in every "
+        "tile. Here two runs are the most.",
         wrong_answers.striped,
     ),
     Mistake(
         "snake",
-        "To and fro, position by position: the pairs are shared out well, but in a great many pieces. Do the same with "
-        "parts in place of positions, so that a rank has two runs at most.",
+        "You deal positions out to and fro, one by one: the pairs are shared out well, but in a great many pieces. Do "
+        "the same with parts in place of positions, so that a rank has two runs at most.",
         wrong_answers.snake,
     ),
     Mistake(
         "same-distance",
-        "Two parts for each rank, half a sequence apart. Then the rank whose early part is later has a later late part "
-        "as well, and more to do in both. What the one gives, the other has to take.",
+        "Each rank has two parts, half a sequence apart. So the rank with the later early part has the later late "
+        "part as well, and more work in both. The two parts have to balance each other.",
         recognise=_is_same_distance,
     ),
     Mistake(
@@ -165,60 +166,61 @@ MISTAKES = (
     ),
     Mistake(
         "front-only",
-        "Rank by rank you give away one of the parts of the front half, and nobody has the back half.",
+        "You give each rank one part of the front half, and no rank has the back half.",
         wrong_answers.front_only,
     ),
     Mistake(
         "drops-the-rest",
-        "Right where all parts are equal. Elsewhere some positions are nobody's: what `//` leaves over has to go "
-        "somewhere, one position to a part.",
+        "Your answer is right where all parts are equal. Elsewhere some positions have no owner: what `//` leaves "
+        "over has to go somewhere, one position to a part.",
         recognise=_drops_some,
     ),
     Mistake(
         "chunk",
-        "Right where all parts are equal. Elsewhere `chunk` rounds a part's size up, so that the last part is shorter, "
-        "and sometimes there are fewer parts than you asked for. `tensor_split` makes all of them, as even as can be.",
+        "Your answer is right where all parts are equal. Elsewhere `chunk` rounds a part's size up, so that the last "
+        "part is shorter, and sometimes there are fewer parts than you asked for. `tensor_split` makes all of them, "
+        "as even as can be.",
         wrong_answers.by_chunk,
     ),
     Mistake(
         "rest-to-the-last",
-        "Right where all parts are equal. Elsewhere the last part takes all that is left over, up to 2n - 1 positions, "
-        "and they are those with most to do. Give one each to some of the parts.",
+        "Your answer is right where all parts are equal. Elsewhere the last part takes all that is left over, up to "
+        "2n - 1 positions, and they are those with most work. Give one each to some of the parts.",
         wrong_answers.rest_to_the_last,
     ),
     Mistake(
         "rounds-up",
-        "Right where all parts are equal. Elsewhere you round a part's size up, so that the last ones are short "
-        "or empty. They are the back parts of the first ranks. Let sizes differ by one at most.",
+        "Your answer is right where all parts are equal. Elsewhere you round a part's size up, so that the last ones "
+        "are short or empty. They are the back parts of the first ranks. Let sizes differ by one at most.",
         wrong_answers.rounds_up,
     ),
     Mistake(
         "over-the-end",
-        "Right where all parts are equal. Elsewhere you round a part's size up, and the last part ends behind the end "
-        "of the sequence.",
+        "Your answer is right where all parts are equal. Elsewhere you round a part's size up, and the last part ends "
+        "behind the end of the sequence.",
         wrong_answers.over_the_end,
     ),
     Mistake(
         "mirrored",
-        "Right where all parts are equal. Elsewhere you take a part's mirror image for the one at the back, and that "
-        "one has another size. Some positions are there twice, or not at all.",
+        "Your answer is right where all parts are equal. Elsewhere you take a part's mirror image for the one at the "
+        "back, and that one has another size. Some positions are there twice, or not at all.",
         wrong_answers.counted_from_the_end,
     ),
     Mistake(
         "starts-too-early",
-        "Right where all parts are equal. Elsewhere parts that are longer by one shift all that come after them: "
-        "part p begins min(p, extra) positions later than p * base.",
+        "Your answer is right where all parts are equal. Elsewhere parts that are longer by one shift all that come "
+        "after them: part p begins min(p, extra) positions later than p * base.",
         wrong_answers.extra_by_rank,
     ),
     Mistake(
         "back-first",
-        "The right positions for each rank, and the late part stands before the early one. A rank's tensors hold its "
+        "Each rank has the right positions, but the late part stands before the early one. A rank's tensors hold its "
         "positions in rising order.",
         wrong_answers.back_first,
     ),
     Mistake(
         "falls",
-        "Each position has one owner. But within a rank they do not rise everywhere, and its tensors hold them in "
+        "Each position has one owner. But a rank's positions do not rise everywhere, and its tensors hold them in "
         "rising order.",
         recognise=_falls_somewhere,
     ),
@@ -241,7 +243,7 @@ MISTAKES = (
     ),
     Mistake(
         "same-for-all",
-        "Every rank gets the first part and the last: `rank` does not come into it.",
+        "Every rank gets the first part and the last: your function does not use `rank`.",
         wrong_answers.same_for_all,
     ),
 )
