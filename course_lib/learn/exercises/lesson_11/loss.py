@@ -94,8 +94,8 @@ def _compare(right: Any, got: Any) -> str:
     for when, most, held in (("before backward", right.before, got.before), ("at the fullest", right.peak, got.peak)):
         if held > most:
             words = (
-                f"the loss and its gradients are right; {when} as many bytes were held beside weights and gradients as "
-                f"{held:.0f} positions' scores take, and {most:.0f} are enough"
+                f"the loss and its gradients are right; {when} your code held, beside weights and gradients, as many "
+                f"bytes as the scores of {held:.0f} positions take, and {most:.0f} are enough"
             )
             return Difference(words, _HELD)
     return ""
@@ -175,26 +175,27 @@ LOSS = Exercise(
     mistakes=(
         Mistake(
             "as-it-was",
-            "The loss is right, and the scores of all positions are there at the same time: as much is held as in the "
-            "colleague's loss.",
+            "The loss is right, but the scores of all positions are there at the same time: your loss holds as much "
+            "as the colleague's.",
             recognise=_held(lambda got, right: _held_before(got, right) and got.peak > 2 * right.peak),
         ),
         Mistake(
             "pieces-kept",
-            "The loss is right and made of pieces, and before backward what belongs to all of them is still there. "
-            "Each piece's scores were kept for backward. So one has little at a time and, in the end, all of it.",
+            "The loss is right and made of pieces, but before backward what belongs to all of them is still there. "
+            "Each piece's scores were kept for backward. So little is made at a time, and in the end all of it is "
+            "there.",
             recognise=_held(lambda got, right: _held_before(got, right) and got.peak <= 2 * right.peak),
         ),
         Mistake(
             "all-again-at-once",
-            "Before backward nothing is kept, and in backward all scores are there at once: what is computed again is "
-            "computed in one piece.",
+            "Before backward nothing is kept, but in backward all scores are there at once: you compute them again in "
+            "one piece.",
             recognise=_held(lambda got, right: not _held_before(got, right)),
         ),
         Mistake(
             "mean-of-means",
-            "Right where all pieces are of one size. A last piece that is shorter then weighs as much as the others, "
-            "and each of its tokens more.",
+            "The loss is right where all pieces have one size. A shorter last piece weighs as much as the others, so "
+            "each of its tokens weighs more.",
             _mean_of_means,
         ),
         Mistake(
@@ -205,24 +206,25 @@ LOSS = Exercise(
         ),
         Mistake(
             "length-of-one-sequence",
-            "With one sequence it is right. With two the loss is twice too large: it is the mean over all tokens "
-            "of the batch.",
+            "With one sequence the loss is right. With two it is twice as large as it should be: take the mean over "
+            "all tokens of the batch.",
             _one_sequence,
         ),
         Mistake(
             "no-graph",
-            "The number may be right, and backward cannot begin at it: an `item()`, a `detach()` or a new tensor has "
-            "no past.",
+            "The number may be right, but backward cannot begin at it: an `item()`, a `detach()` or a new tensor has "
+            "no graph.",
             recognise=lambda evidence: all(o.kind_of_difference == _NO_GRAPH for o in evidence.outcomes),
         ),
     ),
     hints=(
-        "Two things are to be so: at no time the scores of more than `length` positions, and none of them kept for "
-        "backward. Which of the two does `of_piece`, called for one piece after the other, give you by itself?",
-        "`of_piece` gives the sum over a piece. Let each call be one that keeps its inputs alone; what is left are a "
-        "sum over the pieces and one division.",
+        "Two things are needed: never the scores of more than `length` positions at once, and no scores kept for "
+        "backward. Which of the two do you get by calling `of_piece` for one piece after the other?",
+        "`of_piece` gives the sum over a piece. Make each call one that keeps its inputs alone. Then a sum over the "
+        "pieces and one division are left.",
         "`checkpoint(of_piece, *piece, use_reentrant=False)` for each of `pieces`; `torch.stack` of them, `.sum()`, "
         "and divided by `tokens.numel()`.",
     ),
-    passed="The loss and its gradients are those of the whole, and at no time are there the scores of many positions.",
+    passed="The loss and its gradients are those of the whole, and the scores of many positions were never there at "
+    "once.",
 )

@@ -144,18 +144,18 @@ def _compare(expected: Any, got: Any) -> str:
 
 CHEAPEST = Exercise(
     name="11.cheapest",
-    title="The cheapest that is in time",
+    title="The cheapest row that is in time",
     judge=by_cases(CASES, compare=_compare),
     mistakes=wrong_answers.MISTAKES,
     hints=(
         "A GPU hour has one price, so what is the cost of a row made of? Work it out for 2 GPUs, 10 steps of 1 hour.",
         "First the number of steps, rounded up. Then keep the rows that fit and end in time, each with its cost and "
-        "its seconds. The least of them is your row; the habit looks at the same rows.",
+        "its seconds. The cheapest of them is your row; the habit looks at the same rows.",
         "`steps = -(-tokens // step_tokens)`, `total_s = steps * step_s`, `cost = gpus * total_s / 3600 * price`; "
         "`min` of tuples `(cost, total_s, number)` settles what is equal. The habit: of the kept rows with the most "
         "GPUs the least cost; regret `habit_cost / cost - 1`.",
     ),
     forbidden=("course_lib.learn.exercises.lesson_11.cheapest.cheapest_row",),
-    passed="The row costs least of all that fit and end in time. You know what it costs to take all GPUs because "
-    "they are there.",
+    passed="Your row costs least of all that fit and end in time. You also know what it costs to take all GPUs "
+    "because they are there.",
 )

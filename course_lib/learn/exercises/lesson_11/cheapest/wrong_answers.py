@@ -76,8 +76,8 @@ def _slip(**slips: Any) -> Any:
 MISTAKES = (
     Mistake(
         "quickest",
-        "You take the quickest row. It is in time, and so are others that cost less: what is over before the deadline "
-        "earns nothing here.",
+        "You take the quickest row. It is in time, and so are others that cost less: time that is left before the "
+        "deadline has no value here.",
         _slip(chosen_by="time"),
     ),
     Mistake(
@@ -87,17 +87,17 @@ MISTAKES = (
     ),
     Mistake(
         "any-time",
-        "The deadline makes no difference: your row may end too late.",
+        "In your answer the deadline makes no difference: your row may end too late.",
         _slip(asks_time="never"),
     ),
     Mistake(
         "any-memory",
-        "The memory makes no difference: your row may need more bytes than a GPU has.",
+        "In your answer the memory makes no difference: your row may need more bytes than a GPU has.",
         _slip(asks_memory="never"),
     ),
     Mistake(
         "memory-of-all",
-        "The bytes of a row are of its fullest GPU, and you compare them with what all its GPUs have.",
+        "The bytes of a row are those of its fullest GPU, and you compare them with the memory of all its GPUs.",
         _slip(asks_memory="in all"),
     ),
     Mistake(
@@ -137,18 +137,18 @@ MISTAKES = (
     ),
     Mistake(
         "equal-cost-first",
-        "Where rows cost the same, you take the first. The one that is done sooner was asked for.",
+        "Where rows cost the same, you take the first. Take the one that is done sooner.",
         _slip(ties="first"),
     ),
     Mistake(
         "equal-rows-last",
-        "Where cost and time are equal, you take the last row. The first was asked for.",
+        "Where cost and time are equal, you take the last row. Take the first.",
         _slip(chosen_by="last"),
     ),
     Mistake(
         "habit-with-all-rows",
-        "Your row is right. For the habit you look at all rows, also at those that do not fit or are late: nobody "
-        "could have taken them.",
+        "Your row is right. For the habit you look at all rows, also at those that do not fit or are late: no job "
+        "could use them.",
         _slip(habit="all"),
     ),
     Mistake(
@@ -169,13 +169,13 @@ MISTAKES = (
     ),
     Mistake(
         "times-the-least",
-        "Your row is right. You give how many times the least cost the habit pays. The regret is what is too much: 1 "
-        "less.",
+        "Your row is right. You give the habit's cost in multiples of the least cost. The regret is only what is paid "
+        "too much: 1 less.",
         _slip(regret="times"),
     ),
     Mistake(
         "regret-in-money",
-        "Your row is right. The regret is given in money; as a share of the least cost it can be compared.",
+        "Your row is right. You give the regret in money; give it as a share of the least cost.",
         _slip(regret="money"),
     ),
     Mistake(

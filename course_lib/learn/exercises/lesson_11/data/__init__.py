@@ -105,9 +105,9 @@ DATA = Exercise(
     hints=(
         "Write down what is sent, for each stage of sharding: which operation, how many times in a step, how many "
         "bytes in a call. Begin without what hides, as if `hidden` were 0.",
-        "Sharding 0 and 1 send once a step, sharding 3 for each micro-batch. A call of sharding 3 has "
-        "`sizes.numbers / sizes.calls` numbers. Keep two sums: of gradients, and of weights. Then ask which of them "
-        "can hide, and how long the computing is behind which they can.",
+        "Sharding 0 and 1 send once a step, sharding 3 for each micro-batch. A call of sharding 3 has `sizes.numbers "
+        "/ sizes.calls` numbers. Keep two sums: of gradients, and of weights. Then ask which of them can hide, and "
+        "how long the computing is that can hide them.",
         "`sent_s = gradients_s + weights_s`, `can_s = sent_s if sizes.ahead else gradients_s`, and the step waits for "
         "`sent_s - hidden * min(can_s, window_s)`. With sharding 3 `window_s` is all computing of the step, else two "
         "thirds of a micro-batch's.",
@@ -118,6 +118,6 @@ DATA = Exercise(
         "course_lib.plan.estimate.data_sizes.data_sizes",
         "course_lib.plan.estimate.data_sizes.waits_s",
     ),
-    passed="Gradients and weights: each with its calls, its bytes and its times, and no more hides than there is "
+    passed="Your term has the calls, bytes and times of gradients and of weights. No more of them hides than there is "
     "computing to hide behind.",
 )

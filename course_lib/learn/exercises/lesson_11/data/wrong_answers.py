@@ -95,8 +95,8 @@ MISTAKES = (
     ),
     Mistake(
         "once-a-step",
-        "You count sharding 3 once a step. It lets a layer's weights go after each use, so all of it comes again for "
-        "every micro-batch.",
+        "You count sharding 3 once a step. It lets a layer's weights go after each use, so all of it is sent again "
+        "for every micro-batch.",
         _with(times_3=lambda one: 1),
     ),
     Mistake(
@@ -107,7 +107,8 @@ MISTAKES = (
     ),
     Mistake(
         "one-call",
-        "With sharding 3 you send all numbers in one call. They go in `sizes.calls` of them, and each has its start.",
+        "With sharding 3 you send all numbers in one call. They go in `sizes.calls` calls, and each takes time to "
+        "start.",
         _with(calls=lambda one: 1, in_a_call=lambda one: 1),
     ),
     Mistake(
@@ -122,8 +123,8 @@ MISTAKES = (
     ),
     Mistake(
         "one-bucket",
-        "With sharding 0 and 1 you send all gradients in one call. They go in `sizes.buckets` equal ones, and each has "
-        "its start.",
+        "With sharding 0 and 1 you send all gradients in one call. They go in `sizes.buckets` equal buckets, and each "
+        "takes time to start.",
         _with(buckets=lambda one: 1, in_a_bucket=lambda one: 1),
     ),
     Mistake(
@@ -162,12 +163,12 @@ MISTAKES = (
     ),
     Mistake(
         "nothing-hides",
-        "Nothing hides in your term. `hidden` is the share of what could hide that does.",
+        "In your term nothing hides. `hidden` is a share: so much of what could hide does hide.",
         _with(hides=lambda hidden, can_s, behind_s: 0.0),
     ),
     Mistake(
         "all-hides",
-        "Everything hides in your term that can. Only the share `hidden` of it does.",
+        "In your term everything hides that can. Only the share `hidden` of it does.",
         _with(hides=lambda hidden, can_s, behind_s: min(can_s, behind_s)),
     ),
     Mistake(
@@ -184,7 +185,7 @@ MISTAKES = (
     ),
     Mistake(
         "weights-always-hide",
-        "You let weights hide where nobody gathers them ahead. Without `sizes.ahead` a layer waits for its weights, "
+        "You let weights hide where they are not gathered ahead. Without `sizes.ahead` a layer waits for its weights, "
         "and gradients alone can hide.",
         _with(ahead=lambda one: True),
     ),

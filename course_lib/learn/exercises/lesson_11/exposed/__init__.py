@@ -20,8 +20,8 @@ EXPOSED = Exercise(
     ),
     mistakes=mistakes.MISTAKES,
     hints=(
-        "Draw computing above and communication below, on one time axis. Where does what you look for begin, and "
-        "where does it end? Only where some span begins or ends.",
+        "Draw computing above and communication below, on one time axis. At which moments can exposed communication "
+        "begin or end? Only where some span begins or ends.",
         "All begins and ends, sorted and each once, cut the time into pieces within which nothing changes. For each "
         "piece: which kinds of spans cover it?",
         "for left, right in pairwise(edges): kinds = {kind for begin_s, end_s, kind in spans if begin_s <= left and "
@@ -31,5 +31,5 @@ EXPOSED = Exercise(
         "course_lib.learn.sick.sick_runs.intervals.exposed_s",
         "course_lib.learn.sick.sick_runs.intervals.union",
     ),
-    passed="Every instant counts once, whatever lies over it.",
+    passed="Every instant counts once, whatever spans lie over it.",
 )

@@ -10,7 +10,8 @@ __all__ = ["MISTAKES"]
 MISTAKES = (
     Mistake(
         "all-messages",
-        "You count all communication, each instant once. What has computing beside it is hidden, and does not count.",
+        "You count all communication, each instant once. Communication with computing beside it is hidden, and does "
+        "not count.",
         wrong_answers.all_messages,
     ),
     Mistake(
@@ -68,7 +69,8 @@ MISTAKES = (
     ),
     Mistake(
         "needs-order",
-        "Right for spans in the order of their begins. They may come in any order: sort before you merge.",
+        "Your answer is right for spans in the order of their begins. They may come in any order: sort before you "
+        "merge.",
         wrong_answers.needs_order,
     ),
     Mistake(
@@ -101,18 +103,20 @@ MISTAKES = (
     ),
     Mistake(
         "not-without-spans",
-        "Right, but for a list without spans: there is no first edge then, and nothing is exposed, 0.0.",
+        "Your answer is right except for a list without spans: then there is no first edge, and nothing is exposed, "
+        "0.0.",
         wrong_answers.not_without_spans,
     ),
     Mistake(
         "rounded",
-        "Right to the millisecond. Messages can take microseconds: give what you have found as it is.",
+        "Your answer is right to the millisecond. Messages can take microseconds: give what you have found without "
+        "rounding.",
         wrong_answers.rounded,
     ),
     Mistake(
         "sampled",
-        "You look at a hundred moments and count what lies between as one of them. Spans begin and end in between: "
-        "cut the time at their own edges.",
+        "You look at a hundred moments, and let each stand for the time up to the next. Spans begin and end in "
+        "between: cut the time at their own edges.",
         wrong_answers.sampled,
     ),
 )

@@ -73,14 +73,15 @@ FITS_EXERCISE = Exercise(
     hints=(
         "Begin with one GPU: which product is each of the five parts? Then add one axis at a time, and ask of each "
         "part whether this axis cuts it.",
-        "States: numbers of the stage, by tp, and by dp from the sharding on that says so. Activations: tokens of a "
-        "micro-batch, by tp, times the stage's layers, times the micro-batches in flight, `min(pp - stage, m)`. "
-        "Logits: tokens of a micro-batch times the vocabulary, by tp, on the last stage.",
+        "States: numbers of the stage, divided by tp, and by dp from that sharding on which cuts the part. "
+        "Activations: tokens of a micro-batch, divided by tp, times the stage's layers, times the micro-batches in "
+        "flight, `min(pp - stage, m)`. Logits: tokens of a micro-batch times the vocabulary, divided by tp, on the "
+        "last stage.",
         "`numbers = (model.layers / layout.pp * model.layer_parameters + tables * model.embedding_parameters) / "
         "layout.tp`, where `tables = (stage == 0) + (stage == layout.pp - 1)`. The optimizer has "
         "`numbers / (layout.dp if layout.sharding >= 1 else 1)`. Recomputed: `in_flight * layers * each.input + "
         "each.layer` for each token.",
     ),
     forbidden=("course_lib.plan.estimate.stage_memory.stage_bytes",),
-    passed="Every part is cut by the axes that cut it, and by no other.",
+    passed="Every part is divided by the axes that cut it, and by no other.",
 )

@@ -99,7 +99,7 @@ _TABLE_LESS = "The tables of the vocabulary are missing: the first stage looks t
 _SAID: tuple[tuple[str, str, Any], ...] = (
     (
         "layers-by-no-stage",
-        "Every stage has all layers here. A pipeline of pp stages gives each of them one part in pp.",
+        "Every stage has all layers here. In a pipeline of pp stages each has 1/pp of them.",
         _Slip(layers_by_pp=False),
     ),
     (
@@ -122,13 +122,13 @@ _SAID: tuple[tuple[str, str, Any], ...] = (
     ),
     (
         "more-than-there-are",
-        "Right with many micro-batches. With fewer than stages, no stage can keep more than there are.",
+        "Your bytes are right with many micro-batches. With fewer micro-batches than stages, no stage can keep more "
+        "than there are.",
         _Slip(in_flight=lambda stage, stages, count: stages - stage),
     ),
     (
         "last-keeps-most",
-        "The number of micro-batches in flight grows from stage to stage here. It is the first stage that waits "
-        "longest.",
+        "The number of micro-batches in flight grows from stage to stage here. The first stage waits longest.",
         _Slip(in_flight=lambda stage, stages, count: min(stage + 1, count)),
     ),
     (
@@ -138,8 +138,8 @@ _SAID: tuple[tuple[str, str, Any], ...] = (
     ),
     (
         "activations-shared",
-        "Sharding 3 cuts your activations as well. A rank shares out what belongs to the model. What its own sequences "
-        "leave behind is its own.",
+        "In your answer sharding 3 cuts activations as well. Ranks share out what belongs to the model. A rank keeps "
+        "the activations of its own sequences whole.",
         _Slip(kept_by_dp=True),
     ),
     (
@@ -212,8 +212,8 @@ _SAID: tuple[tuple[str, str, Any], ...] = (
     ),
     (
         "recomputes-always",
-        'Every layout is computed again here, also one with `recompute` "none". It is a word, and as a condition '
-        'every word is true but the empty one: compare it with "full".',
+        'Every layout is computed again here, also one with `recompute` "none". `recompute` is a text, and as a '
+        'condition every text except the empty one is true: compare it with "full".',
         _Slip(always_recomputes=True),
     ),
     (

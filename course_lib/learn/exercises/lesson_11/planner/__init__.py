@@ -70,10 +70,10 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS[:1]),
         mistakes=mistakes.OF_STATES,
         hints=(
-            "How many numbers has one layer, by its sizes alone? Which of them does each axis cut?",
+            "How many numbers does one layer have, by its sizes alone? Which of them does each axis cut?",
             "A layer: `2 h (h + kv)` in attention, two or three matrices of `h x ffn`, and two norms of `h`. Then the "
-            "layers of a stage, and its tables. Then ask of each part from which `sharding` on the data axis divides "
-            "it.",
+            "layers of a stage, and its tables. Then find for each part from which `sharding` on the data axis "
+            "divides it.",
             "`numbers = layers // pp * (matrices / tp + 2 * h) + tables * vocab * h / tp`, where "
             "`tables = (stage == 0) + (stage == pp - 1)`. Optimizer: `12 * numbers / (dp if sharding >= 1 else 1)`.",
         ),
@@ -86,14 +86,16 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS[:2]),
         mistakes=mistakes.OF_MEMORY,
         hints=(
-            "What does one layer keep of one token? And of how many micro-batches at once, on which stage?",
-            "Rows are `micro_batch * seq`. Stage s has `min(pp - s, m)` micro-batches in flight, and a step has "
-            "`m = batch / (dp * micro_batch)` of them. Computed again: inputs of all layers, and the inside of one.",
+            "What does one layer keep for one token? And for how many micro-batches at once, on each stage?",
+            "Rows are `micro_batch * seq`. Stage s has `min(pp - s, m)` micro-batches in flight, and a step has `m = "
+            "batch / (dp * micro_batch)` of them. Where layers are computed again: inputs of all layers, and the "
+            "inside of one.",
             "`kept = in_flight * layers // pp * (inside or input of a layer)`, with "
             '`+ inside` once for `recompute="full"`; `logits = 10 * rows * vocab / tp` on the last stage, else 0.',
         ),
         forbidden=_FORBIDDEN,
-        passed="Micro-batches in flight, layers that are computed again, logits where they are made.",
+        passed="Your planner knows micro-batches in flight, layers that are computed again, and logits where they are "
+        "made.",
     ),
     Exercise(
         name="11.planner_compute",
@@ -101,7 +103,8 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS[:3]),
         mistakes=mistakes.OF_COMPUTE,
         hints=(
-            "How many FLOPs has a forward pass of one layer, for one token? How many passes does a micro-batch make?",
+            "How many FLOPs does a forward pass of one layer take, for one token? How many passes does a micro-batch "
+            "make?",
             "Seconds of a pass of a layer: `max(flops / tp / rate, pass_s)`, where `rate` is a share of the peak. A "
             "slot of a stage has forward, backward of twice the FLOPs, and forward once more where it is computed "
             "again. The last stage scores tokens as well.",
@@ -109,7 +112,7 @@ PLANNER_STEPS = (
             "`rows * (2 * matrices + 4 * seq * h)` FLOPs; scores: `3 * rows * 2 * vocab * h`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="FLOPs by the rate that is reached, the host, and a pipeline with its bubble.",
+        passed="Your planner knows FLOPs at the rate that is reached, the host, and a pipeline with its bubble.",
     ),
     Exercise(
         name="11.planner_links",
@@ -117,11 +120,11 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS[:4]),
         mistakes=mistakes.OF_LINKS,
         hints=(
-            "Write one function for a ring: how many rounds, how many bytes in each, at which rate? All but the "
-            "messages between stages is made of it.",
-            "`n` ranks that lie `stride` apart: `tp` has stride 1, `dp` has `tp`. If they leave the node, each of its "
-            "ranks there brings a port. Tensor: two all-reduces a layer and pass, in `m + pp - 1` slots. Then the "
-            "gradients: what is sent, and how much of it finds a backward pass to hide behind?",
+            "Write one function for a ring: how many rounds, how many bytes in each, at which rate? All messages are "
+            "made of it, except those between stages.",
+            "`n` ranks that lie `stride` apart: `tp` has stride 1, `dp` has `tp`. If a ring leaves the node, each of "
+            "its ranks on that node brings a port. Tensor: two all-reduces a layer and pass, in `m + pp - 1` slots. "
+            "Then the gradients: what is sent, and how much of it can hide behind a backward pass?",
             "`ring = (n - 1) * (size / n / rate + latency)`; an all-reduce is two of it. "
             "`rate = min(inside, min(n, node_size // stride) * bits / 8)` between nodes. "
             "`data = sent - hidden * min(sent, backward)`, for sharding 1 `+ ring` of the weights.",
@@ -135,14 +138,15 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS[:5]),
         mistakes=mistakes.OF_LAYOUTS,
         hints=(
-            "Which sizes can `tp` have, whatever the others are? And `pp`? Then `dp` has no choice left.",
-            "Loops over `tp`, `pp`, micro-batch, sharding and recomputation. Throw out early what does not divide, and "
+            "Which sizes can `tp` have, whatever the others are? And `pp`? Then `dp` is fixed.",
+            "Loop over `tp`, `pp`, micro-batch, sharding and recomputation. Throw out early what does not divide, and "
             "last what does not fit: the fullest stage, with the reserve.",
             "`sizes = [n for n in range(1, gpus + 1) if gpus % n == 0]`; "
             "`plans.append((sum(self.time(layout).values()), layout))`; `sorted(plans, key=lambda plan: plan[0])`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="All layouts that are legal and fit, and no other, fastest first; also of 1,024 GPUs.",
+        passed="Your planner gives all layouts that are legal and fit, and no others, fastest first; also for 1,024 "
+        "GPUs.",
     ),
     Exercise(
         name="11.planner_runs",
@@ -159,8 +163,8 @@ PLANNER_STEPS = (
             "`replace(self.machines, share=min(shares, key=error))`.",
         ),
         forbidden=_FORBIDDEN,
-        passed=f"On runs that it had not seen: a mean error of at most {MEAN_ERROR:.0%}, and at least {MOST_RUNS:.0%} "
-        f"of them within {NEAR:.0%}, in both clusters.",
+        passed=f"Your planner had not seen these runs. Its mean error is at most {MEAN_ERROR:.0%}, and at least "
+        f"{MOST_RUNS:.0%} of the runs are within {NEAR:.0%}, in both clusters.",
     ),
     Exercise(
         name="11.planner_awkward",
@@ -168,14 +172,16 @@ PLANNER_STEPS = (
         judge=_judge(*_STEPS),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
-            "Go through your formulas. Which of them thinks that all heads have keys of their own? Which one counts "
-            "two tables, and which takes every node for full?",
-            "Keys and values have `hidden * kv_heads / heads` channels, and `tp` divides `kv_heads`. Tied tables are "
-            "one on one stage. Count the ranks of a ring on each of its nodes: the fewest of them set its rate.",
+            "Go through your formulas. Which of them assumes that all heads have keys of their own? Which one counts "
+            "two tables, and which assumes that every node is full?",
+            "Keys and values have `hidden * kv_heads / heads` channels, and `tp` divides `kv_heads`. On one stage, "
+            "tied tables are one matrix. Count the ranks of a ring on each of its nodes: the fewest of them set its "
+            "rate.",
             "`nodes = Counter(rank // node_size for rank in range(0, n * stride, stride))`: one key is within a node, "
             "else `min(nodes.values())` ports. `why_not` has an `if` for each size, and returns its sentence.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Grouped heads, tied tables, nodes that are not full, one GPU, and a reason where nothing fits.",
+        passed="Right with grouped heads, tied tables, nodes that are not full, and one GPU, and with a reason where "
+        "nothing fits.",
     ),
 )

@@ -42,14 +42,15 @@ def _bytes_differ(want: Sequence[float], have: Sequence[Any]) -> str:
     for stage, (due, came) in enumerate(zip(want, have, strict=True)):
         if not same(due, came):
             told = f"{came:,.0f} bytes" if isinstance(came, numbers.Real) else short(came)
-            return f"on stage {stage} {due:,.0f} bytes are due, and it says {told}"
+            return f"on stage {stage} {due:,.0f} bytes are right, and your planner says {told}"
     return ""
 
 
 def _seconds_differ(want: float, have: Any) -> str:
     if same(want, have):
         return ""
-    return f"{want:.6g} s are due, and it says {f'{have:.6g} s' if isinstance(have, numbers.Real) else short(have)}"
+    return f"{want:.6g} s are right, and your planner says "
+    f"{f'{have:.6g} s' if isinstance(have, numbers.Real) else short(have)}"
 
 
 def _layouts_differ(want: Mapping[Layout, float], have: Mapping[Layout, float]) -> str:
@@ -71,14 +72,15 @@ def _errors(measured: Sequence[float], told: Sequence[Any]) -> str:
     """Whether a planner is too far off, of the runs of a cluster."""
     for number, one in enumerate(told):
         if not isinstance(one, numbers.Real) or not math.isfinite(one) or one <= 0:
-            return f"for run {number} it says {short(one)}"
+            return f"for run {number} your planner says {short(one)}"
     errors = [abs(one / true - 1) for one, true in zip(told, measured, strict=True)]
     near = sum(error <= NEAR for error in errors) / len(errors)
     if mean(errors) <= MEAN_ERROR and near >= MOST_RUNS:
         return ""
     return (
-        f"of {len(errors)} published runs its mean error is {mean(errors):.0%}, and {near:.0%} of them are within "
-        f"{NEAR:.0%}; at most {MEAN_ERROR:.0%}, and at least {MOST_RUNS:.0%} pass"
+        f"over {len(errors)} published runs your planner's mean error is {mean(errors):.0%}, and {near:.0%} of them "
+        f"are within {NEAR:.0%}. To pass, the error may be at most {MEAN_ERROR:.0%}, and at least {MOST_RUNS:.0%} "
+        "have to be that near"
     )
 
 
@@ -99,7 +101,7 @@ def _words_differ(want: Sequence[tuple[str, str]], have: Sequence[tuple[str, Any
             return f"{layout} can run, and `why_not` says: {came:.80}"
         if due and due not in came.lower():
             said = f"says: {came:.80}" if came else "says nothing"
-            return f"{layout} cannot run, and a sentence with the word `{due}` is due; `why_not` {said}"
+            return f"{layout} cannot run, and a sentence with the word `{due}` is expected; `why_not` {said}"
     return ""
 
 
@@ -121,7 +123,7 @@ class PlanReport(Report):
     data: Any = fact('"data": {difference}', by=_seconds_differ, right=NOT_DEMANDED)
     layouts: Any = fact("`plans`: {difference}", by=_layouts_differ, right=NOT_DEMANDED)
     times: Any = fact("`plans`: {difference}", by=_times_differ, right=NOT_DEMANDED)
-    order: Any = fact("the layouts are the right ones, and {got}", right=NOT_DEMANDED)
+    order: Any = fact("the layouts are the right ones, but {got}", right=NOT_DEMANDED)
     steps: Any = fact("{difference}", by=_errors, right=NOT_DEMANDED)
     needed: Any = fact("memory: {difference}", by=_errors, right=NOT_DEMANDED)
     changed: Any = fact("a job that nobody ran: {difference}", by=_ratios_differ, right=NOT_DEMANDED)

@@ -26,50 +26,53 @@ OF_LAYOUTS = (
         "all-of-them-fit",
         wrong_layouts.AnyMemory,
         _SEARCHED,
-        "Layouts are there that do not fit. All parts of a rank, with `reserve_bytes`, are to be at most "
-        "`memory_bytes`.",
+        "Your plans have layouts that do not fit. All parts of a rank together, with `reserve_bytes`, may take at "
+        "most `memory_bytes`.",
     ),
     part_mistake(
         "fits-on-its-first-stage",
         wrong_layouts.ByItsFirstStage,
         _SEARCHED,
-        "Layouts are there that fit on the first stage and not on another. The fullest of all stages decides.",
+        "Your plans have layouts that fit on the first stage and not on another. The fullest of all stages decides.",
     ),
     part_mistake(
         "fits-on-its-last-stage",
         wrong_layouts.ByItsLastStage,
         _SEARCHED,
-        "Layouts are there that fit on the last stage and not on another. The fullest of all stages decides.",
+        "Your plans have layouts that fit on the last stage and not on another. The fullest of all stages decides.",
     ),
     part_mistake(
         "reserve-forgotten",
         wrong_layouts.NoReserve,
         _SEARCHED,
-        "Layouts are there that fit where nothing is reserved. `reserve_bytes` of each GPU are gone before you begin.",
+        "Your plans have layouts that fit only where nothing is reserved. On each GPU `reserve_bytes` are taken "
+        "already.",
     ),
     part_mistake(
         "tensor-within-a-node",
         wrong_layouts.WithinANode,
         _SEARCHED,
-        "No layout has a tensor axis over two nodes. That may be slow, and the order will say so; it is legal.",
+        "No layout has a tensor axis over two nodes. Such a layout may be slow, and then stands late in the order, "
+        "but it is legal.",
     ),
     part_mistake(
         "one-at-a-time",
         wrong_layouts.OneAtATime,
         _SEARCHED,
-        "Every micro-batch has one sequence. Each power of two that divides a rank's share of the batch may be one.",
+        "In your plans every micro-batch has one sequence. Each power of two that divides a rank's share of the batch "
+        "is a legal size.",
     ),
     part_mistake(
         "never-sharded",
         wrong_layouts.Unsharded,
         _SEARCHED,
-        "No layout shares out states. Where `dp` is above 1, sharding 1 and 3 are to be tried as well.",
+        "No layout shares out states. Where `dp` is above 1, try sharding 1 and 3 as well.",
     ),
     part_mistake(
         "never-recomputed",
         wrong_layouts.NeverAgain,
         _SEARCHED,
-        'No layout computes layers again. Each is to be tried with `recompute="full"` as well.',
+        'No layout computes layers again. Try each with `recompute="full"` as well.',
     ),
     part_mistake(
         "powers-of-two",
@@ -79,7 +82,7 @@ OF_LAYOUTS = (
     ),
     Mistake(
         "out-of-order",
-        "The layouts are the right ones, and a slower one stands before a faster one.",
+        "The layouts are the right ones, but a slower one stands before a faster one.",
         recognise=only_wrong("order"),
     ),
 )
@@ -89,7 +92,7 @@ OF_RUNS = (
     *OF_LAYOUTS,
     Mistake(
         "keeps-the-guess",
-        "After `fit` and before it your planner says the same seconds. `machines.share` was a guess; find a better one "
+        "After `fit` your planner says the same seconds as before it. `machines.share` was a guess; find a better one "
         "by the runs.",
         recognise=keeps_the_guess,
     ),
@@ -108,7 +111,7 @@ OF_RUNS = (
     ),
     Mistake(
         "far-off",
-        "All formulas are right, and with the machines of `fit` the seconds are too far from what was measured. With "
+        "All formulas are right, but with the machines of `fit` the seconds are too far from what was measured. With "
         "which share are they nearest to the given runs, when computing, links and host are all in the step?",
         recognise=only_wrong("steps"),
     ),

@@ -134,13 +134,14 @@ OF_MEMORY = (
         "rotation-forgotten",
         wrong_memory.NoRotation,
         ("activations",),
-        "A gated layer keeps 6 bytes of each channel of queries and keys less than it should: rotated, and in float32.",
+        "For a gated layer you count 6 bytes too few for each channel of queries and keys. It keeps them rotated and "
+        "in float32 as well.",
     ),
     part_mistake(
         "logits-in-two-bytes",
         wrong_memory.LogitsInTwoBytes,
         ("logits",),
-        "A logit has 2 bytes. The loss makes two float32 numbers more of each: 10 bytes.",
+        "A logit has 2 bytes. The loss makes two more float32 numbers from each: 10 bytes in all.",
     ),
     part_mistake(
         "logits-on-every-stage",

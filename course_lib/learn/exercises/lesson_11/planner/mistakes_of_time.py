@@ -23,7 +23,7 @@ OF_COMPUTE = (
         "one-slot-too-many",
         wrong_compute.OneSlotTooMany,
         _TIMES,
-        "There is one slot too many: m + pp of them, where m + pp - 1 are due. With one stage nothing idles.",
+        "There is one slot too many: m + pp of them, where m + pp - 1 are right. With one stage nothing idles.",
     ),
     part_mistake(
         "slowest-for-all",

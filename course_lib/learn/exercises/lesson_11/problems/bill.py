@@ -53,8 +53,8 @@ def days(draw: random.Random) -> Posed:
             Wrong(took_d * percent / 100, "That is at the full peak, which no run reaches."),
         ),
         sources=(machine.source, sizes_source(model)),
-        beside="The model card of Llama 3.1 405B tells 30.84 million GPU hours, for more than 15 trillion tokens. On "
-        "16,384 GPUs that is 78 days."
+        beside="The model card of Llama 3.1 405B reports 30.84 million GPU hours, for more than 15 trillion tokens. "
+        "On 16,384 GPUs that is 78 days."
         if name == "llama-3-405b"
         else "",
     )
@@ -69,9 +69,9 @@ def offer(draw: random.Random) -> Posed:
     hours = 1e9 / new / 3600
     return Posed(
         text=f"{name}: llm-foundry's benchmark page has about {new:,} tokens a second for each H100, and {old:,} for "
-        f"each A100. An H100 hour costs {price:.2f} dollars. The cluster of A100 is less reliable: suppose that it has "
-        f"to compute {extra} % more tokens for the same training, after failures. What may an A100 hour cost at most, "
-        "so that the whole training is no dearer there?",
+        f"each A100. An H100 hour costs {price:.2f} dollars. The cluster of A100 is less reliable: suppose that it "
+        f"has to compute {extra} % more tokens for the same training, after failures. What may an A100 hour cost at "
+        "most, so that the whole training costs no more there?",
         value=limit,
         way=(
             f"10⁹ tokens take 10⁹/{new:,} s = {hours:.4g} hours of an H100, and cost {hours * price:.4g} dollars.",
@@ -97,7 +97,7 @@ def offer(draw: random.Random) -> Posed:
     )
 
 
-@problem("11.dear", "More GPUs than pay", unit="times")
+@problem("11.dear", "More GPUs than are worth their price", unit="times")
 def dear(draw: random.Random) -> Posed:
     machine = MACHINES[draw.choice(("8x A100", "8x H100"))]
     model = MODELS[draw.choice(("gpt-2-xl", "llama-3.2-1b"))]
@@ -127,7 +127,7 @@ def dear(draw: random.Random) -> Posed:
             f"The first bucket is full after {said(backward_ms / buckets, 'ms')} of backward. So of the ring "
             f"{sums_ms:.3g} − {1 - 1 / buckets:g} × {backward_ms:.3g} = {said(late_ms, 'ms')} come after backward.",
             f"The step takes {compute_ms:.3g} + {late_ms:.3g} = {said(compute_ms + late_ms, 'ms')}, and without "
-            f"waiting it would be {said(compute_ms, 'ms')}: {said(price, 'times')} as dear.",
+            f"waiting it would be {said(compute_ms, 'ms')}: {said(price, 'times')} as expensive.",
         ),
         slips=(
             Wrong((compute_ms + sums_ms) / compute_ms, "A part of the ring hides behind backward."),
@@ -162,8 +162,8 @@ def whole(draw: random.Random) -> Posed:
         f"axis of 8. A step has {micro_batches} micro-batches of one sequence of {seq:,} tokens. A GPU computes at "
         f"{rate / 1e12:.1f} TFLOP/s, 6 operations a parameter and token. In each pass every layer has two ring "
         f"all-reduces of its activations in bfloat16, at {inside / 1e9:.0f} GB/s. Each GPU of a stage sends all "
-        f"activations on, once in each pass, at {port / 1e9:.0f} GB/s. Neither hides. Gradients do, and latency is "
-        "left out. How many tokens a second does one GPU make?",
+        f"activations on, once in each pass, at {port / 1e9:.0f} GB/s. Neither of these hides. Gradients do, and "
+        "latency is left out. How many tokens a second does one GPU make?",
         value=per_gpu,
         way=(
             f"Computing: 6 × {model.parameters / 1e9:.1f} × 10⁹ × {seq:,}/(8 × {stages})/{rate / 1e12:.1f} TFLOP/s = "
@@ -178,8 +178,8 @@ def whole(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(per_gpu * slots / micro_batches, "The bubble is missing: a pipeline has to fill and to drain."),
-            Wrong(per_gpu * tensor * stages, "That is the whole replica. One GPU was asked for."),
-            Wrong(per_gpu * tensor, "That is a machine, or the GPUs of a stage. One GPU was asked for."),
+            Wrong(per_gpu * tensor * stages, "That is the whole replica. The question is about one GPU."),
+            Wrong(per_gpu * tensor, "That is a machine, or the GPUs of a stage. The question is about one GPU."),
             Wrong(
                 per_gpu * slot_ms / (compute_ms + stages * sums_ms + hops_ms), "A stage has only its own layers to sum."
             ),

@@ -77,9 +77,9 @@ def chunks(draw: random.Random) -> Posed:
         text=f"{gpus} {gpu} GPUs train {model.name} with ZeRO-3. It has {model.parameters / 1e9:.1f} billion "
         f"parameters, at 16 bytes each, {model.layers} layers of width {model.hidden:,}, and {model.vocab:,} tokens "
         "in its vocabulary. Full recomputation keeps each layer's input in bfloat16, and the inside of one layer, "
-        f"which is {layer_kb:,} kB a token. A logit takes 10 bytes, and is there at the same time. The loss is "
-        f"computed in {pieces} equal pieces, one at a time. A GPU has {memory_gb} GB, of which a tenth stays free. "
-        "Leave out the layer that is gathered. How many tokens may the one sequence of a GPU have?",
+        f"which is {layer_kb:,} kB a token. A logit takes 10 bytes, and logits are in memory at the same time as "
+        f"these. The loss is computed in {pieces} equal pieces, one at a time. A GPU has {memory_gb} GB, of which a "
+        "tenth stays free. Leave out the layer that is gathered. How many tokens may the one sequence of a GPU have?",
         value=tokens,
         way=(
             f"Room: 0.9 × {memory_gb} − 16 × {model.parameters / 1e9:.1f}/{gpus} = {said(room_gb, 'GB')}.",
@@ -127,7 +127,7 @@ def first(draw: random.Random) -> Posed:
         way=(
             f"A GPU has {model.parameters / 1e9:.1f}/({tensor} × {stages}) = {numbers_b:.3g} × 10⁹ parameters, at 4 + "
             f"12/{replicas} bytes: {said(states_gb, 'GB')}.",
-            f"It keeps of one micro-batch {seq:,} × {layers} × {layer_kb:,} kB/{tensor} = {said(one_gb, 'GB')}.",
+            f"For one micro-batch it keeps {seq:,} × {layers} × {layer_kb:,} kB/{tensor} = {said(one_gb, 'GB')}.",
             f"With 1F1B the first stage has as many in flight as there are stages, {stages}: "
             f"{said(stages * one_gb, 'GB')}.",
             f"{said(states_gb, 'GB')} + {said(stages * one_gb, 'GB')} = {said(held_gb, 'GB')}.",

@@ -104,10 +104,10 @@ STEP = Exercise(
     hints=(
         "Begin with one layer and one micro-batch of one rank: which part of the batch is it, and how many ranks share "
         "the computing? Then all layers of a stage, then all slots, and the gradients last.",
-        "A micro-batch has 1 / (dp * micro_batches) of the batch, and so of its activations. A slot is three times the "
-        "layers of a stage: a layer's forward computing, and four all-reduces of `tp`. Add two messages where "
-        "there are stages. How many slots pass until the last micro-batch is back? Gradients: what is sent after the "
-        "last one was made, at least, and at most what the link is behind by then.",
+        "A micro-batch has 1 / (dp * micro_batches) of the batch, and so of its activations. A slot is three times "
+        "the layers of a stage: a layer's forward computing, and four all-reduces of `tp`. Add two messages where "
+        "there are stages. How many slots pass until the last micro-batch is back? Gradients: the step waits at least "
+        "for the last bucket, and longer if the link is behind by then.",
         "`slots = micro_batches + pp - 1`. With `reduce_s` for one bucket and `backward_s` for the backward of one "
         "micro-batch on a stage (its all-reduces too), the step waits for `max(reduce_s, buckets * reduce_s - "
         "(1 - 1 / buckets) * backward_s)` at the end.",

@@ -198,7 +198,7 @@ MISTAKES = (
     ),
     Mistake(
         "one-bucket",
-        "You send all gradients in one bucket, when the backward has ended. They travel in `buckets` equal ones.",
+        "You send all gradients in one bucket, when the backward has ended. They are sent in `buckets` equal ones.",
         _with(bucket=lambda cut: 1, exposed=lambda one, k, back: one),
     ),
     Mistake(
@@ -219,7 +219,8 @@ MISTAKES = (
     ),
     Mistake(
         "half-a-ring",
-        "Your all-reduce goes round once, n - 1 messages. It needs two rounds: one to sum up, one to tell all ranks.",
+        "Your all-reduce goes round once, n - 1 messages. It needs two rounds: one to sum up, one to give all ranks "
+        "the sums.",
         _with(ring=_one_way),
     ),
     Mistake(
@@ -229,20 +230,20 @@ MISTAKES = (
     ),
     Mistake(
         "nothing-hides",
-        "You add all of the gradients' time. Buckets that are full before the backward ends travel beside it: only "
-        "what the link is behind at its end is waited for.",
+        "You add all of the gradients' time. Buckets that are full before the backward ends are sent during it. The "
+        "step waits only for what the link is behind at its end.",
         _with(exposed=lambda one, k, back: k * one),
     ),
     Mistake(
         "all-hides",
-        "You let all buckets travel beside the backward pass. The last one is full when the backward ends, and has "
-        "nothing left to hide behind.",
+        "You send all buckets during the backward pass. The last one is full when the backward ends, and has nothing "
+        "left to hide behind.",
         _with(exposed=lambda one, k, back: max(0.0, k * one - back)),
     ),
     Mistake(
         "last-bucket-only",
-        "You wait for the last bucket alone. Where the link is slower than backward, earlier ones are still in its "
-        "way.",
+        "You wait for the last bucket alone. Where the link is slower than backward, earlier buckets still have to be "
+        "sent before it.",
         _with(exposed=lambda one, k, back: one),
     ),
     Mistake(
@@ -286,8 +287,8 @@ MISTAKES = (
     ),
     Mistake(
         "largest-part",
-        "You take the longer of computing and communicating, as if each hid behind the other. The next layer waits for "
-        "the sums of `tp`, and a stage for its message: those are added.",
+        "You take the longer of computing and communicating, as if each hid behind the other. The next layer waits "
+        "for the sums of `tp`, and a stage for its message: add these times.",
         _largest_part,
     ),
 )
