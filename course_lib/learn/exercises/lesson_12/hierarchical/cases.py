@@ -114,10 +114,10 @@ class HierarchicalReport(RankReport):
     total: Any = fact("the sum: {difference}", by=_difference)
     kept: str = fact("the sum is right, and your code changed what was to stay: {got}", right=NOTHING)
     earlier: str = fact(
-        "the sum is right, and the one that the call before gave has {got} since: both lie in one memory", right=NOTHING
+        "the sum is right, but the sum that the call before gave has {got} since: both lie in one memory", right=NOTHING
     )
-    between: str = fact("the sum is right, and this rank sent to other nodes {got}", right=_ENOUGH)
-    inside: str = fact("the sum is right, and this rank sent inside its node {got}", right=_ENOUGH)
+    between: str = fact("the sum is right, but this rank sent to other nodes {got}", right=_ENOUGH)
+    inside: str = fact("the sum is right, but this rank sent inside its node {got}", right=_ENOUGH)
     left: str = fact("the sum is right, and your code has left process groups: {got}", right=NOTHING)
     total_before: Tensor | None = None  # what the call before was to give, where there was one
     calls: tuple[Said, ...] = ()

@@ -74,7 +74,7 @@ INTERVAL = Exercise(
     mistakes=wrong_answers.MISTAKES,
     hints=(
         "Two steps: how many seconds pass from one failure of the job to the next, on average? And then, which "
-        "interval makes the docstring's goodput largest? For the second you need no formula: a computer can look.",
+        "interval makes the docstring's goodput largest? For the second you need no formula: a program can search.",
         "Drawn over the interval, the goodput is one hill: it rises, has a top, and falls. The top never lies beyond "
         "M. Begin with 0 and M, and throw away, a hundred times, a part that cannot hold it. The lower one of two "
         "points inside has the top on its other side. Where nothing fails there is no M; answer that first.",
@@ -87,6 +87,6 @@ INTERVAL = Exercise(
         "course_lib.cost.reliability.goodput.expected_goodput",
         "course_lib.cost.reliability.goodput.FailingJob",
     ),
-    passed="The interval is right also where a checkpoint takes longer than the machine holds out, and you know what "
-    "is left for training.",
+    passed="The interval is right also where a checkpoint takes longer than the time between failures, and you know "
+    "what is left for training.",
 )

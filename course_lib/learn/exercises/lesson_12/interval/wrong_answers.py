@@ -87,7 +87,7 @@ _RIGHT_THERE = "Your interval is right. "
 MISTAKES = (
     Mistake(
         "young",
-        "Your interval is Young's, sqrt(2 C M). It is close while a checkpoint is short beside M, and too long "
+        "Your interval is Young's, sqrt(2 C M). It is close while a checkpoint is short compared with M, and too long "
         "otherwise. Look for the top of the goodput itself.",
         _slip(interval="young"),
     ),
@@ -148,14 +148,14 @@ MISTAKES = (
     ),
     Mistake(
         "no-two",
-        "Your interval is sqrt(C M). A failure throws away half an interval on average, not a whole one, and that "
-        "gives Young's sqrt(2 C M); which is itself only close. Look for the top of the goodput itself.",
+        "Your interval is sqrt(C M). A failure throws away half an interval on average, not a whole one. That gives "
+        "Young's sqrt(2 C M), which is itself only close. Look for the top of the goodput itself.",
         _slip(interval="no two"),
     ),
     Mistake(
         "mean-time-as-interval",
-        "You write a checkpoint about when a failure is due, after M. Failures do not keep to the mean: most of "
-        "the work would be lost most times.",
+        "You write a checkpoint about when a failure is due, after M. Failures come at any time, and most often "
+        "before the mean: then most of the work is lost.",
         _slip(interval="mean"),
     ),
     Mistake(
@@ -166,8 +166,8 @@ MISTAKES = (
     ),
     Mistake(
         "write-in-the-interval",
-        "Your interval holds the writing too. It was asked for the work between two checkpoints, the writing not "
-        "counted. The goodput is right.",
+        "Your interval contains the writing, too. Give the work between two checkpoints, without the writing. The "
+        "goodput is right.",
         _slip(with_the_write=True),
     ),
     Mistake(
@@ -190,19 +190,19 @@ MISTAKES = (
     Mistake(
         "writing-alone",
         _RIGHT_THERE
-        + "The goodput tells what writing takes, and nothing of failures: work done again and restarts are "
+        + "The goodput has what writing takes, and nothing that failures take: work done again and restarts are "
         "missing.",
         _slip(goodput="writing alone"),
     ),
     Mistake(
         "writing-counts",
-        _RIGHT_THERE + "The goodput counts writing as training: above stands the interval alone, and the checkpoint "
-        "only in the exponent.",
+        _RIGHT_THERE + "The goodput counts writing as training: the numerator is the interval alone, and the "
+        "checkpoint stands only in the exponent.",
         _slip(goodput="writing counts"),
     ),
     Mistake(
         "per-cent",
-        _RIGHT_THERE + "The goodput is in per cent; a share from 0 to 1 was asked for.",
+        _RIGHT_THERE + "The goodput is in per cent; give a share from 0 to 1.",
         _slip(goodput="per cent"),
     ),
     Mistake(
@@ -212,7 +212,7 @@ MISTAKES = (
     ),
     Mistake(
         "swapped",
-        "Both numbers are right, and in the other order: first the interval, then the goodput.",
+        "Both numbers are right, but in the wrong order: first the interval, then the goodput.",
         _slip(swaps=True, never=(1.0, math.inf)),
     ),
     Mistake(
@@ -223,7 +223,7 @@ MISTAKES = (
     ),
     Mistake(
         "zero-rate-as-none",
-        "Where nothing fails you give None for the interval. A number was promised there too: infinity, `math.inf`.",
+        "Where nothing fails you give None for the interval. Give a number there, too: infinity, `math.inf`.",
         _slip(never=(None, 1.0)),
     ),
     Mistake(

@@ -48,14 +48,14 @@ JOB_STEPS = (
         hints=(
             "What would one process divide the sum of the losses by? What is each rank's part of that?",
             "A step: zero the gradients, take this rank's samples, divide `loss_of` by the size of the global batch, "
-            "and go back. Add up gradients and loss over all ranks, then optimizer and schedule. `random` is one "
-            "generator, made in `__init__`.",
+            "and call backward. Add up gradients and loss over all ranks, then optimizer and schedule. `random` is "
+            "one generator, made in `__init__`.",
             "`loss = self.loss_of(self.model, self.samples(self.step), self.random) / len(batch)`, `loss.backward()`; "
             "`dist.all_reduce(p.grad)` for each parameter that has one, `whole = loss.detach().clone()`, "
             "`dist.all_reduce(whole)`; `optimizer.step()`, `schedule.step()`, `losses.append(whole.item())`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Losses and weights of one process, in one run and in parts.",
+        passed="Losses and weights are those of one process, in one run and in parts.",
     ),
     Exercise(
         name="12.job_samples",
@@ -63,14 +63,15 @@ JOB_STEPS = (
         judge=job_judge((2, 3), _SAMPLES, _VALUES),
         mistakes=mistakes.OF_SAMPLES,
         hints=(
-            "Which epoch is step 97 in, and which place in it? Can you say so without having run the steps before?",
+            "Which epoch is step 97 in, and at which place in it? Can you say so without having run the steps before?",
             "Cut the epoch's order in global batches first, and a global batch in shares after. The last batch of an "
             "epoch may be short; a rank's share of it may be empty.",
             "`epoch, place = divmod(step, -(-num_samples // B))`, `batch = order[place * B : (place + 1) * B]`, "
             "`batch[me.rank :: me.world_size]`; the divisor is `len(batch)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Every sample of an epoch once, in an order that the step alone says, and short batches as they are.",
+        passed="Every sample of an epoch comes once, in an order that depends on the step alone, and short batches "
+        "stay short.",
     ),
     Exercise(
         name="12.job_checkpoint",
@@ -78,15 +79,15 @@ JOB_STEPS = (
         judge=job_judge((2, 3), _CHECKPOINT, (*_VALUES, *_SAMPLES)),
         mistakes=mistakes.OF_CHECKPOINT,
         hints=(
-            "Of what does the next step depend? Go through your step line by line, and look what each reads.",
+            "On what does the next step depend? Go through your step line by line, and look at what each line reads.",
             "Model (with buffers), optimizer and schedule have a `state_dict()`, `random` a `get_state()`; the step "
-            "says the place in the data. Rank 0 may write, since all ranks have the same. When do the others go on?",
+            "says the place in the data. Rank 0 may write, since all ranks have the same. When may the others go on?",
             "`torch.save({'model': model.state_dict(), 'optimizer': ..., 'schedule': ..., 'random': "
             "random.get_state(), 'step': step}, path)` on rank 0, then a barrier. `resume`: every rank reads the file, "
             "loads each part, and returns the step.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Stopped after any step, and gone on with as if nobody had.",
+        passed="A job that was stopped after any step goes on as if it had not been stopped.",
     ),
     Exercise(
         name="12.job_torn",
@@ -110,14 +111,15 @@ JOB_STEPS = (
         judge=job_judge((2, 3), _FEWER, (*_VALUES, *_SAMPLES, *_CHECKPOINT, *_TORN)),
         mistakes=mistakes.OF_FEWER,
         hints=(
-            "What in your checkpoint is of a rank? What does it mean on a rank that was not there?",
+            "What in your checkpoint belongs to a single rank? What does it mean on a rank that was not there?",
             "Keep what the *job* has done: steps, and not samples of a rank. Where each rank has a file of its own, "
             "write down how many there are, and let every rank read all.",
-            "A global batch is cut before it is shared: `batch[me.rank :: me.world_size]` with the `me` of today. The "
-            "divisor, the order and `random` know nothing of the number of ranks.",
+            "A global batch is cut before it is shared: `batch[me.rank :: me.world_size]` with the `me` of the new "
+            "run. The divisor, the order and `random` know nothing of the number of ranks.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Begun on two or three ranks, gone on with on the other number: the same losses and weights.",
+        passed="A job that began on two or three ranks went on with the other number, with the same losses and "
+        "weights.",
     ),
     Exercise(
         name="12.job_cost",
@@ -126,13 +128,13 @@ JOB_STEPS = (
         mistakes=mistakes.OF_COST,
         hints=(
             "Which ranks have something that no other has? What must a rank learn from the others in a save?",
-            "One rank writes, or each its part. Then everybody hears what became of it, in one small message: also of "
-            "an error. The rank that has failed must come to that call like the others.",
+            "One rank writes, or each its part. Then one small message says to all ranks what became of it, also that "
+            "an error came. The rank that has failed must make that call like the others.",
             "`told = [None]`; on rank 0 `try: write() except Exception as error: told = [str(error)]`; on all "
             "`dist.broadcast_object_list(told, src=0)`, and `if told[0]: raise RuntimeError(told[0])`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Each byte is written once, steps send gradients alone, and a full disk is told to all.",
+        passed="Each byte is written once, steps send gradients alone, and all ranks learn of a full disk.",
     ),
     Exercise(
         name="12.job_awkward",
@@ -140,14 +142,16 @@ JOB_STEPS = (
         judge=job_judge((3, 1), _AWKWARD, (*_VALUES, *_SAMPLES, *_CHECKPOINT, *_TORN, *_FEWER, *_COST)),
         mistakes=mistakes.OF_AWKWARD,
         hints=(
-            "What does `resume` do with a file that it cannot read? And with one whose numbers are others?",
+            "What does `resume` do with a file that it cannot read? And with a file in which some numbers have "
+            "changed?",
             "Go through your checkpoints from the newest on, and use the first that is whole. Does your format have a "
-            "checksum, and does anybody look at it?",
+            "checksum, and does your code check it?",
             "`for path in reversed(self.there()): try: state = self.read(path) except Exception as error: "
             "print(f'{path.name}: {error}'); continue`; in `read`, `zipfile.ZipFile(path).testzip()` names a part that "
             "does not match its checksum.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Frozen and tied weights, no state, no checkpoint, a damaged one, files of others, two jobs, one rank.",
+        passed="Right with frozen and tied weights, no state, no checkpoint, a damaged one, files of others, two "
+        "jobs, and one rank.",
     ),
 )

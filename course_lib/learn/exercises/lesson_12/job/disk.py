@@ -21,7 +21,7 @@ import torch
 
 __all__ = ["WHEN_RETURNED", "DiskState", "DiskStates", "put", "read_folder", "watched_folder"]
 
-WHEN_RETURNED = "when it had returned there, and whoever writes was slow"
+WHEN_RETURNED = "when it had returned there, and the writer was slow"
 Files = dict[str, bytes | None]  # by path within the folder; None is a folder
 _FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 _BEGINNING_S = 1_700_000_000  # of the files in a copy, in seconds of the system's clock

@@ -16,20 +16,20 @@ _DAMAGED = ("a checkpoint that was cut off", "a checkpoint with other bytes")
 OF_VALUES = (
     Mistake(
         "another-factor",
-        "The first loss is so many times too large or too small as there are ranks or samples. `loss_of` gives a sum; "
-        "a step minimises the mean over the global batch. So each rank divides by the size of the *global* batch, and "
-        "the ranks add up.",
+        "The first loss is n times too large or too small, where n is the number of ranks or of samples. `loss_of` "
+        "gives a sum; a step minimises the mean over the global batch. So each rank divides by the size of the "
+        "*global* batch, and the ranks add up.",
         recognise=by.a_factor_off,
     ),
     Mistake(
         "each-its-own",
-        "In the first step each rank has a loss of its own. What a step returns, and what it steps on, is of the "
-        "samples of all ranks.",
+        "In the first step each rank has a loss of its own. The loss that a step returns, and the gradients that it "
+        "uses, have to come from the samples of all ranks.",
         recognise=by.ranks_differ,
     ),
     Mistake(
         "gradients-pile-up",
-        "The first step is right, and from the second on there are gradients of earlier steps. Set them back.",
+        "The first step is right, and from the second on gradients of earlier steps are still there. Set them back.",
         recognise=by.trains_like("zero_grad"),
     ),
     Mistake(
@@ -39,7 +39,7 @@ OF_VALUES = (
     ),
     Mistake(
         "seeds-for-all",
-        "The values are right, and the seed of the process has changed. Draw from generators of your own.",
+        "The values are right, but the seed of the process has changed. Draw from generators of your own.",
         recognise=only_wrong("kept"),
     ),
     Mistake(
@@ -51,28 +51,28 @@ OF_VALUES = (
 _SAMPLES = (
     Mistake(
         "one-order",
-        "The first epoch is right, and a later one has not its order. The seed of epoch e is `seed + e`, and `step` "
+        "The first epoch is right, but a later one has a wrong order. The seed of epoch e is `seed + e`, and `step` "
         "alone says which epoch it is.",
         recognise=by.later_epochs,
         shows=by.of_shares,
     ),
     Mistake(
         "a-sample-twice",
-        "Two ranks have one sample in a step. Ranks share out one global batch: nobody fills it up, and all have the "
-        "same order.",
+        "Two ranks have the same sample in a step. Ranks share out one global batch, in one order for all, and do not "
+        "fill it up.",
         recognise=by.shares_say("two ranks have sample"),
         shows=by.of_shares,
     ),
     Mistake(
         "a-sample-is-lost",
-        "A sample of the global batch is with no rank. What does not divide by the ranks, or by the batch size, is "
-        "somebody's, too.",
+        "No rank has one of the samples of the global batch. Samples that are left over, by the ranks or by the batch "
+        "size, need a rank, too.",
         recognise=by.shares_say("no rank has sample"),
         shows=by.of_shares,
     ),
     Mistake(
         "uneven-shares",
-        "Every sample is somewhere, and one rank has more than one sample more than another. All wait for it.",
+        "Every sample has a rank, but one rank has at least two samples more than another. All wait for it.",
         recognise=by.shares_say("one rank has"),
         shows=by.of_shares,
     ),
@@ -103,40 +103,42 @@ _CHECKPOINT = (
         "load the newest checkpoint, also its step, and to return that.",
         recognise=by.finds_nothing,
     ),
-    _without("weights", "weights-afresh", "It goes on with the weights of a new model. Load those that were saved."),
+    _without(
+        "weights", "weights-afresh", "The job goes on with the weights of a new model. Load those that were saved."
+    ),
     _without(
         "buffers",
         "buffers-afresh",
-        "It goes on as if the model's buffers were new. Parameters are not all that a model has.",
+        "The job goes on as if the model's buffers were new. Parameters are not all that a model has.",
     ),
     _without(
         "optimizer",
         "optimizer-afresh",
-        "It goes on with an optimizer that has forgotten its steps: its averages begin with zeros.",
+        "The job goes on with an optimizer that has forgotten its steps: its averages begin with zeros.",
     ),
     _without(
         "schedule",
         "schedule-afresh",
-        "It goes on with a schedule that counts from the beginning. A schedule has a state, as an optimizer has.",
+        "The job goes on with a schedule that counts from the beginning. A schedule has a state, as an optimizer has.",
     ),
     _without(
         "random",
         "random-afresh",
-        "It goes on with random numbers of the beginning. The state of `random` belongs in the checkpoint.",
+        "The job goes on with the random numbers of the beginning. The state of `random` belongs in the checkpoint.",
     ),
     _without(
         "place",
         "epoch-again",
-        "It begins the epoch again, so samples are trained on twice. The place in the epoch is part of the state; the "
-        "step says it.",
+        "The job begins the epoch again, so it trains on some samples twice. The place in the epoch is part of the "
+        "state; it follows from the step.",
     ),
 )
 OF_CHECKPOINT = (*OF_SAMPLES, *_CHECKPOINT)
 _TORN = (
     Mistake(
         "returns-early",
-        "On a rank `save` had returned, and the checkpoint was not there: whoever writes it had not done so yet. No "
-        "rank returns before that, also where another rank or a thread writes.",
+        "On a rank `save` had returned, and the checkpoint was not there: it was not yet written. No rank may return "
+        "before that, also where another rank or a thread writes.",
         recognise=by.killed(lambda run: run.of.endswith(WHEN_RETURNED)),
     ),
     Mistake(
@@ -153,8 +155,8 @@ _TORN = (
     ),
     Mistake(
         "written-in-place",
-        "A kill came while a file was written, and half of a file was taken for a checkpoint. Write it beside, under a "
-        "name that nobody looks for, and rename it when it is whole.",
+        "A kill came while a file was written, and half of a file was taken for a checkpoint. Write the file under a "
+        "name that `resume` does not look for, and rename it when it is whole.",
         recognise=by.killed(by.names_say("as it wrote")),
     ),
     Mistake(
@@ -165,19 +167,19 @@ _TORN = (
     ),
     Mistake(
         "said-too-early",
-        "A kill came within the save, and a checkpoint counted as whole of which parts were missing. Whatever says "
-        "that it is whole comes last, when all ranks are done.",
+        "A kill came within the save, and a checkpoint with missing parts counted as whole. Write the mark of a whole "
+        "checkpoint last, when all ranks are done.",
         recognise=by.killed(by.names_say("as it began")),
     ),
     Mistake(
         "keeps-them-all",
-        "Values are right, and old checkpoints stay for ever. Keep the last two.",
+        "Values are right, but old checkpoints stay for ever. Keep the last two.",
         recognise=both(only_wrong("stored"), by.stays_say("more than two")),
     ),
     Mistake(
         "keeps-one",
-        "Values are right, and of the checkpoints only the newest stays. Keep the one before it as well: the newest "
-        "may turn out to be damaged.",
+        "Values are right, but only the newest checkpoint stays. Keep the one before it as well: the newest may turn "
+        "out to be damaged.",
         recognise=both(only_wrong("stored"), by.stays_say("less than two")),
     ),
 )
@@ -185,8 +187,8 @@ OF_TORN = (*OF_CHECKPOINT, *_TORN)
 _FEWER = (
     Mistake(
         "bound-to-ranks",
-        "On the same number of ranks all is right. On another one the job does not go on as it did. Something in the "
-        "checkpoint, or in how a step is found, is of a rank and not of the job.",
+        "On the same number of ranks all is right. On another number the job does not go on as it did. Something in "
+        "the checkpoint, or in how you find a step, belongs to a rank and not to the job.",
         recognise=only_in("another number of ranks"),
     ),
 )
@@ -194,37 +196,37 @@ OF_FEWER = (*OF_TORN, *_FEWER)
 _COST = (
     Mistake(
         "nobody-is-told",
-        "A rank could not write, and the others went on as if all were safe. All ranks are to raise an error that says "
-        "why.",
+        "A rank could not write, and the others went on as if all were safe. All ranks have to raise an error that "
+        "says why.",
         recognise=by.told_says("as if all were well"),
     ),
     Mistake(
         "why-is-lost",
-        "A rank could not write, and the error that came does not say why. Keep the words of the first one.",
+        "A rank could not write, and the error that came does not say why. Keep the words of the first error.",
         recognise=by.told_says("`save` raised"),
     ),
     Mistake(
         "others-wait",
-        "A rank could not write, and the others wait for it for ever. It has to reach the same call as they do, also "
-        "with an error in its hands.",
+        "A rank could not write, and the others wait for it for ever. After an error, too, it has to reach the same "
+        "call as they do.",
         recognise=hangs_in("a larger model"),
     ),
     Mistake(
         "everybody-writes-all",
-        "Values are right, and a save writes the state more than once. All ranks have the same state: one of them "
+        "Values are right, but a save writes the state more than once. All ranks have the same state: one of them "
         "writes it, or each its part.",
         recognise=only_wrong("written"),
     ),
     Mistake(
         "sends-the-state",
-        "Values are right, and a save sends what all ranks have already. What became of it is all that they need to "
-        "know.",
+        "Values are right, but a save sends what all ranks have already. They need to know only what became of the "
+        "save.",
         recognise=only_wrong("sent"),
     ),
     Mistake(
         "barrier-each-step",
-        "Values are right, and steps wait for each other twice: once in the all-reduce, once in a call that nothing "
-        "needs.",
+        "Values are right, but in a step ranks wait for each other twice: once in the all-reduce, once in a call that "
+        "nothing needs.",
         recognise=only_wrong("others", "step_sent"),
     ),
 )
@@ -232,23 +234,24 @@ OF_COST = (*OF_FEWER, *_COST)
 _AWKWARD = (
     Mistake(
         "not-alone",
-        "Right on several ranks, and not on one.",
+        "All is right on several ranks, and not on one.",
         recognise=alone,
     ),
     Mistake(
         "frozen-have-none",
-        "All is right but frozen weights. These have no gradient, and are to have none: one of zeros lets the "
-        "optimizer's weight decay change them. They are in the checkpoint all the same.",
+        "All is right except with frozen weights. These have no gradient, and must not get one: with a gradient of "
+        "zeros the optimizer's weight decay changes them. They are in the checkpoint all the same.",
         recognise=only_in("frozen weights"),
     ),
     Mistake(
         "tied-count-twice",
-        "All is right but tied weights. `state_dict()` has two names for one tensor; `parameters()` has it once.",
+        "All is right except with tied weights. `state_dict()` has two names for one tensor; `parameters()` has it "
+        "once.",
         recognise=only_in("tied weights"),
     ),
     Mistake(
         "needs-a-state",
-        "All is right but an optimizer that keeps nothing, or a job without a schedule.",
+        "All is right except with an optimizer that keeps nothing, or with a job without a schedule.",
         recognise=only_in("an optimizer without state"),
     ),
     Mistake(
@@ -258,7 +261,7 @@ _AWKWARD = (
     ),
     Mistake(
         "trusts-the-bytes",
-        "A file that was cut off is seen, and one with other bytes in its middle is loaded as if it were good. "
+        "Your code notices a file that was cut off, but loads one with other bytes in its middle as if it were good. "
         "`torch.load` looks at no checksum; the archive has some (`zipfile`), or write your own.",
         recognise=only_in("a checkpoint with other bytes"),
     ),
@@ -269,7 +272,7 @@ _AWKWARD = (
     ),
     Mistake(
         "says-nothing",
-        "A damaged checkpoint was passed over, and nobody was told. Say which file it was, and what is used instead.",
+        "A damaged checkpoint was passed over without a message. Say which file it was, and which is used instead.",
         recognise=only_wrong("said"),
     ),
     Mistake(
@@ -279,8 +282,8 @@ _AWKWARD = (
     ),
     Mistake(
         "shared-between-jobs",
-        "One job is right, and two at the same time are not. Something is kept in the class or in a default argument. "
-        "Keep it in `self`.",
+        "One job is right, and two at the same time are not. Usually something is kept in the class or in a default "
+        "argument. Keep it in `self`.",
         recognise=both(only_in("two jobs at the same time", "a larger model"), wrong_in("two jobs at the same time")),
     ),
 )

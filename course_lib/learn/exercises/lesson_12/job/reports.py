@@ -74,17 +74,17 @@ class JobReport(RankReport):
     """What a job has shown on a rank. What a situation does not look at is not demanded there."""
 
     asked_for = "a job that has run"
-    made: str = fact(f"{A_JOB} is asked for, and it is {{got}}", right=A_JOB)
+    made: str = fact(f"{A_JOB} is expected, and yours is {{got}}", right=A_JOB)
     shares: Any = fact("{got}")
     losses: Any = fact("the losses: {difference}", by=lambda want, have: losses_differ(want, have))
     weights: Any = fact("the weights: {difference}", by=weights_differ)
     kept: str = fact("the values are right, and your code changed what was to stay: {got}", right=NOTHING)
     again: Any = fact("{got}")
-    stored: Any = fact("values are right, and {got}")
-    written: Any = fact(_bytes("a save wrote {} bytes on all ranks together, and {} do"), by=_no_more)
-    sent: Any = fact(_bytes("values are right. In a save this rank sent {} bytes, and {} do"), by=_no_more)
-    step_sent: Any = fact(_bytes("values are right. In a step this rank sent {} bytes, and {} do"), by=_no_more)
-    others: Any = fact("values are right, and steps without a save made calls that nothing needs: {got}")
+    stored: Any = fact("values are right, but {got}")
+    written: Any = fact(_bytes("a save wrote {} bytes on all ranks together, and {} are enough"), by=_no_more)
+    sent: Any = fact(_bytes("values are right. In a save this rank sent {} bytes, and {} are enough"), by=_no_more)
+    step_sent: Any = fact(_bytes("values are right. In a step this rank sent {} bytes, and {} are enough"), by=_no_more)
+    others: Any = fact("values are right, but steps without a save made calls that they do not need: {got}")
     told: Any = fact("the disk was full for one rank. {got}")
     said: Any = fact("the checkpoint before was used. But {got}")
     strangers: Any = fact("files that are no checkpoints of this job: {got}")

@@ -135,6 +135,6 @@ NODE_PLACES = Exercise(
         "self.sizes[node]`: take that node's size away from the rank, and go to the next node. Then `node, rank` is "
         "the answer.",
     ),
-    passed="Every rank has its node and its local rank, and every place its rank, on nodes of one rank and of "
-    "many, alike and not. As torchrun numbers them.",
+    passed="Every rank has its node and its local rank, and every place its rank, on nodes of one rank and of many, "
+    "alike and not. torchrun numbers them in the same way.",
 )

@@ -188,8 +188,8 @@ def _mistake(name: str, message: str, example: Callable[[list[int]], Any]) -> Mi
 MISTAKES = (
     _mistake(
         "all-as-the-first",
-        "You count as if every node had as many ranks as the first. Nodes may differ, [8, 8, 4] for one: each takes as "
-        "many ranks as it has itself.",
+        "You count as if every node had as many ranks as the first. Nodes may differ, [8, 8, 4] for one: each takes "
+        "as many ranks as its own size.",
         _AsTheFirst,
     ),
     _mistake(
@@ -212,7 +212,7 @@ MISTAKES = (
     ),
     _mistake(
         "exchanged",
-        "`place_of` gives the local rank first. Asked for is (node, local rank).",
+        "`place_of` gives the local rank first. Return (node, local rank).",
         _Exchanged,
     ),
     _mistake("nodes-from-one", "You count nodes from 1. The first node is node 0.", _FromOne),
@@ -223,8 +223,8 @@ MISTAKES = (
     ),
     _mistake(
         "one-too-long",
-        "The first rank of a node counts with you as one more on the node before. A node of 8 has the local ranks 0 to "
-        "7: where 8 are left, one node more is full (`>=`, not `>`).",
+        "You count the first rank of a node as one more on the node before. A node of 8 has the local ranks 0 to 7: "
+        "where 8 are left, one node more is full (`>=`, not `>`).",
         _OneTooLong,
     ),
     _mistake(
@@ -241,8 +241,8 @@ MISTAKES = (
     ),
     _mistake(
         "only-the-one-before",
-        "You count the last one alone of the nodes before. The first rank of a node is the sum of the sizes of *all* "
-        "nodes before it.",
+        "You count only the last of the nodes before. The first rank of a node is the sum of the sizes of *all* nodes "
+        "before it.",
         _OnlyTheOneBefore,
     ),
     _mistake(

@@ -26,7 +26,7 @@ def _told(rate: FailureRate) -> str:
     return f"{rate.name} had {rate.num_failures:.0f} failures on {rate.num_gpus:,} GPUs in {rate.days:.0f} days"
 
 
-@problem("12.quiet", "So many hours without a failure", unit="GPUs")
+@problem("12.quiet", "How many GPUs run for hours without a failure?", unit="GPUs")
 def quiet(draw: random.Random) -> Posed:
     rate = FAILURE_RATES[draw.choice(("Llama 3 405B", "RSC-1", "RSC-2"))]
     hours, percent = draw.choice((12, 24, 48, 72, 168)), draw.choice((50, 60, 70, 80))
@@ -144,9 +144,9 @@ def storage(draw: random.Random) -> Posed:
     return Posed(
         text=f"{model.name} ({model.parameters / 1e9:.1f} billion parameters, 12 bytes each in a checkpoint) is "
         f"trained on {gpus:,} GPUs. Their rate of failures is published: {_told(rate)}. Checkpoints are asynchronous: "
-        f"training waits {copy_s} s for the copy to host memory, and the rest is written beside it. The job saves at "
-        f"Young's interval for these {copy_s} s. A write must be over after {share} % of an interval, so that there is "
-        "some room left. How fast must the storage be for that?",
+        f"training waits {copy_s} s for the copy to host memory, and the rest is written while training goes on. The "
+        f"job saves at Young's interval for these {copy_s} s. A write must be over after {share} % of an interval, so "
+        "that there is some room left. How fast must the storage be for that?",
         value=speed,
         way=(
             f"{gpus:,} GPUs fail every {said(mean_s, 's')} on average.",
@@ -188,7 +188,7 @@ def restart(draw: random.Random) -> Posed:
             f"= {said(gpus, 'GPUs')}.",
         ),
         slips=(
-            Wrong(gpus / 4, "That is against writing alone. Work done again costs as much as writing."),
+            Wrong(gpus / 4, "That compares with writing alone. Work done again costs as much as writing."),
             Wrong(gpus * (restart_s / 60 / start_min) ** 2, "The time until it is noticed belongs to a restart here."),
             Wrong(gpus / 2, "Under Young's root stands twice the writing."),
             Wrong(gpus / 8, "The answer was asked for in GPUs, and not in nodes."),

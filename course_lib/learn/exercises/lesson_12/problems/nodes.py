@@ -57,7 +57,7 @@ def shards(draw: random.Random) -> Posed:
     )
 
 
-@problem("12.storeys", "When do two storeys pay?", unit="GPUs")
+@problem("12.storeys", "When is the hierarchical all-reduce quicker?", unit="GPUs")
 def storeys(draw: random.Random) -> Posed:
     machine = MACHINES[draw.choice(("8x A100", "8x H100", "8x B200"))]
     size_gb, between_us, inside_us = draw.choice((0.5, 1, 2, 4)), draw.choice((8, 12, 16)), draw.choice((4, 5))

@@ -18,12 +18,12 @@ RENDEZVOUS = Exercise(
     hints=(
         "Where does an agent go? Write that first: a host and a port, with the loopback and a missing port put right. "
         "Which agents go to their own node?",
-        "Two rounds over the agents. In the first, collect the places where somebody opens a store. In the second, "
-        "sort those who have one into lists, by all that they must agree in.",
+        "Two rounds over the agents. In the first, collect the places where an agent opens a store. In the second, "
+        "sort the agents that have a store into lists, by all that they must agree in.",
         '`stores = {place(a) for a in agents if place(a)[0] == a["address"]}`; then lists in a dictionary by '
         '`(place(a), a["rdzv_id"], least, most)`. In a list of n nodes, node number i, counted from 0: "too few" if '
         'n < least, else "complete" if i < most, else "too many".',
     ),
     forbidden=("course_lib.learn.sick.meetings.fates",),
-    passed="Each node has its word, also where a job's settings look alike and are not.",
+    passed="Each node has its word, also where a job's settings look alike and differ.",
 )

@@ -179,8 +179,8 @@ def _without_the_lost(agents: list[Agent]) -> dict[str, str]:
 MISTAKES = (
     Mistake(
         "one-loopback",
-        "You take every loopback endpoint for the same place. On each node it means that node itself: whoever names it "
-        "comes to a store of its own.",
+        "You take every loopback endpoint for the same place. On each node it means that node itself: an agent that "
+        "names it comes to a store of its own.",
         _one_loopback,
     ),
     Mistake(
@@ -196,7 +196,8 @@ MISTAKES = (
     ),
     Mistake(
         "a-store-everywhere",
-        'You never look whether there is a store. Where no agent opens one, nobody gets as far as waiting: "no store".',
+        "You never look whether there is a store. Where no agent opens one, no agent gets as far as waiting: "
+        '"no store".',
         _any_store,
     ),
     Mistake(
@@ -226,7 +227,7 @@ MISTAKES = (
     ),
     Mistake(
         "no-greatest",
-        'Whoever comes is let in. Once the greatest number is there, the others are "too many".',
+        'You let in every agent that comes. Once the greatest number is there, the others are "too many".',
         _no_greatest,
     ),
     Mistake(
@@ -241,7 +242,7 @@ MISTAKES = (
     ),
     Mistake(
         "the-last-ones",
-        "Where too many come, you take the last ones. Who comes first is in.",
+        "Where too many come, you take the last ones. The first ones are in.",
         _the_last_ones,
     ),
     Mistake(
@@ -262,8 +263,8 @@ MISTAKES = (
     ),
     Mistake(
         "a-store-of-its-own-id",
-        "You ask that a store be opened by an agent of the same `rdzv_id`. A store serves whoever comes; the id names "
-        "a list in it.",
+        "You ask that a store be opened by an agent of the same `rdzv_id`. A store serves every agent that comes; the "
+        "id names a list in it.",
         _store_of_the_job,
     ),
     Mistake(
@@ -284,7 +285,7 @@ MISTAKES = (
     ),
     Mistake(
         "lost-left-out",
-        'Agents without a store are missing in what you return. Each node has its word, "no store" too.',
+        'Agents without a store are missing in what you return. Each node has its word, also "no store".',
         _without_the_lost,
     ),
 )

@@ -94,19 +94,20 @@ REPLICAS = Exercise(
     mistakes=(
         Mistake(
             "not-waited-for",
-            "A collective was begun with `async_op=True`, and nobody waited for it. What stands in its tensors at "
-            "that moment is chance. Call `wait()` on what `dist` returns first.",
+            "A collective was begun with `async_op=True`, and nobody waited for it. The numbers in its tensors at "
+            "that moment are chance. Call `wait()` on what `dist` returns first.",
             recognise=is_not_waited_for,
         ),
         Mistake(
             "python-hash",
-            "You found a difference where there is none. Python's own `hash` of bytes or text has a salt, another one "
-            "in each process, so equal bits give unequal hashes. `hashlib` and `zlib` give the same everywhere.",
+            "You found a difference where there is none. Python's own `hash` of bytes or text has a salt that differs "
+            "from process to process, so equal bits give unequal hashes. `hashlib` and `zlib` give the same "
+            "everywhere.",
             recognise=_salted,
         ),
         Mistake(
             "nobody-is-asked",
-            "No rank has sent another anything. A rank cannot see by itself that others hold something else.",
+            "No rank has sent anything to another. A rank cannot see by itself that others hold something else.",
             recognise=_silent,
         ),
         Mistake(
@@ -117,31 +118,32 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "rank-0-is-right",
-            "You name the ranks that differ from rank 0. Rank 0 may be the wrong one: then it is named by nobody, and "
-            "all others are. Take what more than half of the ranks hold.",
+            "You name the ranks that differ from rank 0. Rank 0 may be the wrong one: then you name all others, and "
+            "not rank 0. Take what more than half of the ranks hold.",
             recognise=_labelled(_off_rank_0),
         ),
         Mistake(
             "largest-group",
-            "Right where more than half agree. Where no more than half do, you still name somebody. On two ranks, or "
-            "in two halves, either may be the wrong one: the answer is None.",
+            "Your answer is right where more than half agree. Where no more than half do, you still name ranks. On "
+            "two ranks, or in two halves, either may be the wrong one: the answer is None.",
             recognise=_labelled(_off_the_largest),
         ),
         Mistake(
             "names-the-majority",
-            "You name the ranks that agree. Asked for are the others.",
+            "You name the ranks that agree. Name the others.",
             recognise=_labelled(_the_majority),
         ),
         Mistake(
             "none-for-nobody",
-            "Where no more than half agree, your list is empty, and that says that all is well. There it is None: "
-            "somebody is wrong, and nobody knows who.",
+            "Where no more than half agree, your list is empty, and that says that all is well. The answer there is "
+            "None: some rank is wrong, and it is not known which.",
             recognise=_gave(lambda kind, world_size: t.odd_of(kind, world_size) or []),
         ),
         Mistake(
             "adds-numbers",
-            "Two numbers changed places on one rank, and you did not see it. A sum, a mean or a norm does not know the "
-            "order of its numbers, and a large number swallows a small one. Hash the bytes: there each has its place.",
+            "Two numbers changed places on one rank, and you did not see it. A sum, a mean or a norm does not depend "
+            "on the order of its numbers. Next to a large number it loses a small one. Hash the bytes: there each has "
+            "its place.",
             recognise=_adds_numbers,
             shows=lambda one: "odd" in differing(one),
         ),
@@ -159,7 +161,7 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "numbers-not-bits",
-            "You compare numbers. A NaN is not equal to itself, so ranks that agree are told apart; and -0.0 is equal "
+            "You compare numbers. A NaN is not equal to itself, so ranks that agree look different; and -0.0 is equal "
             "to 0.0, though its bits differ. Compare bits.",
             recognise=_misjudged(t.NAN, t.ZERO),
         ),
@@ -171,8 +173,9 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "hash-in-a-float",
-            "Your hash leaves as one floating-point number of 32 bits or fewer, and such a number holds 24 bits at "
-            "most. You call hashes equal that differ further down. An int64 holds all of 64 bits, and so do bytes.",
+            "Your hash is sent as one floating-point number of 32 bits or fewer, and such a number holds 24 bits at "
+            "most. Hashes that differ only in further bits look equal. An int64 holds all of 64 bits, and so do "
+            "bytes.",
             recognise=lambda evidence: evidence.error is None and any("bits" in differing(o) for o in evidence.wrong),
         ),
         Mistake(
@@ -197,8 +200,8 @@ REPLICAS = Exercise(
         ),
         Mistake(
             "sends-much",
-            "The ranks are right, and more was sent than one hash. Put all tensors into one hash first; then a rank "
-            "sends each other one 8 bytes, however many tensors there are.",
+            "The ranks are right, but more was sent than one hash. Put all tensors into one hash first; then a rank "
+            "sends every other rank 8 bytes, however many tensors there are.",
             recognise=only_wrong("sent"),
         ),
     ),
@@ -219,6 +222,6 @@ REPLICAS = Exercise(
         "course_lib.parallel.data.find_divergence",
         "course_lib.parallel.data.fingerprints",
     ),
-    passed="Every rank gives the same answer, bit for bit, on 5 ranks, 4, 3, 2 and one. Nobody is named where no more "
-    "than half agree. And a rank sends each other one a few bytes, for 7 tensors and for 300.",
+    passed="Every rank gives the same answer, bit for bit, on 5 ranks, 4, 3, 2 and one. No rank is named where no "
+    "more than half agree. A rank sends every other rank a few bytes, for 7 tensors and for 300.",
 )

@@ -120,12 +120,12 @@ class ReplicasReport(RankReport):
     asked_for = "a list of ranks, or None"
     odd: Any = fact(_of_the_ranks, by=_exactly)
     drawn: str = fact(
-        "the ranks are right, and your code {got}, so a training run would go on otherwise", right=NOTHING
+        "the ranks are right, but your code {got}, so a training run would go on otherwise", right=NOTHING
     )
     kept: str = fact("the ranks are right, and your code changed what it was given: {got}", right=NOTHING)
-    sent: str = fact("the ranks are right, and this rank sent each other one {got}; a hash takes 8", right=_ENOUGH)
-    bits: str = fact("the ranks are right, and what each rank sent is {got}; a hash has 32 bits or more", right=NOTHING)
-    barriers: str = fact("the ranks are right, and your code called {got}; an all-gather waits itself", right=NOTHING)
+    sent: str = fact("the ranks are right, but this rank sent every other rank {got}; a hash takes 8", right=_ENOUGH)
+    bits: str = fact("the ranks are right, but what each rank sent is {got}; a hash has 32 bits or more", right=NOTHING)
+    barriers: str = fact("the ranks are right, but your code called {got}; an all-gather waits itself", right=NOTHING)
     sent_bytes: float = 0.0
     salted: bool = False  # Python's own hash was taken of bytes or text
 
