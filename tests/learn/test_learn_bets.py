@@ -70,7 +70,7 @@ def test_a_bet_stands_beside_the_verdict_its_numbers_and_what_would_turn_it(says
     assert "trial: false" in told
     assert "✗ not so" in told
     assert "✓ right" in told
-    assert "What a trial can count are processes." in " ".join(told.split())
+    assert "A trial can count processes." in " ".join(told.split())
     assert "seen  3" in told
     assert told.count("It would turn if it were another one.") == 2
 

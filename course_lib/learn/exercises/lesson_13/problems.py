@@ -53,7 +53,7 @@ def _worth(draw: random.Random) -> Posed:
         ),
         slips=(
             Wrong(100 * (1 - share), "That is the loss in per cent. The answer was asked for in GPUs."),
-            Wrong(many * share, "That is what is left. What is lost was asked for."),
+            Wrong(many * share, "That is what is left. The question is what is lost."),
             Wrong(few * (1 - share), "The loss is one of all GPUs of the larger job, and not of those of the smaller."),
         ),
         sources=(f"Tokens a second: {whose}.",),
@@ -87,22 +87,22 @@ def _pool(draw: random.Random) -> Posed:
             f"A sequence keeps 34 × {model.hidden:,} × {model.layers} × {seq:,} bytes = {said(one_gb, 'GB')}.",
             f"Alone: {states_gb:.1f} + {batch} × {one_gb:.3g} = {said(alone_gb, 'GB')}. One of {gpus}: {states_gb:.1f} "
             f"+ {batch // gpus} × {one_gb:.3g} = {said(each_gb, 'GB')}.",
-            f"The sentence promises {100 / gpus:.3g} %, and only activations keep it: {each_gb:.3g}/{alone_gb:.3g} = "
-            f"{said(share, '%')}.",
+            f"The sentence promises {100 / gpus:.3g} %, and only activations keep that promise: "
+            f"{each_gb:.3g}/{alone_gb:.3g} = {said(share, '%')}.",
         ),
         slips=(
             Wrong(100 / gpus, "That is what the sentence promises. But states are whole on each GPU."),
             Wrong(100 * states_gb / alone_gb, "The GPU has its own sequences besides the states."),
             Wrong(
                 100 * (states_gb / 4 + batch / gpus * one_gb) / (states_gb / 4 + batch * one_gb),
-                "States are more than weights and gradients. AdamW's numbers are the most of it.",
+                "States are more than weights and gradients. AdamW's numbers are the largest part.",
             ),
         ),
         sources=(sizes_source(model),),
     )
 
 
-@problem("13.wire", "Do the layers wait for the wire?", unit="GB/s")
+@problem("13.wire", "Do the layers wait for the link?", unit="GB/s")
 def _wire(draw: random.Random) -> Posed:
     name, stages, machine_name = draw.choice(
         (
@@ -176,7 +176,7 @@ def _small(draw: random.Random) -> Posed:
             f"{said(sum_us, 'µs')}/{said(saved_us * 1e3, 'ns')} = {said(tokens, 'tokens')}.",
         ),
         slips=(
-            Wrong(tokens / gpus, "That is one GPU's share of the tokens. The whole step was asked for."),
+            Wrong(tokens / gpus, "That is one GPU's share of the tokens. The question is about the whole step."),
             Wrong(tokens * bytes_us / sum_us, "A ring has many messages, and each of them takes its start."),
             Wrong(tokens * (rounds * alpha_us / sum_us), "The bytes take their time, too."),
             Wrong(tokens * 3, "Forward is a third of the operations. Backward is shared out as well."),

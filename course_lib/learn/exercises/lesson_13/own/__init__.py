@@ -69,7 +69,7 @@ def _compare(expected: Any, got: Any) -> str:
         return "two all-reduces ran at the same time, each beside the other: measure them one right after the other"
     if verdict != expected["verdict"]:
         return f"there {expected['verdict']!r} is right, and your trial says {verdict!r}"
-    changed = "the verdict is right, and your code changed the list of sizes that it was given: copy it first"
+    changed = "the verdict is right, but your code changed the list of sizes that it was given: copy it first"
     return _middles(expected, middles) or _counts(expected, got["measured"]) or (changed if got["changed"] else "")
 
 
@@ -82,7 +82,7 @@ def _middles(expected: Mapping[str, Any], middles: Any) -> str:
         if found is None:
             return f"the ratio at {size:,} bytes is to be a number, got {short(middles[size])}"
         if not abs(found / ratio - 1) <= expected["off"]:
-            return f"the verdict is right; at {size:,} bytes the ratio is about {ratio:g}, and you give {found:.3g}"
+            return f"the verdict is right, but at {size:,} bytes the ratio is about {ratio:g}, and you give {found:.3g}"
     return ""
 
 
@@ -91,8 +91,8 @@ def _counts(expected: Mapping[str, Any], measured: Mapping[int, tuple[int, int]]
     for size, counts in measured.items():
         if min(counts) < pairs:
             words = (
-                f"the verdict is right, from too few measurements: {counts[0]} of {size:,} bytes and {counts[1]} of "
-                f"twice as many, where {pairs} pairs are asked for"
+                f"the verdict is right, but from too few measurements: {counts[0]} of {size:,} bytes and {counts[1]} "
+                f"of twice as many, where {pairs} pairs are asked for"
             )
             return Difference(words, OTHER_COUNT)
         if max(counts) > most_measured(pairs):
@@ -126,8 +126,8 @@ OWN = Exercise(
     judge=by_cases([Case(kind, (kind,), _expected) for kind in WORLDS], call=_call, compare=_compare),
     mistakes=mistakes.MISTAKES,
     hints=(
-        "Imagine that another program starts half-way through your measurements. Which two numbers does it spoil "
-        "alike, so that their ratio is left?",
+        "Imagine that another program starts half-way through your measurements. Which two measurements does it slow "
+        "down alike, so that their ratio stays right?",
         "For each size: a list of `pairs` ratios, each of two measurements one right after the other. Its quartiles "
         "say whether this size bears the claim out, contradicts it, or is open. Then put the sizes together, the open "
         "ones first.",
@@ -135,6 +135,6 @@ OWN = Exercise(
         "statistics.quantiles(ratios, n=4)`; yes if `1.8 <= low and high <= 2.2`, no if `high < 1.8 or low > 2.2`, "
         "else open.",
     ),
-    passed="Your trial says what is so where a clock can show it, in calm and in noise, and where it cannot, it says "
-    "that.",
+    passed="Your trial gives the right verdict where a clock can show it, in calm and in noise. Where a clock cannot, "
+    "your trial says so.",
 )

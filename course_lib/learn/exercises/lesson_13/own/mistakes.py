@@ -11,44 +11,44 @@ __all__ = ["MISTAKES"]
 MISTAKES = (
     Mistake(
         "asserts",
-        "Your trial asserts the claim: where it is false, an error comes in place of a verdict. A trial is to be able "
-        "to say each of its verdicts. Return them.",
+        "Your trial asserts the claim: where it is false, an error comes in place of a verdict. A trial has to be "
+        "able to return each of its verdicts.",
         recognise=did_assert,
     ),
     Mistake(
         "one-run",
-        "It decides from one pair. The first call may be a slow one, and one pair has no spread that could warn you. "
-        "Take as many pairs as you are given.",
+        "Your trial decides from one pair. The first call may be a slow one, and one pair has no spread that could "
+        "warn you. Take as many pairs as you are given.",
         wrong.one_run,
     ),
     Mistake(
         "in-blocks",
-        "You measure all of one size, and then all of the other. What changes on the machine meanwhile stands in the "
-        "ratio as if it were of the bytes. Take the two of a ratio one right after the other.",
+        "You measure all of one size, and then all of the other. A change on the machine in between then looks like "
+        "an effect of the bytes. Take the two of a ratio one right after the other.",
         wrong.in_blocks,
     ),
     Mistake(
         "pairs-apart",
         "In each round you measure all sizes, and then twice as many bytes of each. Between the two of a ratio lie "
-        "those of the other sizes, and what changes on the machine meanwhile. Take the two one right after the other.",
+        "those of the other sizes, and meanwhile the machine may change. Take the two one right after the other.",
         wrong.ones_before_twos,
     ),
     Mistake(
         "mean",
-        "You decide by the mean of the ratios. A few disturbed calls move it wherever they like, and it has no spread "
-        "by which to say that it cannot tell.",
+        "You decide by the mean of the ratios. A few disturbed calls can move it far, and a mean has no spread that "
+        "shows when a trial cannot decide.",
         wrong.by_the_mean,
     ),
     Mistake(
         "median-alone",
-        "The median is a good middle, and says nothing of how far the ratios lie apart. In noise it falls on one side "
-        "or the other by chance, and you call that a verdict. Look at both quartiles.",
+        "The median is a good middle, and says nothing of how far the ratios lie apart. In noise the median falls on "
+        "one side or the other by chance, and you call that a verdict. Look at both quartiles.",
         wrong.by_the_median,
     ),
     Mistake(
         "extremes",
-        "What you hold against the bounds goes with the extremes, so that a few disturbed calls keep you from ever "
-        "deciding. The middle half is what counts: from the lower quartile to the upper.",
+        "What you compare with the bounds depends on the extremes, so a few disturbed calls keep you from ever "
+        "deciding. The middle half counts: from the lower quartile to the upper.",
         wrong.by_the_extremes,
     ),
     Mistake(
@@ -64,14 +64,14 @@ MISTAKES = (
     ),
     Mistake(
         "always-decides",
-        "What is not borne out you call false. Where the middle half lies across a bound, nothing was shown, neither "
+        "You call false what is not borne out. Where the middle half lies across a bound, nothing was shown, neither "
         'for the claim nor against it: "cannot tell here".',
         wrong.always_decides,
     ),
     Mistake(
         "never-false",
-        "What is not borne out you leave open. Where the middle half lies wholly outside the bounds, it was shown: the "
-        "claim is false at that size.",
+        "You leave open what is not borne out. Where the middle half lies wholly outside the bounds, the claim is "
+        "shown to be false at that size.",
         wrong.never_false,
     ),
     Mistake(
@@ -82,20 +82,20 @@ MISTAKES = (
     ),
     Mistake(
         "mean-over-sizes",
-        "You average over the sizes. One that takes once as long and one that takes three times as long make a fine 2 "
-        "together, and the claim holds at neither.",
+        "You average over the sizes. A size with a ratio of 1 and another with a ratio of 3 have a mean of 2. The "
+        "claim holds at neither.",
         wrong.mean_over_sizes,
     ),
     Mistake(
         "one-size-is-enough",
-        "One size bears it out, another contradicts it, and you say that it holds. The reader with the other size will "
-        "find out: it holds with conditions.",
+        "One size bears the claim out, another contradicts it, and you say that it holds. At the other size that is "
+        "wrong: it holds with conditions.",
         wrong.one_size_is_enough,
     ),
     Mistake(
         "one-size-refutes",
-        "One size contradicts it, another bears it out, and you say that it is false. That is as unfair as the "
-        "opposite: it holds with conditions.",
+        "One size contradicts the claim, another bears it out, and you say that it is false. At the other size that "
+        "is wrong: it holds with conditions.",
         wrong.one_size_refutes,
     ),
     Mistake(
@@ -106,14 +106,14 @@ MISTAKES = (
     ),
     Mistake(
         "upside-down",
-        "Your ratios are those of the smaller message to the larger, about a half. Twice the bytes belong above the "
-        "line.",
+        "Your ratios are those of the smaller message to the larger, about a half. Twice the bytes belong in the "
+        "numerator.",
         wrong.upside_down,
     ),
     Mistake(
         "optional-stopping",
-        "How often you measure depends on what you have seen so far. That is optional stopping: whoever goes on until "
-        "the numbers say something gets noise to say it. How many pairs there are is fixed before.",
+        "How often you measure depends on what you have seen so far. That is optional stopping: if a trial goes on "
+        "until the numbers say something, in the end noise says it. Fix the number of pairs before.",
         recognise=did_go_on,
         shows=lambda outcome: outcome.kind_of_difference == OTHER_COUNT,
     ),
