@@ -35,7 +35,7 @@ class ByAttempt:
 
         need_callable(answer)
         if str(getattr(answer, "__module__", "")).startswith("course_lib.capstone"):
-            raise NotAnAnswer("That is the course's own. Give a function that you have written.")
+            raise NotAnAnswer("That function is the course's own. Give one that you have written.")
         if mentions(answer, forbidden):
             return Evidence((), answer)  # nobody need run it
         job = job_for(self.level, SEED)

@@ -102,9 +102,9 @@ _FORMS = (
 _OTHER_STEPS = (
     Mistake(
         "no-update",
-        "The losses stay as they are: nothing is updated. Usual reasons: `optimizer.step()` is missing. The "
-        "optimizer was made of the model's parameters before the model was cut, and holds others than those that "
-        "are trained. Gradients are cleared between backward and update.",
+        "The losses stay as they are: nothing is updated. There are three usual reasons. (1) `optimizer.step()` is "
+        "missing. (2) The optimizer was made of the model's parameters before the model was cut, so it holds others "
+        "than those that are trained. (3) Gradients are cleared between backward and update.",
         slipped("no update"),
         _losses_as("no update"),
     ),
@@ -124,15 +124,15 @@ _OTHER_STEPS = (
     ),
     Mistake(
         "part-of-the-batch",
-        "The losses are those of a part of the batch. Either rows were left out before they were dealt, or each "
-        "data rank uses its own gradients and nobody averages.",
+        "The losses are those of a part of the batch. Either rows were left out before they were dealt, or each data "
+        "rank uses its own gradients and no mean is taken.",
         slipped("part"),
         lambda evidence: _losses_as("part")(evidence) or _left_out(evidence),
     ),
     Mistake(
         "gradients-summed",
-        "The first loss is right, and then each update is made of a multiple of the gradient. The gradient of the "
-        "batch's mean is the mean over data ranks, each counted by its rows.",
+        "The first loss is right, but then each update uses a multiple of the gradient. The gradient of the batch's "
+        "mean is the mean over data ranks, each weighted by its rows.",
         slipped("summed"),
         _losses_as("summed"),
     ),
@@ -140,23 +140,23 @@ _OTHER_STEPS = (
 _OTHERWISE = (
     Mistake(
         "another-loss",
-        "The weights are right, and `step()` tells another loss than that of the whole batch. It is the mean over "
+        "The weights are right, but `step()` returns another loss than that of the whole batch. Return the mean over "
         "all rows, each counted once, and the same number on every rank.",
         slipped("loss of all"),
         _seen(_other_loss),
     ),
     Mistake(
         "breaks-a-rule",
-        "What came out does not count, since a rule was broken; the evidence says which, by name. Numbers of this "
-        "kind would look good in a report, and nobody could repeat them on a real cluster.",
+        "The result does not count, since a rule was broken; the evidence names the rule. Such numbers would look "
+        "good in a report, but could not be repeated on a real cluster.",
         slipped("hidden"),
         _seen(lambda result: bool(result.faults)),
     ),
     Mistake(
         "late",
-        "All is right but the time: a step takes longer than its budget. Look where ranks wait in the timeline. Is "
-        "the axis that sends most within a node? Is the bubble small? Do stages have equally many blocks? Is "
-        "each row computed once?",
+        "All is right except the time: a step takes longer than its budget. Look where ranks wait in the timeline. Is "
+        "the axis that sends most within a node? Is the bubble small? Do stages have equally many blocks? Is each row "
+        "computed once?",
         slipped("twice"),
         _seen(_late),
     ),

@@ -14,11 +14,11 @@ ONE = Exercise(
     judge=ByAttempt(1),
     mistakes=mistakes_of("dp_replicate=4"),
     hints=(
-        "Two things to get right: the training (model, optimizer, this rank's rows), and the mesh. Begin with the "
-        "training on any mesh; what ends it says which axis to take.",
-        "The order is: the whole model is taken apart, and this rank keeps its piece. Then the optimizer is made of "
-        "what is left on this rank. A step clears gradients, has your part do forward and backward, updates, and tells "
-        "all ranks the batch's mean loss. For memory take an axis that cuts states.",
+        "Two things have to be right: the training (model, optimizer, this rank's rows), and the mesh. Begin with the "
+        "training on any mesh; the message that ends it says which axis to take.",
+        "First cut the whole model apart, and keep this rank's piece. Then make the optimizer of what is left on this "
+        "rank. A step clears gradients, runs forward and backward of your part, updates, and gives all ranks the "
+        "batch's mean loss. For memory take an axis that cuts states.",
         "With stages: `pipeline(me, {me.rank: layers}, one_f_one_b(4, 8), next_token_loss, lambda *_: room)`, where "
         "`layers` is an `nn.Sequential` of this rank's pieces and `room` is as large as what enters it. The last rank "
         "gets the loss, the others None. `dist.gather_object` brings the pieces' `state_dict()` to rank 0, under the "
@@ -28,5 +28,5 @@ ONE = Exercise(
         "course_lib.capstone.running.on_mesh.assemble_on",
         "course_lib.capstone.attempts.references.reference",
     ),
-    passed="The weights of one device, within the memory, within the budget.",
+    passed="The weights are those of one device, within the memory and within the budget.",
 )

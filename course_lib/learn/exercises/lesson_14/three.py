@@ -14,9 +14,9 @@ THREE = Exercise(
     judge=ByAttempt(3),
     mistakes=mistakes_of("dp_replicate=8"),
     hints=(
-        "The planner's best is not the best here: what does it take for even that is not?",
-        "Whole blocks are shared among the stages, so their number should be divided by pp. The mesh says how many "
-        "stages it has, `mesh.size('pp')`, and the job how many blocks, `third.job.config.num_layers`.",
+        "The planner's best mesh is not the best here: what does the planner take to be even that is not?",
+        "Whole blocks are shared among the stages, so pp should divide their number. The mesh says how many stages it "
+        "has, `mesh.size('pp')`, and the job how many blocks, `third.job.config.num_layers`.",
         "Keep those of `fitting(third)` for which `third.job.config.num_layers % mesh.size('pp') == 0`. Which axes "
         "send little enough for the slow link? What stays within a node? Then the training is that of level 2.",
     ),
@@ -24,5 +24,5 @@ THREE = Exercise(
         "course_lib.capstone.running.on_mesh.assemble_on",
         "course_lib.capstone.attempts.references.reference",
     ),
-    passed="Eight ranks, the weights of one device, within the memory and the budget.",
+    passed="On eight ranks the weights are those of one device, within the memory and the budget.",
 )

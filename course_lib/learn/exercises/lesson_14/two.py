@@ -19,13 +19,13 @@ TWO = Exercise(
         "The first axis of a mesh goes from node to node, the last one is within a node. For each mesh that fits by "
         "your formula, write down the bytes of a step on each axis, and the link that carries them. With stages, a few "
         "more micro-batches make the bubble smaller, and each of them costs two messages.",
-        "Seconds on a link are bytes by bytes per second. Take the order in which the slow link has the fewest, and of "
-        "two such meshes the one with the smaller bubble. Then `OnMesh(me, mesh, task.model())`, the job's optimizer "
-        "for its parameters, and its `data.deal` for the batch.",
+        "Seconds on a link are its bytes divided by its bytes per second. Take the order in which the slow link has "
+        "the fewest bytes, and of two such meshes the one with the smaller bubble. Then `OnMesh(me, mesh, "
+        "task.model())`, the job's optimizer for its parameters, and its `data.deal` for the batch.",
     ),
     forbidden=(
         "course_lib.capstone.running.on_mesh.assemble_on",
         "course_lib.capstone.attempts.references.reference",
     ),
-    passed="The weights of one device, within the memory, within the budget, over a slow link.",
+    passed="The weights are those of one device, within the memory and the budget, over a slow link.",
 )
