@@ -24,7 +24,7 @@ TRUSTED = {
     "A10": "The forward pass looks complete. But autograd's graph ends where the process ends.",
     "B2": "Bytes that cross a link are easy to see, and a device that waits is not. Compare the two in seconds.",
     "B3": "You may have thought of what those operations can do, and not of what they do with ordinary tensors.",
-    "B6": "Micro-batches look like shares of the data. But they are not: look at which rank holds which weights.",
+    "B6": "Micro-batches look like the shares of data parallelism. But look at which rank holds which weights.",
     "C4": "To move the model first is good style, so the opposite order sounds like a mistake. When are the replicas "
     "made?",
     "C6": "Two things are mixed up here: that batches differ, and that no sample is in two of them.",
@@ -59,7 +59,7 @@ DOUBTED = {
     "for that.",
     "C9": "Gradients that are sent later cost no accuracy as long as the weights wait as well. Ranks that step by "
     "themselves drift apart.",
-    "C10": "Small shares do not change the mean of gradients. They do change a layer that looks at its whole batch.",
+    "C10": "Small shares do not change the mean of gradients. They change a layer that looks at its batch.",
     "C11": "You may have thought of small messages, where the start of a call decides. For large ones the path "
     "decides.",
     "C12": "The cost of a message has a part that does not shrink with it, and this part decides.",

@@ -155,7 +155,7 @@ NORM = Exercise(
         Mistake(
             "trips-over-no-rows",
             "All went well until a rank had a gradient of no rows, as where there are fewer rows than ranks. There "
-            "your code raised the error below. The sum of no squares is 0, but there is no largest of no numbers.",
+            "your code raised the error below. The sum of no squares is 0, but a maximum needs at least one number.",
             recognise=raised_first_in(ONE_AXIS),
         ),
         Mistake(
