@@ -182,8 +182,8 @@ LOSS = Exercise(
         Mistake(
             "pieces-kept",
             "The loss is right and made of pieces, but before backward what belongs to all of them is still there. "
-            "Each piece's scores were kept for backward. So little is made at a time, and in the end all of it is "
-            "there.",
+            "Each piece's scores were kept for backward. They are made a few at a time, but in the end all of them "
+            "are there.",
             recognise=_held(lambda got, right: _held_before(got, right) and got.peak <= 2 * right.peak),
         ),
         Mistake(

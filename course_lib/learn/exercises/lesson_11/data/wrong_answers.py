@@ -163,7 +163,7 @@ MISTAKES = (
     ),
     Mistake(
         "nothing-hides",
-        "In your term nothing hides. `hidden` is a share: so much of what could hide does hide.",
+        "In your term nothing hides. The share `hidden` of all that could hide does hide.",
         _with(hides=lambda hidden, can_s, behind_s: 0.0),
     ),
     Mistake(
