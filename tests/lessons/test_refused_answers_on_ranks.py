@@ -113,7 +113,7 @@ def reduces_to(rank):
         ("08.loss", lambda *given: [loss_by(largest_by_gather)(*given)], "what came is a list of 1 tensor"),
         ("08.mlp", lambda *given: [split_mlp()(*given)], "what came is a list of 1 tensor"),
         ("08.mlp", lambda *given: (split_mlp()(*given),) * 2, "what came is a tuple of 2 tensors"),
-        ("08.loss", loss_by(largest_by_gather, more=4), "this rank handed in 7 numbers a position"),
+        ("08.loss", loss_by(largest_by_gather, more=4), "this rank handed to collectives 7 numbers for each position"),
         ("08.gates", gate(leave=(sums_twice, same)), "all_reduce of 80 bytes, all_reduce of 80 bytes"),
         ("04.accumulate", steps_in_bfloat16, "a forward pass ran under autocast"),
         ("00.report", reduces_to(1), "with dst=1, `dist.reduce` gives the sum to rank 1 alone"),

@@ -98,7 +98,7 @@ ROWS = [
         why="with dp_shard=2 tp=1 pp=2 the ranks of a pipeline are neighbours",
         unsaid=("Without `group=`",),
     ),
-    Row(answer=ClearsGradients, verdict="not yet", why="`step` has to add its gradients", words=("adds up",)),
+    Row(answer=ClearsGradients, verdict="not yet", why="`step` has to add its gradients", words=("has to add",)),
     Row(
         answer=KeepsTheWholeModel,
         verdict="passed",

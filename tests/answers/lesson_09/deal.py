@@ -33,7 +33,9 @@ def shuffled_by_rank(me, mesh, batch):
 
 ROWS = [
     Row(answer=halves_by_halves, verdict="not yet", why="the page's mesh alone"),
-    Row(answer=first_half_for_all, verdict="not yet", mistake="", why="no window is to be left out", words=("nobody",)),
+    Row(
+        answer=first_half_for_all, verdict="not yet", mistake="", why="no window is to be left out", words=("no rank",)
+    ),
     Row(answer=along_the_first_axis, verdict="not yet", mistake="", why="the first axis may be tp, or pp"),
     Row(answer=by_coordinates, verdict="passed", why="the definition"),
     Row(answer=shuffled_by_rank, verdict="not yet", mistake="", why="rank 1 adds to rank 0's rows in another order"),

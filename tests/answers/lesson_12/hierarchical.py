@@ -200,7 +200,7 @@ ROWS = [
         answer=one_buffer_for_all_results,
         verdict="not yet",
         why="the second call overwrites the first result, and a new tensor is promised",
-        words=("the one that the call before gave has other numbers since",),
+        words=("the sum that the call before gave has other numbers since",),
     ),
     Row(
         answer=flat_for_small_ones,

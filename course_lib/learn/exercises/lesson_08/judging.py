@@ -92,7 +92,7 @@ def _compare(expected: Any, got: Any, *, words: Mapping[str, str]) -> str:
         came = first.removeprefix(NOT_A_TENSOR)
         if came == "None":
             return "nothing came back (`None`); a function gives its result with `return`"
-        return f"a tensor is expected, and what came back is {came}"
+        return f"a tensor is expected, and what came is {came}"
     found = CLOSE(expected, got)
     for name, said in words.items():
         if found.startswith(f"under '{name}'"):
