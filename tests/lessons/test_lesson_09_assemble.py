@@ -129,7 +129,7 @@ class Words(Assembled):
         pytest.param(CoordinatesOfTensor, None, "the loss of the first step", marks=pytest.mark.long),
         pytest.param(SumOnRank0, None, "the loss of the first step", marks=pytest.mark.long),
         pytest.param(GivesNothing, None, "`step` gave nothing (`None`)", marks=pytest.mark.long),
-        pytest.param(Words, None, "a number is to come, and what came is '", marks=pytest.mark.long),
+        pytest.param(Words, None, "a number is to come from `step`, and what came is '", marks=pytest.mark.long),
     ],
 )
 def test_wrong_assemblies_are_turned_away(answer, mistake, words):
