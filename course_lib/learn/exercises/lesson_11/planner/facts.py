@@ -49,8 +49,8 @@ def _bytes_differ(want: Sequence[float], have: Sequence[Any]) -> str:
 def _seconds_differ(want: float, have: Any) -> str:
     if same(want, have):
         return ""
-    return f"{want:.6g} s are right, and your planner says "
-    f"{f'{have:.6g} s' if isinstance(have, numbers.Real) else short(have)}"
+    said = f"{have:.6g} s" if isinstance(have, numbers.Real) else short(have)
+    return f"{want:.6g} s are right, and your planner says {said}"
 
 
 def _layouts_differ(want: Mapping[Layout, float], have: Mapping[Layout, float]) -> str:
