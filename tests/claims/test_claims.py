@@ -161,7 +161,7 @@ def test_the_verdict_of_a_trial_on_gpus(name):
 @pytest.mark.parametrize(
     ("evidence", "outcome"),
     [
-        (blocked("the driver does not tell how busy a GPU is"), pytest.skip.Exception),
+        (blocked("the driver does not report how busy a GPU is"), pytest.skip.Exception),
         (claims.Evidence("holds", {}, "so it was found", turns_if="it were not"), AssertionError),
     ],
 )
@@ -181,7 +181,7 @@ def test_bad_names_get_a_sentence(monkeypatch):
         claims.trial("C5")
     with pytest.raises(ValueError, match=r"verdict='hold' is none of .*nearest is 'holds'"):
         claims.Evidence("hold", {}, "")
-    with pytest.raises(ValueError, match=r"'holds' has turns_if='': say under which condition"):
+    with pytest.raises(ValueError, match=r"'holds' has turns_if='': name a condition under which"):
         claims.Evidence("holds", {"seen": 1}, "so it was found")
     with pytest.raises(ValueError, match="no trial yet"):
         tries("A8")

@@ -42,13 +42,13 @@ def tried(seen):
 def test_a_gpu_that_looks_so_without_communication_misleads():
     evidence = tried(_Seen(0.0, _Looks(0.99, 0.9, 1000.0), MANY))
     assert evidence.verdict == "misleading"
-    assert evidence.timings["samples a second with the many, times as many"] == "50"
+    assert evidence.timings["samples a second with 4096 a step, times those with 1"] == "50"
 
 
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        ("NVMLError_NotSupported: Not Supported", "the driver does not tell how busy.*Not Supported"),
+        ("NVMLError_NotSupported: Not Supported", "the driver does not report how busy.*Not Supported"),
         (_Seen(0.4, _Looks(0.99, 0.9, 1000.0), MANY), "something else runs on this GPU.*40%"),
         (_Seen(0.0, _Looks(0.5, 0.9, 1000.0), MANY), "busy for 50% of the time"),
         (_Seen(0.0, _Looks(0.99, 0.2, 1000.0), MANY), "20% of its memory free"),

@@ -72,17 +72,17 @@ CLAIMS = (
     ),
     Claim("A11", "cpu", "Bad communication can cancel what more compute gains."),
     Claim("A12", "cpu", "For very large models, data and model parallelism are combined."),
-    Claim("B1", "cpu", "A framework uses one GPU unless told otherwise."),
+    Claim("B1", "cpu", "A framework uses one GPU unless a program asks for more."),
     Claim(
         "B2",
         "cpu",
-        "Placing layers on different GPUs makes a severe bottleneck of moving activations between them.",
+        "With layers on different GPUs, moving activations between them is a severe bottleneck.",
     ),
     Claim(
         "B3",
         "cpu",
-        "Tensor parallelism is already built into the standard operations of PyTorch, and shows more where several "
-        "devices are.",
+        "Tensor parallelism is already built into the standard operations of PyTorch, and its effect is larger on "
+        "several devices.",
     ),
     Claim(
         "B4",
@@ -111,7 +111,7 @@ CLAIMS = (
     Claim("C5", "cpu", "Without a distributed sampler, ranks that share a seed train on identical batches."),
     Claim("C6", "cpu", "Giving every rank a different seed makes their batches distinct."),
     Claim("C7", "cpu", "With nn.DataParallel, batch_size=32 means 32 on each GPU."),
-    Claim("C8", "cpu", "That model parallelism is always better than data parallelism is a myth."),
+    Claim("C8", "cpu", "It is a myth that model parallelism is always better than data parallelism."),
     Claim("C9", "cpu", "How often gradients are synchronised trades speed for accuracy."),
     Claim("C10", "cpu", "A batch per device that is too small harms training."),
     Claim("C11", "gpus", "Topology (NVLink or PCIe) decides communication speed."),
@@ -121,8 +121,8 @@ CLAIMS = (
     Claim(
         "C15",
         "cpu",
-        "Where the loss is summed over the batch, DDP's gradients on M processes are M times smaller than those of one "
-        "process with the whole batch.",
+        "With a loss summed over the batch, DDP's gradients on M processes are M times smaller than one process has "
+        "for the whole batch.",
         source="PyTorch 2.13, documentation of DistributedDataParallel (2026)",
     ),
     Claim("D1", "cpu", "Data parallelism is not about speed and may slow training."),

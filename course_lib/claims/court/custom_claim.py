@@ -42,19 +42,19 @@ def own_claim(name: str, text: str) -> Callable[[Callable[[Ranks], Evidence]], T
     """
     if not is_own_name(name):
         raise ValueError(
-            f"A claim of your own is named Y1 to Y99, for {', '.join(ARTICLES)} are articles; got {name!r}. "
-            "The nearest is 'Y1'."
+            f"A claim of your own is named Y1 to Y99: other letters, such as {', '.join(ARTICLES)}, name articles. "
+            f"You gave {name!r}. The nearest is 'Y1'."
         )
     words = text.split() if isinstance(text, str) else []
     if len(words) < _WORDS or not words[-1].endswith("."):
         raise ValueError(
-            f"Write the claim of {name} as a sentence that a run can contradict, of {_WORDS} words or more, with a "
-            f"full stop at its end; got {text!r}."
+            f"You gave {text!r} as the claim of {name}. Write a sentence of {_WORDS} words or more, with a full stop "
+            "at its end. A run must be able to contradict it."
         )
 
     def register(function: Callable[[Ranks], Evidence]) -> Trial:
         if not callable(function):
-            raise ValueError(f"The trial of {name} is a function of `ranks`; got {function!r}.")
+            raise ValueError(f"The trial of {name} is a function of `ranks`; you gave {function!r}.")
         _OWN[name] = Trial(Claim(name, "cpu", " ".join(words), source=YOURS), _checked(name, function))
         return _OWN[name]
 
@@ -69,23 +69,24 @@ def _checked(name: str, function: Callable[[Ranks], Evidence]) -> Callable[[Rank
         evidence = function(ranks)
         if not isinstance(evidence, Evidence):
             raise ValueError(
-                f"The trial of {name} is to return Evidence(verdict, facts, because=..., turns_if=...); it returned "
-                f"{evidence!r}. Decide by a return, not by an assert or a print."
+                f"The trial of {name} returned {evidence!r}. It must return Evidence(verdict, facts, because=..., "
+                "turns_if=...), and not print or assert its verdict."
             )
         for part, numbers in (("facts", evidence.facts), ("timings", evidence.timings)):
             if not isinstance(numbers, Mapping) or not all(isinstance(key, str) for key in numbers):
                 raise ValueError(
-                    f"{part} of {name} are a dictionary, from what was measured to its value, such as "
-                    f"{{'ratio': 1.9}}; got {numbers!r}."
+                    f"{part} of {name} must be a dictionary with a name for each measured value, such as {{'ratio': "
+                    f"1.9}}; you gave {numbers!r}."
                 )
         if not isinstance(evidence.because, str) or not evidence.because:
             raise ValueError(
-                f"The trial of {name} says {evidence.verdict!r}: say why, in because=...; got {evidence.because!r}."
+                f"The trial of {name} says {evidence.verdict!r} with because={evidence.because!r}. Give the reason "
+                "as a text, in because=..."
             )
         if not evidence.is_blocked and not {**evidence.facts, **evidence.timings}:
             raise ValueError(
-                f"The trial of {name} says {evidence.verdict!r} and gives no number for it: put what you measured in "
-                "facts, or in timings where it differs from run to run."
+                f"The trial of {name} says {evidence.verdict!r} and gives no number for it. Put the numbers that you "
+                "measured in facts. Put those that differ from run to run in timings."
             )
         return evidence
 

@@ -58,8 +58,8 @@ class Evidence:
             raise ValueError(f"verdict={self.verdict!r} is none of {', '.join(VERDICTS)}; the nearest is {near!r}")
         if not self.is_blocked and not self.turns_if:
             raise ValueError(
-                f"the verdict {self.verdict!r} has turns_if={self.turns_if!r}: say under which condition it would be "
-                "another one, as in turns_if='the link were slower'"
+                f"the verdict {self.verdict!r} has turns_if={self.turns_if!r}: name a condition under which the "
+                "verdict would be another one, as in turns_if='the link were slower'"
             )
 
     @property

@@ -84,8 +84,8 @@ class Bounds:
 def unclear(*spans: Bounds) -> Evidence:
     """The evidence of a trial whose spans leave the verdict open."""
     return blocked(
-        "the machine is too busy, and ranks stood in line for a core: without that, steps would have taken "
-        f"{', and '.join(map(str, spans))}, which decides nothing; try again when it is quiet"
+        "the machine is too busy: ranks stood in line for a core. Without that wait, steps would have taken "
+        f"{', and '.join(map(str, spans))}, which decides nothing. Try again when the machine is quiet"
     )
 
 
@@ -164,6 +164,6 @@ def too_busy(share: float) -> Evidence | None:
     if share <= _MUCH:
         return None
     return blocked(
-        f"the machine is too busy, and a rank stood in line for a core for {share:.0%} of the time; try again when it "
-        "is quiet"
+        f"the machine is too busy: a rank stood in line for a core for {share:.0%} of the time. Try again when the "
+        "machine is quiet"
     )

@@ -49,8 +49,8 @@ def a_small_batch_per_device_harms(ranks: Ranks) -> Evidence:
     return Evidence(
         ("holds with conditions" if harmless < _ROUNDING else "holds") if harmed > 1e-3 else "false",
         {name: distance_text(value, rounding=_ROUNDING) for name, value in away.items()},
-        because="without BatchNorm the shares make the same gradient as the whole; with it each rank's statistics come "
-        "from two samples, and synchronised statistics mend that",
-        turns_if="no layer looked at its batch (then it is false), or synchronised statistics did not mend it "
+        because="without BatchNorm the ranks' shares give the same gradient as the whole batch. With BatchNorm each "
+        "rank takes its statistics from two samples. Synchronised statistics mend that",
+        turns_if="no layer used statistics of its batch (then it is false), or synchronised statistics did not mend it "
         "(then it holds)",
     )

@@ -56,9 +56,9 @@ def checkpoints_and_logs_need_care(ranks: Ranks) -> Evidence:
             "read in mid-write, written in place": in_place,
             "read in mid-write, written beside and renamed": by_rename,
         },
-        because="each process does what one process did; let one of them write, beside the old file, and rename "
-        "when all is on the disk",
-        turns_if="one process alone printed, and nobody read a checkpoint while it is written",
+        because="each process prints and writes as a single process would. Let one process write a new file beside the "
+        "old one, and rename it when all is on the disk",
+        turns_if="only one process printed, and nobody read a checkpoint while it was written",
     )
 
 
@@ -89,8 +89,8 @@ def save_module_load_into_the_bare_model(ranks: Ranks) -> Evidence:
             "the same with strict=False, weights changed": bool(distance(weights(lenient), before)),
             "state of the module, into a bare one": outcomes["model.module"],
         },
-        because='the wrapper puts "module." before every key; with strict=False keys that do not fit are '
-        "passed over: nothing is loaded, and nothing is raised",
+        because='the wrapper puts "module." before every key. With strict=False the loader skips keys that do not fit: '
+        "it loads nothing here, and raises nothing",
         turns_if="the wrapper left the names of the weights as they are, as FSDP2's fully_shard does: there is "
         "nothing to unwrap",
     )

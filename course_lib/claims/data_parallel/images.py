@@ -44,9 +44,9 @@ def two_poolings_of_224_leave_56(ranks: Ranks) -> Evidence:
             "with 64 channels": _written(_features(channels=64)),
             "images that give the same, pixels wide": f"{same[0]} to {same[-1]}" if same else "none",
         },
-        because="convolutions of 3 x 3 with padding 1 leave the size, and each pooling halves it: 224, 112, 56. "
-        "How many devices train does not matter: they share out the batch, and no image",
-        turns_if=f"the convolutions had no padding ({_written(_features(padding=0))}), the last one had not 32 "
+        because="convolutions of 3 x 3 with padding 1 keep the size, and each pooling halves it: 224, 112, 56. The "
+        "number of devices does not matter: each device gets some of the images, and no image is cut",
+        turns_if=f"the convolutions had no padding ({_written(_features(padding=0))}), the last one did not have 32 "
         f"channels, or images were not {same[0]} to {same[-1]} pixels wide"
         if same
         else "the poolings halved the size",

@@ -53,9 +53,9 @@ def one_device_unless_told_otherwise(ranks: Ranks) -> Evidence:
         "holds" if len(touched) == 1 else "false",
         {"devices that the step touched": len(touched)},
         timings={"devices of this machine": there},
-        because="a tensor lives on one device, and an operation runs where its tensors are; nothing in PyTorch spreads "
-        "by itself. A trainer built on it may: that of Hugging Face wraps the model in nn.DataParallel where it was "
-        "started as one process and sees several GPUs",
+        because="a tensor lives on one device, and an operation runs where its tensors are. PyTorch alone uses no "
+        "second device. A trainer built on PyTorch may: Hugging Face's wraps the model in nn.DataParallel if "
+        "one process sees several GPUs",
         turns_if="the script asked for more: by nn.DataParallel, a device_map, or a trainer that wraps the model",
     )
 
@@ -77,9 +77,9 @@ def a_script_on_cuda_0_trains_on_four_gpus(ranks: Ranks) -> Evidence:
         "false" if len(touched) == 1 < counted else "holds",
         {"devices that the step touched": len(touched), "and a script that names two": counted},
         timings={"devices of this machine": there},
-        because='to see four devices is not to use them: "cuda:0" is the name of one, and the script sends nothing to '
-        "another",
-        turns_if="the script wrapped the model in nn.DataParallel, or were started with a process for each device",
+        because='a script that sees four devices does not have to use them. "cuda:0" is the name of one device, and '
+        "the script sends nothing to another",
+        turns_if="the script wrapped the model in nn.DataParallel, or was started with one process for each device",
     )
 
 
@@ -106,8 +106,8 @@ def backend_rank_and_world_size_are_all_the_set_up(ranks: Ranks) -> Evidence:
     return Evidence(
         "false" if failed == len(said) else "holds",
         {"ranks that started": len(said) - failed, "ranks that raised": failed, "the error": said[0]},
-        because="processes must first find each other, at the rendezvous: an address and a port (torchrun sets them, "
-        f"mp.spawn does not; its own arguments are {', '.join(mp.spawn.__code__.co_varnames[:4])})",
+        because="processes must first find each other at the rendezvous, an address and a port. torchrun sets them, "
+        f"and mp.spawn does not (its arguments are {', '.join(mp.spawn.__code__.co_varnames[:4])})",
         turns_if="MASTER_ADDR and MASTER_PORT were set, or an init_method or a store were given",
     )
 
@@ -128,7 +128,7 @@ def ddp_wraps_a_model_that_was_never_moved(ranks: Ranks) -> Evidence:
     return Evidence(
         "false" if said else "holds",
         {"it": f"raises {said}" if said else "wraps the model"},
-        because="DDP moves inputs to that device, and no weights: the model must be there first",
+        because="DDP moves inputs to that device, and does not move weights: the model must be there first",
         turns_if="DDP moved the model by itself. Without device_ids it wraps a model on the CPU, and trains it there",
     )
 
@@ -159,7 +159,7 @@ def recv_returns_the_tensor(ranks: Ranks) -> Evidence:
             "the buffer holds": in_buffer,
         },
         because="recv fills the tensor that you pass, and returns the rank it came from",
-        turns_if="recv were that of a library which returns what it receives, such as mpi4py's",
+        turns_if="recv came from a library whose recv returns the received object, such as mpi4py",
     )
 
 
@@ -195,6 +195,6 @@ def sending_activations_is_enough_to_train(ranks: Ranks) -> Evidence:
             "with gradients, first half / second half": f"{only_forward[0]} of 2 / {only_forward[1]} of 2",
             "when the gradient is sent back": f"{and_back[0]} of 2 / {and_back[1]} of 2",
         },
-        because="autograd ends at the process: send and recv are no part of its graph, and no error says so",
-        turns_if="the gradient were sent back, as in the last row, or only the second half were to be trained",
+        because="autograd's graph ends with the process: send and recv are not in it, and no error says so",
+        turns_if="the gradient was sent back, as in the last row, or only the second half was to be trained",
     )

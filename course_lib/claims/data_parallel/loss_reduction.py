@@ -46,8 +46,8 @@ def a_summed_loss_makes_gradients_smaller_under_ddp(ranks: Ranks) -> Evidence:
     return Evidence(
         "holds" if all(as_said) else "holds with conditions" if any(as_said) else "false",
         facts,
-        because="DDP divides what the ranks add up by their number. That is right for means of equal shares; "
-        "a sum needs no division, in shares of any size",
+        because="DDP adds the ranks' gradients and divides by the number of ranks. That is right if each rank's loss "
+        "is a mean and all shares are equal. A sum needs no division, whatever the shares' sizes",
         turns_if="DDP added gradients without dividing, or the loop multiplied the loss by the number of ranks: then "
         "the gradients are those of one process",
     )

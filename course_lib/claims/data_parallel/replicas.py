@@ -69,8 +69,8 @@ def data_parallelism_replicates_the_model_and_splits_the_data(ranks: Ranks) -> E
             f"samples by rank, of {_NUM_SAMPLES}": ", ".join(str(len(share)) for share in shares),
             "samples that two ranks share": len(samples) - len(set(samples)),
         },
-        because="in DDP every rank has the whole model, and every sample one rank. ZeRO-3 is data parallelism as well, "
-        "and there no rank keeps the whole model",
+        because="in DDP every rank has the whole model, and every sample goes to one rank. ZeRO-3 is data parallelism "
+        "too, and no rank of ZeRO-3 keeps the whole model",
         turns_if="it spoke of DDP alone (then it holds), or of ZeRO-3 alone (then it is false)",
     )
 
@@ -117,9 +117,9 @@ def updated_weights_are_broadcast_in_each_iteration(ranks: Ranks) -> Evidence:
             f"bytes of weights all-gathered in {_NUM_STEPS} steps of ZeRO-1": gathered_bytes,
             "largest difference of the weights": f"{apart:.0e}",
         },
-        because="in DDP every replica applies the same update to the same weights, and nothing need be sent after "
-        "that. Where each rank updates a share (ZeRO), updated weights do travel; and nn.DataParallel copies them to "
-        "its replicas at every forward pass",
+        because="in DDP every replica applies the same update to the same weights, so DDP sends no weights after it. "
+        "In ZeRO each rank updates a share, and updated weights are sent. nn.DataParallel copies the weights to its "
+        "replicas at every forward pass",
         turns_if="it spoke of DDP alone (then it is false), or of nn.DataParallel or ZeRO-1 alone (then it holds)",
     )
 
@@ -144,8 +144,9 @@ def one_process_a_device_with_ddp_is_nn_dataparallel(ranks: Ranks) -> Evidence:
             "processes, nn.DataParallel": len(seen),
             "a DDP model is an nn.DataParallel": is_one,
         },
-        because="they are two classes: one trains with a process a device, the other with threads of one process",
-        turns_if="DistributedDataParallel were derived from nn.DataParallel, or drove several devices from one process",
+        because="they are two classes. DistributedDataParallel trains with one process for each device, "
+        "nn.DataParallel with threads of one process",
+        turns_if="DistributedDataParallel was derived from nn.DataParallel, or drove several devices from one process",
     )
 
 
@@ -164,7 +165,7 @@ def a_process_group_and_a_sampler_make_a_loop_data_parallel(ranks: Ranks) -> Evi
             "weights apart, process group and sampler only": rounded(apart[False], 2),
             "weights apart, with DDP": f"{apart[True]:.0e}",
         },
-        because="nothing sends the gradients, and nothing complains: there are two models",
+        because="nothing sends the gradients, and no error says so: the ranks train two different models",
         turns_if="the loop averaged the gradients itself, or wrapped the model in DDP, as in the last row",
     )
 
@@ -204,9 +205,10 @@ def data_parallelism_gives_the_gradients_of_accumulation(ranks: Ranks) -> Eviden
     return Evidence(
         "holds" if same else "false",
         facts,
-        because="both add the same parts. Whether that is the gradient of the whole batch is another question: a layer "
-        "that looks at its batch, as BatchNorm does, sees the parts, in both",
-        turns_if="the model drew random numbers, as dropout does: ranks and parts would draw others",
+        because="both add the gradients of the same parts. With a layer such as BatchNorm, the sum is not the gradient "
+        "of the whole batch: in both, the layer sees each part alone",
+        turns_if="the model drew random numbers, as dropout does: ranks would draw other numbers than one process "
+        "draws for its parts",
     )
 
 
@@ -251,7 +253,7 @@ def rare_synchronisation_trades_speed_for_accuracy(ranks: Ranks) -> Evidence:
             "gradient with no_sync, from the whole batch": distance_text(accumulated),
             "weights averaged every 4 steps, from every step": distance_text(drifted),
         },
-        because="adding gradients up before sending them changes nothing but the messages; steps on weights that have "
-        "drifted apart are other steps, those of local SGD, and may end at another accuracy",
+        because="adding up gradients before sending them changes only the messages. Local SGD takes other steps, on "
+        "weights that have drifted apart, and may end at another accuracy",
         turns_if="it spoke of local SGD alone (then it holds), or of adding gradients up alone (then it is false)",
     )

@@ -56,7 +56,7 @@ def a_new_shuffle_needs_set_epoch(ranks: Ranks) -> Evidence:
         "holds" if (orders[False], orders[True]) == (1, 3) else "false",
         {"orders in 3 epochs, without set_epoch": orders[False], "with set_epoch": orders[True]},
         because="the sampler shuffles by seed + epoch, and only set_epoch tells it the epoch",
-        turns_if="a sampler were made anew for each epoch, with another seed",
+        turns_if="the program made a new sampler for each epoch, with another seed",
     )
 
 
@@ -89,9 +89,9 @@ def different_seeds_make_batches_distinct(ranks: Ranks) -> Evidence:
             "without a sampler, seen by both ranks": f"{both} of {half}",
             "with DistributedSampler, seen by nobody": f"{missed} of {_NUM_ITEMS}",
         },
-        because="no two batches are the same, and that is not what one wants to know: they overlap, since each rank "
-        "draws from all samples. And a sampler's partition exists only when all ranks shuffle alike",
-        turns_if="every rank drew from samples of its own, which a sampler with one seed for all ranks sees to",
+        because="no two batches are the same, and yet they overlap, since each rank draws from all samples. A "
+        "distributed sampler shares out each sample once only if all ranks shuffle alike",
+        turns_if="every rank drew from samples of its own, as it does by a sampler with one seed for all ranks",
     )
 
 
@@ -106,7 +106,8 @@ def the_sampler_gives_disjoint_subsets(ranks: Ranks) -> Evidence:
     return Evidence(
         "false" if repeated[64] else "holds with conditions" if repeated[66] else "holds",
         {f"samples handed out twice, of {number} on 4 ranks": count for number, count in repeated.items()},
-        because="it does where the length divides. Where it does not, the sampler repeats samples so that all ranks "
-        "get equally many; drop_last=True leaves some out instead",
-        turns_if="every length divided by the number of ranks, or drop_last=True were the default (then it holds)",
+        because="it does if the number of ranks divides the number of samples. If not, the sampler repeats some "
+        "samples, so that all ranks get equally many. With drop_last=True it leaves some out instead",
+        turns_if="every length was a multiple of the number of ranks, or drop_last=True was the default (then it "
+        "holds)",
     )

@@ -62,9 +62,10 @@ def bad_communication_cancels_what_more_compute_gains(ranks: Ranks) -> Evidence:
             "two devices are faster, 10 MB/s": slow_gains,
         },
         timings=_speed_ups(fast, slow),
-        because="half the computing is saved and an all-reduce is added; on the slow link that takes longer",
-        turns_if=f"no link were slower than {_GRADIENT_BYTES / (_COMPUTE_S / 2) / 1e6:.0f} MB/s: at that, sending "
-        "takes as long as the computing that a second device spares",
+        because="two devices each do half of the computing, and need an all-reduce. On the slow link the all-reduce "
+        "takes longer than the saved computing",
+        turns_if=f"no link was slower than {_GRADIENT_BYTES / (_COMPUTE_S / 2) / 1e6:.0f} MB/s: at that rate sending "
+        "takes as long as the computing that a second device saves",
     )
 
 
@@ -83,9 +84,9 @@ def data_parallelism_is_not_about_speed(ranks: Ranks) -> Evidence:
         ("false" if not_slower else "misleading") if faster else "holds",
         {"faster on a fast link": faster, "slower on a slow link": not not_slower},
         timings=_speed_ups(fast, slow),
-        because="speed is what it is for, since it saves no memory for weights; it is slow where sending the "
-        "gradients takes longer than the computing that it spares",
-        turns_if="every link were slow (then it holds), or none (then it is false)",
+        because="data parallelism is for speed: it saves no memory for weights. It is slow where sending the gradients "
+        "takes longer than the computing that it saves",
+        turns_if="every link was slow (then it holds), or no link was (then it is false)",
     )
 
 
@@ -105,10 +106,10 @@ def that_model_parallelism_is_always_better_is_a_myth(ranks: Ranks) -> Evidence:
             "replicas": f"{_COMPUTE_S / replicas.most_s:.2f}x",
             "halves in turn": f"{_COMPUTE_S / halves.most_s:.2f}x",
         },
-        because="while one half of the layers works the other waits; what cutting the model buys is memory",
-        turns_if="replicas were never the faster: here they win little on a link below "
-        f"{_GRADIENT_BYTES / ((_MUCH_FASTER - 0.5) * _COMPUTE_S) / 1e6:.0f} MB/s, and where the model does not fit on "
-        "one device they cannot run",
+        because="while one half of the layers works, the other half waits. Cutting the model saves memory, not time",
+        turns_if="replicas were never faster. Here they gain little on a link below "
+        f"{_GRADIENT_BYTES / ((_MUCH_FASTER - 0.5) * _COMPUTE_S) / 1e6:.0f} MB/s. Where the model does not fit "
+        "on one device, they cannot run",
     )
 
 
@@ -164,7 +165,7 @@ def ddp_hides_communication_behind_the_backward_pass(ranks: Ranks) -> Evidence:
             "hidden, small buckets": f"{hidden[False]:.0%}",
             "hidden, one bucket": f"{hidden[True]:.0%}",
         },
-        because="a bucket is sent as soon as it is full, while earlier layers still compute; what is left is the "
-        "last bucket, and with one bucket that is everything",
+        because="DDP sends a bucket as soon as it is full, while earlier layers still compute. Nothing hides the last "
+        "bucket, and a single bucket is also the last one",
         turns_if="all gradients went in one bucket, or sending them took several times as long as the backward pass",
     )

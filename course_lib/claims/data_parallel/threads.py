@@ -80,9 +80,9 @@ def batch_size_32_means_32_on_each_gpu(ranks: Ranks) -> Evidence:
             "nn.DataParallel, samples on each of 4": ", ".join(map(str, by_replica)),
             "DDP, samples on each of 4": ", ".join(map(str, by_rank)),
         },
-        because="nn.DataParallel is handed the batch and cuts it; under DDP each process has a loader of its own, and "
+        because="nn.DataParallel gets the whole batch and cuts it. Under DDP each process has a loader of its own, and "
         "the whole batch is four times as large",
-        turns_if="it spoke of DDP: each process has a loader of its own, and 32 samples from it",
+        turns_if="the claim spoke of DDP: each process has a loader of its own, and gets 32 samples from it",
     )
 
 
@@ -124,9 +124,9 @@ def nn_dataparallel_needs_no_change_to_the_loop(ranks: Ranks) -> Evidence:
             "a scalar loss comes back with shape": tuple(loss.shape),
             "first saved key": first_key,
         },
-        because="the ordinary loop runs as it is; a loss computed inside the model comes back as a vector, small last "
-        "batches leave devices idle, and saved keys have another name",
-        turns_if="the loss were computed outside the model, every batch had a sample for each device, and nothing were "
+        because="the ordinary loop runs unchanged. A loss computed inside the model comes back as a vector. A small "
+        "last batch leaves devices idle, and saved keys have other names",
+        turns_if="the loss was computed outside the model, every batch had a sample for each device, and nothing was "
         "saved (then it holds)",
     )
 
@@ -179,9 +179,9 @@ def ddp_is_faster_because_it_uses_processes(ranks: Ranks) -> Evidence:
             "an interpreter lock": _is_locked(),
         },
         timings=_speeds(ranks(2), small=_many_small_layers, large=_few_large_layers),
-        because="threads of one interpreter take turns in running Python, processes do not; with few large layers "
-        "there is little Python to take turns in",
-        turns_if=f"{_NO_LOCK}, or a model were all large layers (then it is false), or all small ones (then it holds)"
+        because="threads of one interpreter take turns in running Python, and processes do not. A model of few large "
+        "layers spends little time in Python",
+        turns_if=f"{_NO_LOCK}, or a model had only large layers (then it is false), or only small ones (then it holds)"
         if better
         else "threads took turns in running Python, as on a build with an interpreter lock",
     )
@@ -203,7 +203,8 @@ def nn_dataparallel_is_limited_by_python_threads(ranks: Ranks) -> Evidence:
             "an interpreter lock": _is_locked(),
         },
         timings=_speeds(ranks(2), small=_many_small_layers),
-        because="one process, and on a usual build of Python one lock; a free-threaded build has none",
+        because="nn.DataParallel runs in one process, and a usual build of Python has one lock for its threads. A "
+        "free-threaded build has none",
         turns_if="Python had an interpreter lock, as a usual build has one" if get_on else _NO_LOCK,
     )
 
@@ -222,8 +223,8 @@ def moving_after_wrapping_is_an_error(ranks: Ranks) -> Evidence:
     return Evidence(
         "false" if late == early else "holds",
         {"weights, outputs, moved after wrapping": ", ".join(late), "moved before": ", ".join(early)},
-        because="the wrapper is a module like any other, and moves what it holds",
-        turns_if="the wrapper copied the weights when it is made; it makes its replicas anew at every forward pass",
+        because="the wrapper is a module like any other: to move it is to move the model inside it",
+        turns_if="the wrapper copied the weights when it was made. It makes its replicas anew at every forward pass",
     )
 
 
@@ -247,9 +248,11 @@ def the_first_gpu_uses_the_most_memory(ranks: Ranks) -> Evidence:
         "holds" if is_first else "false",
         {"GPUs": num_gpus, "the first has the highest peak": is_first},
         timings={"peak bytes by GPU": peaks, "bytes between steps by GPU": kept},
-        because="weights, gradients and optimizer state live on the first alone, and outputs are gathered there"
+        because=(
+            "only the first GPU keeps weights, gradients and optimizer state, and nn.DataParallel gathers outputs there"
+        )
         if is_first
-        else "what a replica needs for its step was more, here, than what the first keeps",
+        else "here a replica needed more for its step than the first GPU keeps",
         turns_if="each GPU kept its own weights and optimizer state, as under DDP (then it is false), or activations "
-        "were little beside them (then it holds)",
+        "were small beside them (then it holds)",
     )

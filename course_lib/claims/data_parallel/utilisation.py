@@ -86,16 +86,16 @@ def busy_with_memory_to_spare_and_slow_points_at_communication(ranks: Ranks) -> 
     """One process trains on one GPU and sends nothing: can it look like that all the same?"""
     seen = ranks(1).run(_look)[0]
     if isinstance(seen, str):
-        return blocked(f"the driver does not tell how busy this GPU is: {seen}")
+        return blocked(f"the driver does not report how busy this GPU is: {seen}")
     if seen.before > _QUIET:
-        return blocked(f"something else runs on this GPU, which was busy for {seen.before:.0%} of the time before")
+        return blocked(f"something else runs on this GPU, busy for {seen.before:.0%} of the time before the trial")
     slower = seen.many.samples_per_s / seen.few.samples_per_s
     has_it = seen.few.utilisation > _HIGH and seen.few.free_memory > _SPARE and slower > _SLOW
     if not has_it:
         return blocked(
-            f"without communication this GPU was busy for {seen.few.utilisation:.0%} of the time, with "
-            f"{seen.few.free_memory:.0%} of its memory free, and {slower:.0f} times slower than with large batches: "
-            f"that is not what the claim speaks of (above {_HIGH:.0%}, above {_SPARE:.0%}, above {_SLOW:g} times)"
+            f"this GPU was busy for {seen.few.utilisation:.0%} of the time, had {seen.few.free_memory:.0%} of its "
+            f"memory free, and was {slower:.0f} times slower than with large batches. The claim speaks of more than "
+            f"{_HIGH:.0%}, more than {_SPARE:.0%} and more than {_SLOW:g} times"
         )
     return Evidence(
         "misleading",
@@ -104,9 +104,10 @@ def busy_with_memory_to_spare_and_slow_points_at_communication(ranks: Ranks) -> 
             f"utilisation, {_MANY} samples a step": f"{seen.many.utilisation:.0%}",
             "utilisation, 1 sample a step": f"{seen.few.utilisation:.0%}",
             "memory free, 1 sample a step": f"{seen.few.free_memory:.0%}",
-            "samples a second with the many, times as many": f"{slower:.0f}",
+            f"samples a second with {_MANY} a step, times those with 1": f"{slower:.0f}",
         },
-        because="the figure says that some kernel ran, and not what it did. Here each step reads all weights for one "
-        "sample, and nothing is sent. A kernel of NCCL that waits for another GPU counts as busy as well",
-        turns_if="the figure were a timeline: where kernels of collectives fill most of a step, it is communication",
+        because="the utilisation says that some kernel ran, and not what it did. Here each step reads all weights for "
+        "one sample, and nothing is sent. A kernel of NCCL that waits for another GPU counts as busy too",
+        turns_if="the utilisation came as a timeline of kernels: if kernels of collectives fill most of a step, "
+        "communication is the cause",
     )

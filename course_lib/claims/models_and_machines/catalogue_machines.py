@@ -89,17 +89,18 @@ def moving_activations_is_a_severe_bottleneck(ranks: Ranks) -> Evidence:
             "stages": _P,
             "moves of the batch's activations, or of their gradients": moves,
             "bytes of each": bytes_text(activation_bytes),
-            "machines, and networks of theirs": len(share),
+            "networks of machines that were tried": len(share),
             "of these, where moving costs more than waiting": len(severe),
         }
         | {
             f"moving : waiting, {where}": f"{share[where]:.3f}"
             for where in ("8x H100, inside", "4x RTX 4090, inside", worst)
         },
-        because="one device works while the others wait for it, however fast activations move: on machines as they are "
-        "sold this costs a device far more",
-        turns_if=f"the link were slow for such devices: for H100s below {slowest / 1e9:.1f} GB/s, where moving takes "
-        f"as long as waiting (Ethernet of 1 Gbit/s has {LINKS['ethernet 1'].bandwidth_bytes_per_s / 1e9:g})",
+        because="one device works while the others wait for it, however fast activations move. On the machines of the "
+        "course's table, a device loses far more time by waiting",
+        turns_if=f"the link was slow for its devices. For H100s that is below {slowest / 1e9:.1f} GB/s, where moving "
+        "takes as long as waiting (Ethernet of 1 Gbit/s has "
+        f"{LINKS['ethernet 1'].bandwidth_bytes_per_s / 1e9:g} GB/s)",
     )
 
 
@@ -159,10 +160,10 @@ def more_gpus_give_no_proportional_speed_up(ranks: Ranks) -> Evidence:
             )
             for name in ("8x V100", "8x H100", "4x RTX 4090")
         },
-        because="the all-reduce stays as long while each device has less to compute. With a batch for each device it "
-        "hides behind the backward pass, and what is left of it is little on fast links",
-        turns_if="the batch grew with the devices and links were fast (then it is false but for a few percent), or the "
-        "batch stayed as it is (then it holds)",
+        because="with more devices each one computes less, and the all-reduce stays as long. With a batch for each "
+        "device, fast links hide most of the all-reduce behind the backward pass",
+        turns_if="the batch grew with the devices on fast links (then it is false, but for a few percent), or kept its "
+        "size (then it holds)",
     )
 
 
@@ -213,9 +214,9 @@ def very_small_models_train_faster_on_one_device(ranks: Ranks) -> Evidence:
             for name in ("8x H100", "4x RTX 4090")
         }
         | {f"GPT-2, {name}": f"{large[name]:.2f}x" for name in ("8x H100", "4x RTX 4090")},
-        because="a message takes its time however little there is to compute. (Kernels take some microseconds to "
-        "start, which is left out here: half of the batch needs as many of them.)",
-        turns_if=f"the batch were large enough: {enough:,} samples for two H100s, of the 1,797 that there are"
+        because="a message takes some time, however little there is to compute. This model leaves out the microseconds "
+        "in which kernels start: half of the batch needs as many kernels",
+        turns_if=f"the batch was large enough: two H100s need {enough:,} samples, and the data set has 1,797"
         if enough
         else "messages took no time",
     )

@@ -48,7 +48,7 @@ def data_parallelism_pools_memory(ranks: Ranks) -> Evidence:
         f"{n} rank{'s' * (n > 1)}: states, activations": " ".join(map(bytes_text, kept)) for n, kept in found.items()
     }
     sharded = max(kept for kept, _ in ranks(4).run(_kept, sharded=True)) / found[1][0]
-    pools = "; what pools memory is sharding, where each rank keeps its part" if sharded < 0.5 else ""
+    pools = ". Sharding pools memory: there each rank keeps its part" if sharded < 0.5 else ""
     shrinks = found[4][1] < 0.5 * found[1][1]
     return Evidence(
         ("misleading" if shrinks else "false") if len(states) == 1 else "holds",
@@ -57,8 +57,8 @@ def data_parallelism_pools_memory(ranks: Ranks) -> Evidence:
             "activations on 4 ranks, share of one's": f"{found[4][1] / found[1][1]:.2f}",
             "states on 4 ranks that shard (ZeRO-3), share": f"{sharded:.2f}",
         },
-        because="every rank keeps all weights, gradients and optimizer state; what shrinks is the activations, "
-        f"because each rank has fewer samples{pools}",
+        because="every rank keeps all weights, gradients and optimizer state. Only the activations shrink, because "
+        f"each rank has fewer samples{pools}",
         turns_if="states were sharded over the ranks (ZeRO-3, FSDP), as in the last row: then memory is pooled",
     )
 
@@ -101,10 +101,9 @@ def model_parallelism_is_necessary_when_the_model_does_not_fit(ranks: Ranks) -> 
             "share of the parameters that a rank keeps between layers": f"{share:.2f}",
             "weights after 3 steps, away from one device's": distance_text(apart),
         },
-        because="sharded data parallelism (ZeRO) keeps a part of each layer on every rank, and puts one together at a "
-        "time; recomputation (activation checkpointing) and offload need less memory too",
-        turns_if="one layer, with what it needs while it computes, did not fit on one device: sharding puts "
-        "whole layers together",
+        because="sharded data parallelism (ZeRO) keeps a part of each layer on every rank, and gathers one layer at a "
+        "time. Recomputation (activation checkpointing) and offload save memory too",
+        turns_if="one layer, with its activations, did not fit on one device: sharding gathers whole layers",
     )
 
 
@@ -163,8 +162,8 @@ def mixed_precision_saves_memory_and_time(ranks: Ranks) -> Evidence:
             "bytes of gradients sent, share of float32's": f"{sent[True] / sent[False]:.2f}",
         },
         timings={"a step on this machine, times float32's": f"{step_s[True] / step_s[False]:.2f}"},
-        because="activations shrink; the weights that are trained stay in float32, and under autocast their gradients "
-        "travel in float32 too. Speed is the hardware's: it needs units for the narrow type",
+        because="activations shrink. The trained weights stay in float32, and under autocast their gradients are sent "
+        "in float32 too. A gain in speed needs hardware with units for the narrow type",
         turns_if="weights and gradients were kept and sent in bfloat16 too (then it holds), or activations did "
         "not shrink (then it is false)",
     )

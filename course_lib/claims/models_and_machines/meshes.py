@@ -79,6 +79,7 @@ def data_and_model_parallelism_are_combined(ranks: Ranks) -> Evidence:
     return Evidence(
         "false" if not together else "misleading" if alone else "holds",
         facts,
-        because="no axis alone has a place for each of four ranks here; two axes of two have, and train the same model",
+        because="no single axis has work for each of four ranks here. Two axes of two ranks have, and they train the "
+        "same model",
         turns_if="one axis had room for all ranks: as many heads, pieces or samples as there are ranks",
     )

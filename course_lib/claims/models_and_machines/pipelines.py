@@ -73,10 +73,10 @@ def micro_batches_keep_the_devices_busy(ranks: Ranks) -> Evidence:
             "much less so with few micro-batches, or with a slow stage": conditions,
         },
         timings={f"busy, {name}": f"{share:.0%}" for name, share in busy.items()},
-        because="it takes several times as many micro-batches as stages, and stages that take equally long; "
-        "the idle share (bubble fraction) is then (p - 1)/(m + p - 1)",
-        turns_if="stages took equally long and micro-batches were many (then it holds), or there were one alone "
-        "(then it is false)",
+        because="it takes several times as many micro-batches as stages, and stages that take equally long. For p "
+        "stages and m micro-batches the idle share (bubble fraction) is then (p - 1)/(m + p - 1)",
+        turns_if="stages took equally long and micro-batches were many (then it holds), or there was only one (then it "
+        "is false)",
     )
 
 
@@ -108,9 +108,10 @@ def micro_batches_reduce_idle_time(ranks: Ranks) -> Evidence:
             "and 1F1B": peaks["one_f_one_b"],
         },
         timings={f"idle, {m} micro-batch{'es' * (m > 1)}": f"{share:.0%}" for m, share in idle.items()},
-        because="while one stage works on a micro-batch the next works on the one before; the price is their "
-        "activations, which a schedule such as 1F1B keeps few",
-        turns_if="a stage waited until all micro-batches are through the one before: then they fill nothing",
+        because="while one stage works on a micro-batch, the next stage works on the one before. Each micro-batch in "
+        "flight keeps activations; a schedule such as 1F1B limits their number",
+        turns_if="a stage waited until all micro-batches were through the stage before it: then idle time stays as "
+        "it was",
     )
 
 
@@ -175,8 +176,8 @@ def a_pipeline_is_data_and_model_parallelism_combined(ranks: Ranks) -> Evidence:
             "copies of each weight, two pipelines side by side": f"{copies['both']:g}",
             "all-reduces of gradients there": reduced["both"].get("all_reduce", 0),
         },
-        because="micro-batches are pieces of one batch that all pass the same weights, and nothing is replicated; the "
-        "combination exists too, and is two pipelines side by side",
+        because="micro-batches are pieces of one batch that all pass the same weights, and no weight is replicated. "
+        "The combination exists too: two pipelines side by side",
         turns_if="several pipelines ran side by side and averaged their gradients, as in the last rows",
     )
 
@@ -191,12 +192,12 @@ def model_parallelism_is_pipeline_parallelism(ranks: Ranks) -> Evidence:
     return Evidence(
         "misleading" if differ and apart < ROUNDING else "holds" if apart < ROUNDING else "false",
         {
-            "pieces of the batch on their way, model parallelism": at_once["naive"],
+            "pieces of the batch in flight, model parallelism": at_once["naive"],
             f"and a pipeline with {_M} micro-batches": at_once["1F1B"],
             "gradients of the two differ by": distance_text(apart),
         },
-        because="both cut the model by layers and find the same gradients; a pipeline has several pieces of the batch "
-        "on their way at once, model parallelism has one, and so one device at work",
+        because="both cut the model by layers and compute the same gradients. A pipeline has several pieces of the "
+        "batch in flight. Without micro-batches there is one, and one device works at a time",
         turns_if="a model cut by layers always came with micro-batches",
     )
 
@@ -232,7 +233,7 @@ def splitting_the_layers_lowers_the_memory_on_each(ranks: Ranks) -> Evidence:
             f"and {_M} micro-batches, 1F1B": ", ".join(f"{share:.2f}" for share in cut["1f1b"]),
             "micro-batches in flight by rank, 1F1B": _in_flight(ranks(_P), one_f_one_b(_P, _M)),
         },
-        because="weights, gradients, optimizer state and activations are all shared out; in a pipeline the "
-        "first stage has the most micro-batches in flight",
+        because="the devices share out weights, gradients, optimizer state and activations. In a pipeline the first "
+        "stage has the most micro-batches in flight",
         turns_if="nearly all weights stood in one layer, such as a large embedding: its stage then keeps nearly all",
     )

@@ -100,9 +100,10 @@ def slices_belong_inside_a_node(ranks: Ranks) -> Evidence:
             for axis, time_s in found.items()
         }
         | {"all orders alike where one fast domain holds all (72x GB200)": alike},
-        because="slices send activations in every layer, replicas their gradients once a step, stages activations at "
-        "one cut: what sends most takes the fast link. Bytes are counted on four real ranks; times are the cost "
-        "model's",
-        turns_if="a step had few tokens for its weights: gradients are then more than activations, and replicas belong "
-        "inside a node; or one fast domain held all ranks, where the order makes no difference",
+        because="slices send activations in every layer, replicas send gradients once a step, and stages send "
+        "activations at one cut. The axis that sends most takes the fast link. Bytes are counted on four real "
+        "ranks; times come from the cost model",
+        turns_if="a step had few tokens for its weights, or one fast domain held all ranks. With few tokens gradients "
+        "are larger than activations, and replicas belong inside a node. Inside one domain the order makes no "
+        "difference",
     )

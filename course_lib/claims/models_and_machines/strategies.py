@@ -87,10 +87,10 @@ def data_model_and_tensor_parallelism_are_the_three_main_strategies(ranks: Ranks
     return Evidence(
         "misleading" if is_a_fourth else "holds",
         {way: " | ".join(sorted(map(str, signatures))) for way, signatures in found.items()},
-        because="sharded data parallelism (ZeRO, FSDP) is none of the three: samples are shared out as in data "
-        "parallelism, and weights too, while every sample meets whole layers. Sequences and experts can be shared out "
-        "as well"
+        because="sharded data parallelism (ZeRO, FSDP) is none of the three. It shares out samples, as data "
+        "parallelism does, and weights too, and every sample passes whole layers. Sequences and experts can be shared "
+        "out as well"
         if is_a_fourth
-        else "each way has what one of the three has",
-        turns_if="sharded data parallelism counted as data parallelism, as some count it",
+        else "each way shares out what one of the three shares out",
+        turns_if="sharded data parallelism counted as data parallelism, as some authors count it",
     )

@@ -78,10 +78,9 @@ def tensor_parallelism_is_built_into_standard_operations(ranks: Ranks) -> Eviden
             "weights on a rank, DTensors": placed[0],
             "all-reduces of DTensors, by rank": len(sums["D"]) // 2,
         },
-        because="the operators know what to do with a DTensor, and a plain tensor is whole on every rank until "
-        "somebody cuts it",
-        turns_if="the operations were those on DTensors, which carry their placement: they cut, and add up, "
-        "by themselves",
+        because="the operators can cut a DTensor, which carries its placement. A plain tensor is whole on every rank "
+        "until the program cuts it",
+        turns_if="the claim spoke of operations on DTensors: these cut, and add up, by themselves",
     )
 
 
@@ -118,7 +117,7 @@ def a_product_cut_in_smaller_ones_has_the_same_result(ranks: Ranks) -> Evidence:
         },
         timings={"float32, by columns: every bit the same": bits["columns"]}
         | {f"float32 error, {name}": f"{error:.1e}" for name, error in errors.items()},
-        because="the algebra is the same. Sums in another order round otherwise, and neither order is the right one",
+        because="the algebra is the same. Sums in another order have other rounding errors, and neither order is exact",
         turns_if="every bit of the result had to be that of the uncut product (then it is false)",
     )
 
@@ -142,8 +141,8 @@ def columns_of_a_give_columns_of_y(ranks: Ranks) -> Evidence:
             "largest difference to X A": distance_text(apart),
             "collectives": len(run.communication.calls),
         },
-        because="a column of Y is X times one column of A, and knows nothing of the others",
-        turns_if="A were split by rows: the products of the parts are then added up, and not set side by side",
+        because="a column of Y is X times one column of A, and does not depend on the others",
+        turns_if="A was split by rows: the products of the parts are then added up, and not concatenated",
     )
 
 
@@ -174,9 +173,9 @@ def columns_need_an_all_gather_and_rows_a_reduce_scatter(ranks: Ranks) -> Eviden
     return Evidence(
         verdict,
         {f"{cut} cut, output {'stays cut' if out == 'cut' else 'whole'}": name for (cut, out), name in found.items()},
-        because="it depends on where the output is to be: columns that stay cut need nothing, and rows whose output "
-        "every rank wants need an all-reduce, which is both halves",
-        turns_if="a column cut's output were always wanted whole, and a row cut's always stayed cut (then it holds)",
+        because="it depends on where the output is needed. A column cut whose output stays cut needs nothing. A row "
+        "cut whose output every rank needs takes an all-reduce: a reduce-scatter and an all-gather",
+        turns_if="a column cut's output was always needed whole, and a row cut's always stayed cut (then it holds)",
     )
 
 
@@ -214,7 +213,7 @@ def tensor_parallelism_communicates_within_every_layer(ranks: Ranks) -> Evidence
             "calls of a block, backward": both - forward,
             "calls forward, models of 1, 2 and 3 blocks": ", ".join(map(str, by_layers)),
         },
-        because="a block leaves two split regions, attention and MLP, with a sum each time; between the two matrices "
-        "of a region nothing travels",
-        turns_if="a layer meant a single matrix: between the two of a region nothing travels",
+        because="a block has two split regions, attention and MLP, and each ends with an all-reduce. Between the two "
+        "matrices of a region nothing is sent",
+        turns_if='"layer" meant a single matrix: between the two matrices of a region nothing is sent',
     )

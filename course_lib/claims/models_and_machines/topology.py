@@ -61,10 +61,10 @@ def topology_decides_communication_speed(ranks: Ranks) -> Evidence:
             f"NVLink and through the host, {name}": f"{time_text(direct_s[size])} {time_text(host_s[size])}"
             for name, size in (("256 MiB", _LARGE_BYTES), ("1 KiB", _SMALL_BYTES))
         },
-        because="large messages take as long as the narrowest path lets them; small ones take as long as a call does, "
-        "over either path",
-        turns_if="messages were a few kilobytes, where calls decide, or were hidden behind computing, where nothing "
+        because="the narrowest part of the path decides how long a large message takes. A small message takes as long "
+        "as a call, over either path",
+        turns_if="messages had a few kilobytes, where calls decide, or were hidden behind computing, where nothing "
         "waits for them"
         if much[_LARGE_BYTES]
-        else "NCCL went another way than over the PCIe bus where it is told to leave the direct path",
+        else "NCCL used another path than the PCIe bus when the setting forbids the direct path",
     )

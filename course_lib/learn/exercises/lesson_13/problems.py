@@ -119,8 +119,8 @@ def _wire(draw: random.Random) -> Posed:
     moved_gb = 2 * (stages - 1) * 2 * tokens * model.hidden / 1e9
     link = moved_gb / waits_s
     return Posed(
-        text="Claim B2, in the course's words: *placing layers on different GPUs makes a severe bottleneck of moving "
-        f"activations between them.* The model {model.name} has {model.parameters / 1e9:.2f} billion parameters and a "
+        text="Claim B2, in the course's words: *with layers on different GPUs, moving activations between them is a "
+        f"severe bottleneck.* The model {model.name} has {model.parameters / 1e9:.2f} billion parameters and a "
         f"width of {model.hidden:,}. It stands on {stages} GPUs of a machine {machine.name}, with equally many layers "
         f"on each. One batch of {tokens:,} tokens goes through them, forward and back, without micro-batches. A GPU "
         f"computes at {rate / 1e12:.1f} TFLOP/s, 6 operations a parameter and token. Activations and their gradients "
