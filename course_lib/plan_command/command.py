@@ -66,7 +66,9 @@ def _check_what_is_shown(options: argparse.Namespace) -> None:
     alone = [f"--{name}" for name in ("why", "compare") if getattr(options, name) is not None]
     beside = [f"--{name.replace('_', '-')}" for name in _OF_A_PAGE if getattr(options, name) is not None]
     if alone and (beside or len(alone) > 1):
-        raise ValueError(f"{alone[0]} stands in place of the page: leave {' and '.join([*alone[1:], *beside])} out.")
+        raise ValueError(
+            f"{alone[0]} prints something else than the page: leave out {' and '.join([*alone[1:], *beside])}."
+        )
     for name in ("top", "pick"):
         if getattr(options, name) < 1:
             raise ValueError(f"--{name} is {getattr(options, name)}; it is at least 1.")
@@ -100,8 +102,8 @@ def _how_full(listing: Listing, options: argparse.Namespace) -> Iterator[str]:
     share = option.memory.total_bytes / has_bytes
     if share > _FULL:
         yield (
-            f"{option.layout} fills {share:.0%} of a GPU, and the planner's memory is good to about 10 %: it may not "
-            f"fit. --memory {0.9 * has_bytes / 1e9:.0f} leaves room."
+            f"{option.layout} fills {share:.0%} of a GPU. The planner's memory may be off by about 10 %, so the "
+            f"layout may not fit. --memory {0.9 * has_bytes / 1e9:.0f} leaves room."
         )
 
 
@@ -119,7 +121,7 @@ def _page(found: Plan, asked: PlanRequest, options: argparse.Namespace, sizes: l
         picked = listing.options[found.chosen]
         explained = f"{meanings(one.layout for one in (*shown, picked))}\n{_read(listing, asked)}"
         if budget.tokens is not None and budget.watts is not None:
-            explained += f"\n  MWh are of the GPUs alone, at {budget.watts:g} W each."
+            explained += f"\n  MWh count the GPUs alone, at {budget.watts:g} W each."
         rows = table(listing, budget, found.bands, top=options.top)
         yield rows if options.brief else f"{rows}\n{explained}"
         yield details(listing, picked)
@@ -139,8 +141,8 @@ def _read(listing: Listing, asked: PlanRequest) -> str:
     has, limit = listing.cluster.memory_bytes / 1e9, usable_bytes(listing.cluster, asked.memory_bytes) / 1e9
     peak = "16-bit peak" if listing.cluster.product_flops_per_s else "peak"
     text = (
-        f"8 in 10: between these times 8 of 10 runs lie. MFU is the model's own arithmetic beside the "
-        f"GPUs' {peak}. Of a GPU's {has:.1f} GB a plan fills at most {limit:.1f}."
+        "8 in 10: 8 of 10 runs lie between these times. MFU is the model's own arithmetic as a share of the GPUs' "
+        f"{peak}. A plan fills at most {limit:.1f} of a GPU's {has:.1f} GB."
     )
     return textwrap.fill(text, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
@@ -176,8 +178,8 @@ def _billions(number: int) -> str:
 def _typed(found: Plan, program: str | None) -> str:
     if program is None:
         return (
-            f"What to type for it: --type {', '.join(PROGRAMS)} or all. --pick 2 is about the second layout,\n"
-            '  --layout "tp=8" about those with tp8, and why they do not run.'
+            f"To see what to type for it: --type {', '.join(PROGRAMS)} or all. --pick 2 shows the second layout.\n  "
+            '--layout "tp=8" shows those with tp8, and why others of them do not run.'
         )
     job, cluster = found.listing.job, found.listing.cluster
     layout = found.listing.options[found.chosen].layout

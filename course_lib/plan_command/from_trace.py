@@ -67,18 +67,18 @@ def constants_of_rates(
         shares["outside_share"] = outside.bus_bytes_per_s / _ports(outside, cluster)
     if not shares:
         raise ValueError(
-            f"--from is {name!r}, and it tells nothing of a plan: no product of two-byte numbers with its shape and "
-            f"{_LARGE_FLOPS:.0e} FLOP, and no collective of {_LARGE_BYTES >> 20} MiB with its size and group. Record "
-            "it with record_shapes=True, by PyTorch 2.3 or later."
+            f"--from is {name!r}, and it has nothing that a plan could use. A plan needs a product of two-byte "
+            f"numbers with its shape and {_LARGE_FLOPS:.0e} FLOP, or a collective of {_LARGE_BYTES >> 20} MiB with "
+            "its size and group. Record it with record_shapes=True, by PyTorch 2.3 or later."
         )
     constants, told = _with_shares(typical, shares, cluster)
     sentences = [f"From {name}, {rates.kernels:,} kernels: {told}."]
     if large:
-        sentences.append(f"Products, of which it took {_shapes(large)}.")
+        sentences.append(f"The products that took longest: {_shapes(large)}.")
     sentences += [f"{_WORDS[which]}: {_call(one)}." for which, one in
                   (("inside_share", inside), ("outside_share", outside)) if one]  # fmt: skip
     if rates.unsized_calls:
-        sentences.append(f"{rates.unsized_calls:,} calls of NCCL do not tell their collective, size and group.")
+        sentences.append(f"{rates.unsized_calls:,} calls of NCCL do not name their collective, size and group.")
     return constants, (*sentences, _not_told(name, shares))
 
 
@@ -119,13 +119,16 @@ def _with_shares(typical: Constants, shares: dict[str, float], cluster: ClusterS
         kind = KINDS[name]
         kept[name] = min(max(share, kind.lowest), kind.highest)
         beyond = "" if kept[name] == share else f", taken as {kept[name]:.0%}: is it {cluster.name}?"
-        words.append(f"{_WORDS[name]} reach {share:.0%} of the data sheet{beyond}")
+        words.append(f"{_WORDS[name]} at {share:.0%} of the data sheet{beyond}")
     return replace(typical, **kept), "; ".join(words)
 
 
 def _not_told(name: str, shares: dict[str, float]) -> str:
     missing = [kind.what for which, kind in KINDS.items() if which not in shares]
-    return f"{name} does not tell these, which are typical of others: the share or amount {', '.join(missing)}."
+    return (
+        f"{name} does not hold these shares and amounts, so the plan takes those typical of other machines: the "
+        f"share or amount {', '.join(missing)}."
+    )
 
 
 def _shapes(products: Sequence[ProductRate]) -> str:

@@ -63,7 +63,7 @@ def check_axes(asked: dict[str, int | str], gpus: int, option: str = "--layout")
             )
     if {"tp", "cp", "pp", "dp"} <= asked.keys() and product != gpus:
         raise ValueError(
-            f"{option} has {product} GPUs (tp x cp x pp x dp), and there are {gpus}: say --gpus {product}, or leave "
+            f"{option} has {product} GPUs (tp x cp x pp x dp), and there are {gpus}: give --gpus {product}, or leave "
             "dp out."
         )
 

@@ -27,7 +27,7 @@ def why_pages(asked: PlanRequest, words: str) -> Iterator[str]:
     layout, software = found.layout, Software()
     if like > 1:
         which = "fastest" if isinstance(found, Option) else "nearest to fit"
-        yield f"{layout} is the {which} of {like} like {words!r}."
+        yield f"{layout} is the {which} of the {like} layouts that match {words!r}."
     if isinstance(found, Option):
         time = TimeDerivation(asked.job, layout, asked.cluster, asked.constants, software)
         head = f"A step with {layout}: {quantity(found.step_s, 's')}"
@@ -37,7 +37,10 @@ def why_pages(asked: PlanRequest, words: str) -> Iterator[str]:
     needs = memory.memory.total_bytes
     head = f"Memory of its fullest GPU: {quantity(needs, 'bytes')} of {quantity(has, 'bytes')} that can be filled"
     if isinstance(found, Refusal):
-        head = f"{layout} does not fit: {quantity(needs - has, 'bytes')} too much; {found.instead}.\n{head}"
+        head = (
+            f"{layout} does not fit: {quantity(needs - has, 'bytes')} too much. To make it fit: "
+            f"{found.instead}.\n{head}"
+        )
     yield "\n".join([head, *_lines(list(memory.lines()))])
 
 
@@ -52,7 +55,9 @@ def _option(asked: PlanRequest, words: str) -> Option:
     found, _ = _found(asked, words, "--compare")
     if isinstance(found, Refusal):
         lack = (
-            f"it needs {quantity(found.memory.total_bytes, 'bytes')}; {found.instead}." if found.memory else found.why
+            f"it needs {quantity(found.memory.total_bytes, 'bytes')}. To make it fit: {found.instead}."
+            if found.memory
+            else found.why
         )
         raise ValueError(f"{found.layout} does not run: {lack}")
     return found

@@ -89,35 +89,41 @@ def _cluster(option: Callable[..., object]) -> None:
     option("--machine", metavar="NAME", default="8xh100", help="8xh100 (the default), 8xa100, h200 and others (any "
            "other name lists them), or the file that calibrate() keeps: then the plan is for that machine")  # fmt: skip
     option("--nodes", metavar="N", type=_whole, help="how many such machines (default 1)")
-    option("--gpus", metavar="N", type=_whole, help="how many GPUs of them, in place of --nodes")
-    option("--max-gpus", metavar="N", type=_whole, help="at most so many: looks at 1, 2, 4 and so on, and plans for "
-           "the fewest that meet --days, or for the fastest")  # fmt: skip
-    option("--network-gbit", metavar="N", type=_number, help="what one node can send to others, in Gbit/s, where it is "
-           "another network than that of the machine's maker: 25 for Ethernet of 25 Gbit/s")  # fmt: skip
-    option("--profile", metavar="NAME", help="constants of one cluster that published runs tell (default: typical of "
-           "those with this GPU)")  # fmt: skip
-    option("--from", metavar="FILE", dest="own_file", type=Path, help="a trace of torch.profiler from a job on this "
-           "machine, or the file that calibrate() keeps: replaces what is typical, and says what")  # fmt: skip
+    option("--gpus", metavar="N", type=_whole, help="how many GPUs of such machines, in place of --nodes")
+    option("--max-gpus", metavar="N", type=_whole, help="the most GPUs to look at: it tries 1, 2, 4 and "
+           "so on, and plans for the fewest that meet --days, or for the fastest")  # fmt: skip
+    option("--network-gbit", metavar="N", type=_number, help="what one node can send to others, in "
+           "Gbit/s, if the network is not that of the machine's maker: 25 for Ethernet of 25 Gbit/s")  # fmt: skip
+    option("--profile", metavar="NAME", help="constants of one cluster, from its published runs "
+           "(default: typical of clusters with this GPU)")  # fmt: skip
+    option("--from", metavar="FILE", dest="own_file", type=Path, help="a trace of torch.profiler from a "
+           "job on this machine, or the file that calibrate() keeps: its numbers replace typical ones, and the "
+           "page names them")  # fmt: skip
 
 
 def _job(option: Callable[..., object]) -> None:
-    option("--dtype", metavar="NAME", default="bfloat16", help="of the layers' matrices: bfloat16 (the default), or "
-           "float8 where the GPU has a rate for it")  # fmt: skip
+    option("--dtype", metavar="NAME", default="bfloat16", help="the type of the layers' matrices: "
+           "bfloat16 (the default), or float8 where the GPU has a rate for it")  # fmt: skip
     option("--batch", metavar="N", type=_whole, required=True, help="sequences a step, over all GPUs")
     option("--seq", metavar="N", type=_whole, required=True, help="tokens a sequence")
 
 
 def _limits(option: Callable[..., object]) -> None:
-    option("--memory", metavar="GB", type=_number, help="of one GPU to be used at most, in 1e9 bytes")
+    option("--memory", metavar="GB", type=_number, help="the most memory of one GPU to use, in 1e9 bytes")
     option(
         "--tokens",
         metavar="N",
         type=_number,
-        help="of the whole training, as in 1e12 or 15T: adds days and energy",
+        help="tokens of the whole training, as in 1e12 or 15T: adds days and energy",
     )
-    option("--days", metavar="N", type=_number, help="a limit on the days of --tokens")
-    option("--price-per-gpu-hour", metavar="N", type=_number, help="adds the cost of --tokens")
-    option("--watts", metavar="N", type=_number, help="of one GPU (default: its data sheet's); hosts come on top")
+    option("--days", metavar="N", type=_number, help="the most days that training on --tokens may take")
+    option("--price-per-gpu-hour", metavar="N", type=_number, help="adds the cost of training on --tokens")
+    option(
+        "--watts",
+        metavar="N",
+        type=_number,
+        help="power of one GPU (default: its data sheet's); hosts need more on top",
+    )
     option("--offload", action="store_true", help="keep optimizer states in the host's memory")
     option("--layout", metavar="WORDS", help='only layouts like this, as in "tp=8 pp=2 mb=1 zero=1", with dp, cp, ep, '
            "etp, v, shard and recompute")  # fmt: skip
@@ -125,22 +131,22 @@ def _limits(option: Callable[..., object]) -> None:
 
 def _shown(option: Callable[..., object]) -> None:
     option("--top", metavar="N", type=_whole, default=10, help="how many layouts to print (default 10)")
-    option("--brief", action="store_true", help="without the meanings of words, and why other layouts do not run")
+    option("--brief", action="store_true", help="leave out the meanings of words, and why other layouts do not run")
     option("--pick", metavar="N", type=_whole, default=1, help="the layout to look at, by its number (default 1)")
     option(
         "--type",
         metavar="PROGRAM",
         help="what to type for it: course, torchtitan, megatron, deepspeed or all",
     )
-    option("--why", metavar="LAYOUT", help="in place of the page: each part of the step and of the memory of this "
-           "layout, with its formula")  # fmt: skip
+    option("--why", metavar="LAYOUT", help="in place of the page: each part of this layout's step and "
+           "memory, with its formula")  # fmt: skip
     option("--compare", metavar="LAYOUT", nargs=2, help="in place of the page: two layouts side by side")
     option("--picture", metavar="FILE", type=Path, help="draw the first layouts into this .png or .svg")
     option(
         "--json",
         metavar="FILE",
         type=Path,
-        help="keep everything in this file; - prints it in place of the page",
+        help="keep the whole plan in this file, as JSON; - prints it in place of the page",
     )
 
 
@@ -148,7 +154,7 @@ def _whole(word: str) -> int:
     try:
         return int(word.replace(",", "").replace("_", ""))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{word!r} is no whole number, such as 8192") from None
+        raise argparse.ArgumentTypeError(f"{word!r} is not a whole number, such as 8192") from None
 
 
 def _number(word: str) -> float:
@@ -161,6 +167,7 @@ def _number(word: str) -> float:
         value = math.nan
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(
-            f"{word} is no number above zero, such as 80 or 1e12 (k, M, B and T stand for thousands and so on)"
+            f"{word} is not a number above zero, such as 80 or 1e12 (k, M, B and T stand for thousand, million, "
+            "billion and trillion)"
         )
     return value

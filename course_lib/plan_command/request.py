@@ -83,8 +83,7 @@ def request_of(options: argparse.Namespace) -> PlanRequest:
             raise ValueError(f"--{name} is {getattr(options, name):,}; it is at most {most:,}.")
     if model.positions and options.seq > model.positions:
         raise ValueError(
-            f"--seq is {options.seq}; {model.name} has learned {model.positions} positions. The nearest is "
-            f"{model.positions}."
+            f"--seq is {options.seq}; {model.name} has {model.positions} positions. The nearest is {model.positions}."
         )
     cluster, constants, remarks = _cluster(options)
     asked = asked_words(options.layout)
@@ -115,7 +114,7 @@ def _model(options: argparse.Namespace) -> Decoder:
         return decoder_of_words(options.sizes, base=base)
     if base is None:
         raise ValueError(
-            f"a model is missing: give --model, one of {', '.join(MODELS)}; or --config FILE; or --sizes WORDS."
+            f"there is no model. Give --model, one of {', '.join(MODELS)}; or --config FILE; or --sizes WORDS."
         )
     return base
 
@@ -128,15 +127,18 @@ def _cluster(options: argparse.Namespace) -> tuple[ClusterSpec, Constants, tuple
     if options.nodes is not None and options.gpus is not None:
         raise ValueError("--nodes and --gpus both say how many GPUs there are; give one of them.")
     if options.max_gpus is not None and (options.nodes is not None or options.gpus is not None):
-        raise ValueError("--max-gpus looks for the number of GPUs; leave --nodes and --gpus out.")
+        raise ValueError("--max-gpus searches for the number of GPUs; leave out --nodes and --gpus.")
     path = Path(options.machine)
     if path.suffix == ".json" or (path.exists() and not path.is_dir()):
         if options.network_gbit is not None:
-            raise ValueError("--network-gbit is of the network between nodes, and a calibration is of one machine.")
+            raise ValueError(
+                "--network-gbit is for the network between nodes, and a calibration covers one machine. "
+                "Leave out --network-gbit."
+            )
         if options.own_file is not None:
-            raise ValueError("--from and --machine both give a file of a machine; with --from, --machine is a name.")
+            raise ValueError("--from and --machine both give a machine's file. With --from, --machine must be a name.")
         if options.nodes not in (None, 1):
-            raise ValueError(f"--nodes is {options.nodes}; a calibration is of one machine. The nearest is 1.")
+            raise ValueError(f"--nodes is {options.nodes}; a calibration covers one machine. The nearest is 1.")
         measured = read_calibrated(path)
         gpus = options.gpus if options.max_gpus is None else min(options.max_gpus, measured.devices)
         memory_bytes = None if options.memory is None else options.memory * _GB
@@ -160,12 +162,13 @@ def _with_network(cluster: ClusterSpec, gbit: float | None) -> tuple[ClusterSpec
         return cluster, ()
     if gbit > _FASTEST_GBIT:  # that it is above 0 was seen when it was read
         raise ValueError(
-            f"--network-gbit is {gbit:g}; it is above 0 and at most {_FASTEST_GBIT:,}. Try {_FASTEST_GBIT:,}."
+            f"--network-gbit is {gbit:g}; it is above 0 and at most {_FASTEST_GBIT:,}. The nearest is "
+            f"{_FASTEST_GBIT:,}."
         )
     own_gbit = cluster.node_bandwidth_bytes_per_s / _BYTES_PER_GBIT
     return replace(cluster, node_bandwidth_bytes_per_s=gbit * _BYTES_PER_GBIT), (
-        f"A node sends {gbit:g} Gbit/s to others, where one of {cluster.name} as its maker builds it has "
-        f"{own_gbit:,.0f}.",
+        f"A node sends {gbit:g} Gbit/s to others. A node of {cluster.name} as its maker builds it has "
+        f"{own_gbit:,.0f} Gbit/s.",
     )
 
 
@@ -173,7 +176,7 @@ def _half(cluster: ClusterSpec) -> tuple[str, ...]:
     if cluster.has_bfloat16:
         return ()
     return (
-        f"A GPU of {cluster.name} has no bfloat16: times are of float16, whose gradients need a scaler "
+        f"A GPU of {cluster.name} has no bfloat16: times are for float16, whose gradients need a scaler "
         "(torch.amp.GradScaler).",
     )
 
@@ -202,7 +205,7 @@ def _machine(word: str) -> str:
     if count and count.group(2) in by_gpu:
         name = by_gpu[count.group(2)]
         raise ValueError(
-            f"machine is {word!r}; the one with this GPU is {_plain(name)}. For {count.group(1)} of its GPUs say "
+            f"machine is {word!r}; the one with this GPU is {_plain(name)}. For {count.group(1)} of its GPUs give "
             f"--machine {_plain(name)} --gpus {count.group(1)}."
         )
     near = difflib.get_close_matches(wanted, [*names, *by_gpu], n=1, cutoff=0.4)
@@ -229,8 +232,8 @@ def _typical(profile: str | None, cluster: ClusterSpec | None) -> tuple[Constant
     peak = cluster.peak_flops_per_s
     is_measured = any(one.fitted_on > 1 and one.gpu.peak_flops_per_s == peak for one in profiles.values())
     remark = () if is_measured else (
-        f"No published run is of {cluster.name}: its shares of the peaks are those of other GPUs, so expect more than "
-        "10 % of error.",
+        f"No published run is from {cluster.name}. Its shares of the peaks are those of other GPUs, so expect an "
+        "error of more than 10 %.",
     )  # fmt: skip
     return typical_of_gpu(peak, cluster.memory_bandwidth_bytes_per_s), remark
 
@@ -258,6 +261,6 @@ def _budget(options: argparse.Namespace, cluster: ClusterSpec) -> Budget:
     }
     named = [name for name, value in asked.items() if value is not None]
     if options.tokens is None and named:
-        raise ValueError(f"{named[0]} is of a whole training: give its --tokens too, such as --tokens 1T.")
+        raise ValueError(f"{named[0]} is about a whole training: give its --tokens too, such as --tokens 1T.")
     watts = options.watts or watts_of(cluster.name)
     return Budget(options.tokens, options.price_per_gpu_hour, watts, options.days)

@@ -85,7 +85,8 @@ def read_rates(path: Path) -> TraceRates:
     """The rates of a trace's file. ValueError for one that cannot be read, is none, or holds no kernel of a GPU."""
     if path.suffix.lower() == ".csv":
         raise ValueError(
-            f"--from is {str(path)!r}, a table: it has no shapes of products. Give the JSON that torch.profiler wrote."
+            f"--from is {str(path)!r}, a table, and a table has no shapes of products. Give the JSON that "
+            "torch.profiler wrote."
         )
     try:
         found = rates_of_events(value for name, value in events_of(path) if name == "traceEvents")
@@ -95,7 +96,7 @@ def read_rates(path: Path) -> TraceRates:
         raise ValueError(f"--from is {str(path)!r}, which cannot be read: {error.strerror or error}.") from None
     if not found.kernels:
         raise ValueError(
-            f"--from is {str(path)!r}, and none of its events is a kernel of a GPU: record it there, with "
+            f"--from is {str(path)!r}, and none of its events is a kernel of a GPU. Record it on a GPU, with "
             "ProfilerActivity.CUDA."
         )
     return found
@@ -112,7 +113,7 @@ def rates_of_events(events: Iterable[Any]) -> TraceRates:
     seconds: dict[int, float] = {}
     for count, event in enumerate(events):
         if count >= MOST_EVENTS:
-            raise TraceFileError(f"it holds more than {MOST_EVENTS:,} events, the most that are read")
+            raise TraceFileError(f"it holds more than {MOST_EVENTS:,} events, and this command reads at most that many")
         if not isinstance(event, dict) or not isinstance(event.get("args"), dict):
             continue
         args, name = event["args"], str(event.get("name", ""))

@@ -418,7 +418,7 @@ def test_an_own_name_is_y_and_a_number(name):
 def test_an_own_claim_is_a_sentence(text):
     with pytest.raises(
         ValueError,
-        match="a sentence of 4 words or more, with a full stop at its end. A run must be able to contradict it",
+        match=r"a sentence of 4 words or more, with a full stop at its end. A run must be able to contradict it",
     ):
         own_claim("Y1", text)
 

@@ -62,22 +62,24 @@ def test_fewer_that_are_as_fast_are_the_better_answer() -> None:
 def test_fewer_that_are_much_cheaper_are_told_with_the_price() -> None:
     """Each doubling is 1.2 times as fast: 32 GPUs are 2.49 times as fast as one, for 12.9 times the GPU hours."""
     found = said(lambda gpus: 1.2 ** -{1: 0, 2: 1, 4: 2, 8: 3, 16: 4, 32: 5}[gpus])
-    assert "One GPU is the better answer, unless time is all that counts" in found
-    assert "32 are 2.49 times as fast as 1 and cost 12.9 times the GPU hours" in found
+    assert "One GPU is the better answer, unless only time counts" in found
+    assert "32 are 2.49 times as fast as 1, and cost 12.9 times the GPU hours" in found
 
 
 def test_the_largest_of_the_cheapest_is_named() -> None:
     """Up to 8 GPUs nothing is lost; beyond that each doubling gains a fifth."""
     found = said(lambda gpus: 8 / gpus if gpus <= 8 else {16: 1 / 1.2, 32: 1 / 1.44}[gpus])
-    assert "32 are 1.44 times as fast as 8 and cost 2.8 times the GPU hours" in found
+    assert "32 are 1.44 times as fast as 8, and cost 2.8 times the GPU hours" in found
 
 
 def test_a_batch_that_the_gpus_do_not_divide_is_told_of() -> None:
     lister = Made(lambda gpus: 64 / gpus)
     odd = replace(lister.on(32), job=replace(JOB, batch=500))
-    assert "480 or 512 would leave all the choice" in " ".join(advise(odd, lister))
+    assert "A batch of 480 or 512 allows all of them" in " ".join(advise(odd, lister))
     small = replace(lister.on(32), job=replace(JOB, batch=30))
-    assert advise(small, lister) == ["32 GPUs and a batch of 30 do not divide: 32 would give each GPU a sequence."]
+    assert advise(small, lister) == [
+        "A batch of 30 cannot be shared out evenly among 32 GPUs. A batch of 32 would give each GPU one sequence."
+    ]
     assert advise(replace(small, job=replace(JOB, batch=16)), lister) == []
 
 
@@ -86,7 +88,7 @@ def test_days_that_are_too_few_name_the_gpus_that_do() -> None:
     found = said(lambda gpus: 1280 / gpus, budget=budget)
     assert found == "The fastest takes 40 days, and 10 were asked for: 128 GPUs take 10 days (dp128 mb1)."
     never = said(lambda gpus: 40.0, budget=budget)
-    assert "with this batch no number of GPUs does it. The nearest is 40 days, with 32 GPUs" in never
+    assert "with this batch no number of GPUs is fast enough. The nearest is 40 days, with 32 GPUs" in never
     assert said(lambda gpus: 128 / gpus, budget=budget) == ""
 
 
@@ -97,8 +99,8 @@ def test_what_does_not_fit_on_any_number_is_said() -> None:
         return list_layouts(job, cluster, Constants(), Software(), memory_bytes=3e9, layouts=[Layout(dp=cluster.gpus)])
 
     found = " ".join(advise(tight(CLUSTER.with_gpus(8), False), tight))
-    assert "What would have to change: " in found
-    assert "More GPUs, up to 32,768, do not make it fit" in found
+    assert "To make it fit: " in found
+    assert "It does not fit with more GPUs either, up to 32,768." in found
 
 
 def test_gpus_that_a_batch_cannot_keep_busy_are_told_of(capsys) -> None:

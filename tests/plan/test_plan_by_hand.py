@@ -62,5 +62,5 @@ def test_it_is_near_the_runs_that_were_kept_back(table):
 
 
 def test_no_runs_fit_nothing():
-    with pytest.raises(ValueError, match="no runs are given"):
+    with pytest.raises(ValueError, match="fit got no runs"):
         planner().fit([])

@@ -49,7 +49,7 @@ def test_gpus_are_those_of_the_key_at_the_rates_of_the_file(tmp_path: Path) -> N
 def test_without_a_gpu_a_core_is_the_device(tmp_path: Path) -> None:
     found = read_calibrated(kept(tmp_path, "Some CPU | 4 cores | torch 2.11.0 | format 2", None, "gloo"))
     assert (found.devices, found.dtype, found.peak_flops_per_s) == (4, "bfloat16", 2.0e11)
-    with pytest.raises(ValueError, match="give --memory, in GB"):
+    with pytest.raises(ValueError, match="Give --memory in GB"):
         found.cluster()
     assert found.cluster(2, memory_bytes=4e9).memory_bytes == 4_000_000_000
     with pytest.raises(ValueError, match=r"gpus is 8; .* The nearest is 4"):
@@ -58,7 +58,7 @@ def test_without_a_gpu_a_core_is_the_device(tmp_path: Path) -> None:
 
 def test_an_unknown_gpu_needs_its_memory(tmp_path: Path) -> None:
     found = read_calibrated(kept(tmp_path, GPUS.format("NVIDIA Unheard 1"), GPU, "nccl"))
-    with pytest.raises(ValueError, match="give --memory"):
+    with pytest.raises(ValueError, match="Give --memory"):
         found.cluster()
 
 
@@ -71,16 +71,16 @@ def test_the_command_takes_the_file_as_a_machine(tmp_path: Path, capsys) -> None
     assert "From the calibration: 720 TFLOP/s" in out
     assert "MWh" in out  # an H100's watts
     assert cli.main([*words, "--nodes", "2"]) == 2
-    assert "a calibration is of one machine. The nearest is 1" in capsys.readouterr().err
+    assert "a calibration covers one machine. The nearest is 1" in capsys.readouterr().err
     assert cli.main([*words, "--network-gbit", "25"]) == 2
-    assert "--network-gbit is of the network between nodes" in capsys.readouterr().err
+    assert "--network-gbit is for the network between nodes" in capsys.readouterr().err
     assert cli.main([*words, "--gpus", "3"]) == 2
     assert "The nearest is 2" in capsys.readouterr().err
     cpu = kept(tmp_path, "Some CPU | 4 cores | torch 2.11.0 | format 2", None, "gloo")
     assert cli.main([*LINE, "--machine", str(cpu), "--memory", "8"]) == 0
     assert "on 4 cores of Some CPU\n" in capsys.readouterr().out
     assert cli.main([*LINE, "--machine", str(cpu)]) == 2
-    assert "give --memory" in capsys.readouterr().err
+    assert "Give --memory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"a": 1}', '{"A | 2 cores": {"gpu": null}}', "not"])

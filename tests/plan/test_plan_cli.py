@@ -35,7 +35,7 @@ def test_the_main_line(capsys) -> None:
 
 def test_the_words_below_the_table_are_those_of_its_layouts(capsys) -> None:
     out = page(capsys, *ONE, "--top", "1")
-    assert "tp N: N GPUs share each product; sp: and between products the positions; mb N" in out
+    assert "tp N: N GPUs share each product; sp: between products they share the positions; mb N" in out
     assert "pp N" not in out
     assert "zero3" not in out
     out = page(capsys, "--layout", "tp=1 pp=1 cp=1 zero=3").replace("\n  ", " ")
@@ -63,7 +63,7 @@ def test_days_energy_and_cost(capsys, tmp_path) -> None:
     assert best["days"] == pytest.approx(1e12 / best["tokens_per_s"] / 86400)
     assert best["cost"] == pytest.approx(best["days"] * 24 * 8 * 2)
     assert best["energy_mwh"] == pytest.approx(best["days"] * 24 * 8 * 700e-6)
-    assert "of the GPUs alone, at 700 W each" in out
+    assert "MWh count the GPUs alone, at 700 W each" in out
     assert "at 350 W each" in page(capsys, *ONE, *more, "--watts", "350")
     assert json.loads(file.read_text())["options"][0]["energy_mwh"] == pytest.approx(best["energy_mwh"] / 2)
 
@@ -79,7 +79,7 @@ def test_days_that_are_too_few_say_how_many_gpus_would_do(capsys) -> None:
     assert float(found.group(2)) <= 60
     out = page(capsys, "--tokens", "100T", "--days", "1", line=line, code=1)
     assert re.search(
-        r"with this batch no number of GPUs does it. The nearest is [\d.,]+ days", out.replace("\n  ", " ")
+        r"with this batch no number of GPUs is fast enough. The nearest is [\d.,]+ days", out.replace("\n  ", " ")
     )
 
 
@@ -139,8 +139,8 @@ def test_nothing_runs_and_what_would(capsys) -> None:
     out = page(capsys, "--gpus", "1", "--batch", "8", "--seq", "2048", code=1).replace("\n  ", " ")
     assert "0 layouts run" in out
     assert "on 1 GPU of 8x H100" in out
-    assert "Nearest was one GPU" in out
-    assert "What would have to change: share out with sharding 1" in out
+    assert "The nearest was one GPU" in out
+    assert "To make it fit: shard with sharding 1" in out
     assert "With --offload it runs" in out
     assert "The nearest number of GPUs on which it runs is" in out
 
@@ -174,17 +174,17 @@ def test_a_layout_that_fills_the_memory_is_told_of(capsys) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "beside the GPUs' peak. Of a GPU's 85.5 GB a plan fills at most 79.5."),
+        ([], "as a share of the GPUs' peak. A plan fills at most 79.5 of a GPU's 85.5 GB."),
         (
             ["--memory", "60", "--dtype", "float8"],
-            "GPUs' 16-bit peak. Of a GPU's 85.5 GB a plan fills at most 60.0.",
+            "GPUs' 16-bit peak. A plan fills at most 60.0 of a GPU's 85.5 GB.",
         ),
     ],
 )
 def test_how_to_read_the_table_is_said(words: list[str], said: str, capsys) -> None:
     out = page(capsys, *ONE, *words).replace("\n  ", " ")
     assert said in out
-    assert "8 in 10: between these times 8 of 10 runs lie" in out
+    assert "8 in 10: 8 of 10 runs lie between these times" in out
 
 
 def test_a_profile_changes_the_times(capsys) -> None:
@@ -193,7 +193,7 @@ def test_a_profile_changes_the_times(capsys) -> None:
 
 
 def test_a_machine_without_published_runs_is_told_of(capsys) -> None:
-    assert "No published run is of 8x MI300X" in page(capsys, *ONE, "--machine", "8xmi300x")
+    assert "No published run is from 8x MI300X" in page(capsys, *ONE, "--machine", "8xmi300x")
     assert "No published run" not in page(capsys, *ONE)
 
 
@@ -241,7 +241,7 @@ def test_the_examples_of_the_help_are_understood() -> None:
 
 def test_a_gpu_without_bfloat16_is_told_with_what_float16_needs(capsys):
     said = page(capsys, "--model", "gpt-2", "--machine", "2xt4", "--batch", "64", "--seq", "1024")
-    assert "A GPU of 2x T4 has no bfloat16: times are of float16, whose gradients need a scaler" in " ".join(
+    assert "A GPU of 2x T4 has no bfloat16: times are for float16, whose gradients need a scaler" in " ".join(
         said.split()
     )
     assert "no bfloat16" not in page(capsys, *ONE)
@@ -250,7 +250,7 @@ def test_a_gpu_without_bfloat16_is_told_with_what_float16_needs(capsys):
 def test_a_slow_network_is_told_and_takes_its_time(capsys):
     words = ["--nodes", "2", "--layout", "tp=8 dp=2 mb=1 zero=1"]
     own, slow = page(capsys, *words), page(capsys, *words, "--network-gbit", "10")
-    assert "A node sends 10 Gbit/s to others, where one of 8x H100 as its maker builds it has 3,200." in slow
+    assert "A node sends 10 Gbit/s to others. A node of 8x H100 as its maker builds it has 3,200 Gbit/s." in slow
     assert "A node sends" not in own
     steps = [float(re.search(r"1 +([0-9.]+) s ", one).group(1)) for one in (own, slow)]
     assert steps[1] > 1.2 * steps[0]
@@ -261,7 +261,7 @@ def test_a_brief_page_has_the_layouts_and_their_parts_alone(capsys):
     whole, brief = page(capsys, *ONE), page(capsys, *ONE, "--brief")
     for said in ("Time of a step with", "Memory of its fullest GPU", "How sure"):
         assert said in brief
-    for said in ("tp N: N GPUs share", "Why not the others", "What to type"):
+    for said in ("tp N: N GPUs share", "Why not the others", "To see what to type"):
         assert said in whole or said.startswith("Why")
         assert said not in brief
     assert "What to type" in page(capsys, *ONE, "--brief", "--type", "megatron")

@@ -62,18 +62,18 @@ def test_a_layout_of_another_kind_gets_a_sentence(changed):
     run = FAMILY[0]
     cluster, software = run.of.profile.machines(run.gpus, 8), run.of.profile.software("float16")
     layout = replace(Layout(dp=16), **changed)
-    with pytest.raises(ValueError, match=r"The nearest is .*shard_size of 0"):
+    with pytest.raises(ValueError, match=r"The nearest layout has .*shard_size=0"):
         data_sizes(run.of.run.job, layout, cluster, run.elsewhere, software)
 
 
 @pytest.mark.parametrize("table", BEHIND_NEXT)
 def test_a_program_with_two_things_to_hide_behind_gets_a_sentence(table):
     for run in replayed_runs(table):
-        with pytest.raises(ValueError, match="gathers weights behind the next forward pass"):
+        with pytest.raises(ValueError, match="gathers weights during the next forward pass"):
             _ = run.elsewhere_sizes
 
 
 @pytest.mark.parametrize("hidden", [-0.1, 1.5])
 def test_a_share_beyond_one_gets_a_sentence(hidden):
-    with pytest.raises(ValueError, match=r"it is a share. The nearest is [01]"):
+    with pytest.raises(ValueError, match=r"it is a share from 0 to 1. The nearest is [01]"):
         waits_s(FAMILY[0].elsewhere_sizes, hidden)

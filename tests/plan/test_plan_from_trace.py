@@ -48,7 +48,7 @@ def test_products_reach_a_share_of_the_peak_beside_their_bytes(tmp_path: Path) -
     assert found.matmul_share == pytest.approx(flops / (450e-6 - moved_s) / NODES.peak_flops_per_s)
     assert {name for name, value in vars(found).items() if value != getattr(Constants(), name)} == {"matmul_share"}
     assert "1 of 8,192 x 4,096 x 4,096 at 611 TFLOP/s" in " ".join(told)
-    assert "does not tell these" in told[-1]
+    assert "does not hold these shares and amounts" in told[-1]
     assert "NVLink bandwidth" in told[-1]
 
 
@@ -61,7 +61,7 @@ def test_the_shortest_call_of_a_size_tells_a_link(tmp_path: Path) -> None:
     assert found.inside_share == pytest.approx(2 * 7 / 8 * (1 << 28) / 1.1e-3 / 450e9)
     assert found.outside_share == pytest.approx(2 * 15 / 16 * (1 << 28) / 20e-3 / NODES.node_bandwidth_bytes_per_s)
     assert "2 calls of all_reduce among 8, 268 MB, the shortest 1.1 ms: 427 GB/s a rank" in " ".join(told)
-    assert "1 calls of NCCL do not tell" in " ".join(told)
+    assert "1 calls of NCCL do not name" in " ".join(told)
 
 
 def test_an_all_gather_counts_what_all_ranks_give_once(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_what_beats_the_data_sheet_is_kept_within_bounds_and_said(tmp_path: Path
     ],
 )
 def test_a_trace_that_tells_nothing_is_said_to(events, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"tells nothing of a plan.*record_shapes=True"):
+    with pytest.raises(ValueError, match=r"has nothing that a plan could use.*record_shapes=True"):
         constants_from(write(tmp_path / "t.json", *events), NODES, Constants())
 
 
@@ -149,7 +149,7 @@ def test_a_calibration_gives_its_rates_to_more_nodes_than_it_was_made_on(tmp_pat
     assert found.matmul_share == pytest.approx(6.0e14 / NODES.peak_flops_per_s)
     assert found.memory_share == pytest.approx(2.7 / 3.35)
     assert found.inside_share == pytest.approx(0.8)
-    assert "products reach 61% of the data sheet" in told[0]
+    assert "products at 61% of the data sheet" in told[0]
     file.write_text(json.dumps({"Some CPU | 16 cores | torch 2.11.0": entry | {"backend": "gloo"}}))
     assert constants_from(file, NODES, Constants())[0].inside_share == Constants().inside_share
 
@@ -158,8 +158,8 @@ def test_the_command_plans_with_it_and_says_what_it_took(tmp_path: Path, capsys)
     file = write(tmp_path / "rank0.json", *PRODUCT, INSIDE)
     assert cli.main([*LINE, "--from", str(file)]) == 0
     out = capsys.readouterr().out
-    assert "From rank0.json, 3 kernels: products reach" in " ".join(out.split())
+    assert "From rank0.json, 3 kernels: products at" in " ".join(out.split())
     assert cli.main([*LINE, "--from", str(tmp_path / "none.json")]) == 2
     assert "--from is" in capsys.readouterr().err
     assert cli.main([*LINE, "--from", str(file), "--machine", str(file)]) == 2
-    assert "with --from, --machine is a name" in capsys.readouterr().err
+    assert "With --from, --machine must be a name" in capsys.readouterr().err

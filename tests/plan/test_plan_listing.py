@@ -35,7 +35,7 @@ def listing(job: Job = JOB, gpus: int = 8, **others):
 @pytest.mark.parametrize(
     ("layout", "job", "gpus", "why"),
     [
-        (Layout(tp=2), JOB, 8, "tp cp pp dp is 2, and there are 8 GPUs"),
+        (Layout(tp=2), JOB, 8, "tp x cp x pp x dp is 2, and there are 8 GPUs"),
         (Layout(tp=3), JOB, 3, "tp=3 does not divide the 32 heads: the nearest is 2"),
         (Layout(cp=3), JOB, 3, "cp=3 needs 6 equal pieces of 8192 tokens: the nearest is 2"),
         (Layout(ep=3, dp=4), MIXTURE, 4, "ep=3 does not divide the 8 experts: the nearest is 2"),
@@ -48,12 +48,12 @@ def listing(job: Job = JOB, gpus: int = 8, **others):
             Layout(pp=2, dp=64, chunks=2),
             JOB,
             128,
-            "no whole rounds of pp=2, as interleaving runs them: there are 1,",
+            "interleaving needs a multiple of pp=2 micro-batches, and the number is 1",
         ),
-        (Layout(tp=8, sharding=1), JOB, 8, "they are 1 rank, so sharding is 0"),
+        (Layout(tp=8, sharding=1), JOB, 8, "Here that is 1 rank, so take sharding 0"),
         (Layout(dp=8, sharding=3, shard_size=3), JOB, 8, "shard_size=3 does not divide 8 ranks"),
-        (Layout(pp=2, dp=4, sharding=2), JOB, 8, "use 1, or 3"),
-        (Layout(dp=8, sequence_parallel=True), JOB, 8, "tp is 1, so leave it out"),
+        (Layout(pp=2, dp=4, sharding=2), JOB, 8, "use 1 or 3"),
+        (Layout(dp=8, sequence_parallel=True), JOB, 8, "tp is 1: leave it out"),
     ],
 )
 def test_what_is_illegal_is_said(layout: Layout, job: Job, gpus: int, why: str) -> None:
@@ -117,26 +117,26 @@ def test_what_does_not_fit_says_by_what_and_what_would_help() -> None:
 @pytest.mark.parametrize(
     ("largest", "layout", "instead"),
     [
-        ("weights", Layout(dp=8, sharding=1), "cut with tp or pp or share out with sharding 3"),
+        ("weights", Layout(dp=8, sharding=1), "cut with tp or pp or shard with sharding 3"),
         ("weights", Layout(dp=8, sharding=3), "cut with tp or pp"),
-        ("gradients", Layout(dp=8), "share out with sharding 2 or 3 or cut with tp or pp"),
+        ("gradients", Layout(dp=8), "shard with sharding 2 or 3 or cut with tp or pp"),
         ("gradients", Layout(dp=8, sharding=2), "cut with tp or pp"),
         (
             "optimizer",
             Layout(dp=8),
-            "share out with sharding 1 over more data ranks, cut with tp or pp, or offload",
+            "shard with sharding 1 over more data ranks, cut with tp or pp, or offload",
         ),
         (
             "optimizer",
             Layout(dp=8, sharding=3),
-            "share out over more data ranks, cut with tp or pp, or offload",
+            "shard over more data ranks, cut with tp or pp, or offload",
         ),
         (
             "activations",
             Layout(dp=4, micro_batch=2),
             "recompute, take smaller micro-batches, or cut with tp or cp",
         ),
-        ("activations", Layout(dp=8, recompute="selective"), "recompute all or cut with tp or cp"),
+        ("activations", Layout(dp=8, recompute="selective"), "recompute whole layers or cut with tp or cp"),
         ("activations", Layout(dp=8, recompute="full"), "cut with tp or cp"),
         ("logits", Layout(dp=4, micro_batch=2), "take smaller micro-batches or cut with tp or cp"),
         ("logits", Layout(dp=8), "cut with tp or cp"),
@@ -169,7 +169,7 @@ def test_layouts_that_are_asked_for() -> None:
     asked = [Layout(tp=8, sequence_parallel=True), Layout(tp=4)]
     found = listing(layouts=asked)
     assert [option.layout for option in found.options] == asked[:1]
-    assert found.refusals[0].why.startswith("tp cp pp dp is 4")
+    assert found.refusals[0].why.startswith("tp x cp x pp x dp is 4")
 
 
 def test_every_way_to_divide_the_gpus_is_a_candidate() -> None:
@@ -209,7 +209,7 @@ def test_the_nearest_that_runs_is_named() -> None:
     cluster = cluster_of("8xh100")
     found = lister(job)(cluster, False)
     said = advise(found, lister(job))
-    assert said[0].startswith("Nearest was ")
+    assert said[0].startswith("The nearest was ")
     assert any("With --offload it runs" in one for one in said)
     assert any("nearest number of GPUs on which it runs is" in one for one in said)
 

@@ -35,7 +35,7 @@ def test_rows_that_cannot_be_read_are_named(tmp_path) -> None:
     runs, refused = read_runs(write(tmp_path / "runs.csv", *rows))
     assert len(runs) == 1
     assert list(refused) == [f"line {line} (t)" for line in (2, 3, 4, 5)]
-    assert "gpus is 17, but tp cp pp dp is 16" in refused["line 2 (t)"]
+    assert "gpus is 17, and tp x cp x pp x dp is 16" in refused["line 2 (t)"]
     assert "it is a number" in refused["line 3 (t)"]
     assert "hidden must be given" in refused["line 4 (t)"]
     assert "The nearest is 2" in refused["line 5 (t)"]
@@ -54,7 +54,7 @@ def test_rows_that_cannot_be_read_are_named(tmp_path) -> None:
         ({"dtype": "float32"}, "dtype is 'float32'; it is one of float16, bfloat16"),
         ({"batch": "7"}, "this layout cannot be: dp=8 ranks share a batch of 7: dp is at most 7"),
         ({"interleave": "3"}, "this layout cannot be: 3 chunks without a pipeline"),
-        ({"iter_s": ""}, "nothing was measured: iter_s, tokens_per_s_per_gpu and memory_gb are empty"),
+        ({"iter_s": ""}, "the row has no measurement: iter_s, tokens_per_s_per_gpu and memory_gb are empty"),
     ],
 )
 def test_numbers_and_layouts_that_cannot_be_are_refused_by_row(wrong: dict, said: str, tmp_path) -> None:

@@ -90,7 +90,7 @@ def test_a_line_is_a_layout() -> None:
 def test_what_is_no_plan_is_said(spoil) -> None:
     data = json.loads(plan(4).to_text())
     spoil(data)
-    with pytest.raises(ValueError, match="This is no plan of format 1"):
+    with pytest.raises(ValueError, match="This is not a plan of format 1"):
         Plan.from_json(data)
 
 

@@ -77,13 +77,13 @@ def test_few_micro_batches_fill_no_pipeline() -> None:
 
 
 def test_bad_values_get_a_sentence() -> None:
-    with pytest.raises(ValueError, match=r"stage is 4; they are 0 to 3. The nearest is 3"):
+    with pytest.raises(ValueError, match=r"stage is 4; stages are numbered 0 to 3. The nearest is 3"):
         stage_bytes(JOB, Layout(pp=4), 4, EACH)
     with pytest.raises(ValueError, match=r"stage is -1; .* The nearest is 0"):
         stage_bytes(JOB, Layout(), -1, EACH)
     with pytest.raises(ValueError, match=r"pp=5 does not work"):
         stage_bytes(JOB, Layout(pp=5), 0, EACH)
-    with pytest.raises(ValueError, match=r"logit is -1 bytes; nothing takes less than 0. The nearest is 0"):
+    with pytest.raises(ValueError, match=r"logit is -1 bytes; it is at least 0. The nearest is 0"):
         replace(EACH, logit=-1)
 
 

@@ -118,7 +118,7 @@ def test_what_is_done_another_way_is_said() -> None:
     selective = typed("course", Layout(dp=8, sharding=3, recompute="selective"))["train_fsdp"]
     assert any("whole blocks" in note for note in selective.notes)
     first = typed("course", Layout(dp=8, sharding=1))["train_mesh"]
-    assert any("weights too (zero3) where zero1 was planned" in note for note in first.notes)
+    assert any("The plan has zero1; it shards the weights too (zero3)" in note for note in first.notes)
     assert "has no context axis (cp=2)" in str(typed("course", Layout(cp=2, dp=2))["train_mesh"])
     assert "fewer than 8, so give a batch of at least 4096" in str(
         typed("course", Layout(pp=8, dp=64, micro_batch=8))["train_mesh"]
@@ -152,7 +152,7 @@ def test_torchtitan_is_told_the_layers_of_a_stage_where_its_rounding_gives_as_ma
     assert -(-(80 + 2) // size) == 8
     small = typed("torchtitan", layout)["torchtitan"]
     assert "pipeline_parallel_layers_per_stage" not in small.text
-    assert any("32 layers do not fall into 8 stages" in note for note in small.notes)
+    assert any("No equal number of layers a stage cuts 32 layers into 8 stages" in note for note in small.notes)
 
 
 def test_torchtitan_shares_out_what_was_to_be_copied() -> None:
@@ -183,7 +183,7 @@ def test_torchtitan_shares_experts_out_among_the_ranks_that_share_states(layout:
         assert tomllib.loads(one.text)["parallelism"]["expert_parallel_degree"] == layout.ep
         assert "expert_tensor_parallel_degree" not in one.text
     else:
-        assert f"ep={layout.ep} divides them" in str(one)
+        assert "ep must divide" in str(one)
 
 
 def test_torchtitan_cuts_experts_as_the_plan_does_beside_a_tensor_axis() -> None:
@@ -200,7 +200,7 @@ def test_deepspeed_shares_weights_out_beside_its_tensor_axis_and_experts_of_mode
     assert known == {"enabled": True, "autoep_size": 8, "preset_model": "mixtral"}
     unknown = typed("deepspeed", layout, other)["deepspeed"]
     assert not unknown.text
-    assert "by AutoEP alone" in str(unknown)
+    assert "ZeRO 3 only by AutoEP" in str(unknown)
     by_hand = typed("deepspeed", Layout(dp=8, ep=8, sharding=2), other)["deepspeed"]
     assert "expert_parallel" not in json.loads(by_hand.text)
     assert "deepspeed.moe.layer.MoE" in str(by_hand)

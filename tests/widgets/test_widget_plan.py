@@ -33,7 +33,7 @@ def words_of(explorer: PlanExplorer) -> str:
         ({"machine": "8xH100"}, "Did you mean '8x H100'"),
         ({"gpus": 0}, "gpus=0 does not work: gpus is a whole number of at least 1"),
         ({"gpus": 8192}, "gpus is at most 4,096"),
-        ({"gpus": 12}, "gpus is 12; beyond one machine of 8, whole machines are used. The nearest is 16."),
+        ({"gpus": 12}, "gpus is 12; above 8, the GPUs of one machine, it is a multiple of 8. The nearest is 16."),
         ({"gpus": 96, "machine": "72x GB200"}, "The nearest is 72."),
         ({"seq": 8000}, "seq is '8000'; it is one of 512, 1024"),
         ({"seq": "8192"}, "seq='8192' does not work"),
@@ -129,9 +129,13 @@ def test_every_control_redraws_and_says_so(explorer, control, value, said):
         ({"tp": 8, "cp": 2}, "cp=2 does not divide the 1 GPU that tp8 leaves: the nearest is 1."),
         (
             {"tp": 8},
-            "cannot be: sharding 3 shares states out among dp and cp: they are 1 rank, so sharding is 0.",
+            "cannot be: sharding 3 shards states among the ranks of dp and cp. Here that is 1 rank, so take sharding "
+            "0.",
         ),
-        ({"pp": 2, "sharding": 2}, "cannot be: sharding 2 gives gradients away while a pipeline"),
+        (
+            {"pp": 2, "sharding": 2},
+            "cannot be: sharding 2 drops most of a gradient after each micro-batch, while a pipeline",
+        ),
         ({"micro_batch": 3}, "do not divide a batch of 64: the nearest batch is 72."),
         ({"sharding": 0}, "does not fit: "),
     ],
@@ -158,7 +162,7 @@ def test_what_does_not_fit_says_by_how_much_and_what_would_have_to_change(explor
 def test_gpus_that_fill_no_machines_are_told_and_no_setting_is_lost(explorer):
     explorer.choose(gpus=16, tp=2)
     explorer.gpus.value = 12
-    said = "gpus is 12; beyond one machine of 8, whole machines are used. The nearest is 16."
+    said = "gpus is 12; above 8, the GPUs of one machine, it is a multiple of 8. The nearest is 16."
     assert said in words_of(explorer)
     assert explorer.picture().alt == said
     assert said in repr(explorer)

@@ -211,7 +211,7 @@ class Planner:
         """Why the layout cannot run, in a sentence that names what is at fault; "" where it can."""
         job, gpus = self.job, self.machines.gpus
         if layout.gpus != gpus:
-            return f"tp x pp x dp is {layout.gpus}, and there are {gpus} gpus"
+            return f"tp x pp x dp is {layout.gpus}, and there are {gpus} GPUs"
         for name, size in (("heads", job.heads), ("kv_heads", job.kv_heads), ("ffn", job.ffn)):
             if size % layout.tp:
                 return f"tp={layout.tp} does not divide {name}={size}"
@@ -220,10 +220,10 @@ class Planner:
         if job.batch % (layout.dp * layout.micro_batch):
             return f"dp={layout.dp} with micro_batch={layout.micro_batch} does not divide batch={job.batch}"
         if layout.sharding and layout.dp == 1:
-            return f"sharding={layout.sharding} has nobody to share with: dp is 1"
+            return f"sharding={layout.sharding} needs other data ranks to share with, and dp is 1"
         needed, there = self.needed_bytes(layout), self.machines.memory_bytes
         if needed > there:
-            return f"the memory is too small: {needed / 1e9:.1f} GB are needed, and there are {there / 1e9:.1f}"
+            return f"the memory is too small: a GPU needs {needed / 1e9:.1f} GB and has {there / 1e9:.1f} GB"
         return ""
 
     def candidates(self) -> Iterator[Layout]:
@@ -259,7 +259,7 @@ class Planner:
         ValueError where there are no runs.
         """
         if not runs:
-            raise ValueError("fit: no runs are given, and without any the share stays a guess; give one at least")
+            raise ValueError("fit got no runs, and needs them to find the share of the peak. Give at least one")
 
         def error(share: float) -> float:
             planners = (type(self)(run.job, replace(run.machines, share=share)) for run in runs)

@@ -25,7 +25,7 @@ def timed_run(run: PublishedRun) -> TimedRun:
     """A published run. ValueError for one without a time or a micro-batch, or with axes that this planner has not."""
     layout = run.layout
     if not run.step_s or not run.has_micro_batch:
-        raise ValueError(f"{run.name}: its source does not tell the time of a step, or the micro-batch")
+        raise ValueError(f"{run.name}: its source does not state the time of a step, or the micro-batch")
     if layout.cp > 1 or layout.chunks > 1 or layout.recompute == "selective":
         raise ValueError(f"{run.name}: cp, interleaved stages and selective recomputation are left out here")
     gradient_bytes = 2 if run.dtype == "float16" else 4

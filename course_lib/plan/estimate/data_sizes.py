@@ -59,13 +59,13 @@ def data_sizes(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
     size = layout.dp * layout.cp
     if layout.sharding == 1 and (software.overlaps or software.gathers_ahead):
         raise ValueError(
-            "This program gathers weights behind the next forward pass; this term is of programs that gather them "
-            "before it. The nearest is one without overlaps and gathers_ahead."
+            "This program gathers weights during the next forward pass. This term is for programs that gather them "
+            "before it. The nearest is a program without overlaps and gathers_ahead."
         )
     if job.model.experts > 1 or layout.sharding == 2 or layout.shard_size or size == 1:
         raise ValueError(
-            f"layout is {layout}; this term is of dense models with sharding 0, 1 or 3 among a data axis of two ranks "
-            "or more. The nearest is one of these stages, with a shard_size of 0."
+            f"layout is {layout}. This term is for dense models with sharding 0, 1 or 3 on a data axis of two or more "
+            "ranks. The nearest layout has one of these stages and shard_size=0."
         )
     counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
     layers, layer_s = max(counts), layer_step(job, layout, cluster, constants, software).total_s
@@ -97,7 +97,7 @@ def waits_s(sizes: DataSizes, hidden: float) -> float:
     The term of ``dp_comm_time.py``, without what is copied on the GPU itself.
     """
     if not 0 <= hidden <= 1:
-        raise ValueError(f"hidden is {hidden:g}; it is a share. The nearest is {min(max(hidden, 0), 1)}.")
+        raise ValueError(f"hidden is {hidden:g}; it is a share from 0 to 1. The nearest is {min(max(hidden, 0), 1)}.")
     weight_bytes, gradient_bytes = 2 * sizes.numbers, sizes.gradient_bytes * sizes.numbers
     if sizes.sharding == 3:
         weights_s = sizes.gathers * sizes.group.all_gather_s(weight_bytes / sizes.calls)

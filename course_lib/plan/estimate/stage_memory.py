@@ -35,7 +35,7 @@ class BytesEach:
     def __post_init__(self) -> None:
         for name, size in vars(self).items():
             if not size >= 0:
-                raise ValueError(f"{name} is {size:g} bytes; nothing takes less than 0. The nearest is 0.")
+                raise ValueError(f"{name} is {size:g} bytes; it is at least 0. The nearest is 0.")
 
     @property
     def state(self) -> float:
@@ -51,7 +51,7 @@ def stage_bytes(job: Job, layout: Layout, stage: int, each: BytesEach) -> dict[s
     """
     if not 0 <= stage < layout.pp:
         nearest = min(max(stage, 0), layout.pp - 1)
-        raise ValueError(f"stage is {stage}; they are 0 to {layout.pp - 1}. The nearest is {nearest}.")
+        raise ValueError(f"stage is {stage}; stages are numbered 0 to {layout.pp - 1}. The nearest is {nearest}.")
     divides(job.model.layers, "layers", pp=layout.pp)
     model, layers = job.model, job.model.layers // layout.pp
     tables = (stage == 0) + (stage == layout.pp - 1)  # looks tokens up, scores them

@@ -51,7 +51,7 @@ class Calibrated:
         size_bytes = self.memory_bytes or memory_bytes
         if size_bytes is None:
             raise ValueError(
-                "A calibration does not tell how much memory a device has: give --memory, in GB, such as --memory 24."
+                "A calibration does not say how much memory a device has. Give --memory in GB, such as --memory 24."
             )
         return ClusterSpec(
             name=self.name,

@@ -82,7 +82,8 @@ def cluster_of_machine(
     if gpus > node_size and gpus % node_size:
         nearest = max(1, round(gpus / node_size)) * node_size
         raise ValueError(
-            f"gpus is {gpus}; beyond one machine of {node_size}, whole machines are used. The nearest is {nearest}."
+            f"gpus is {gpus}; above {node_size}, the GPUs of one machine, it is a multiple of {node_size}. The "
+            f"nearest is {nearest}."
         )
     rates = spec.matmul_flops_per_s
     half_dtype = "bfloat16" if "bfloat16" in rates else "float16"

@@ -33,7 +33,9 @@ KINDS = {
     "inside_share": ClusterKind(0.7, 0.2, 1.0, 0.3, "of the NVLink bandwidth that a collective reaches"),
     "outside_share": ClusterKind(0.6, 0.05, 1.0, 0.5, "of a node's network bandwidth that a collective reaches"),
     "latency_s": ClusterKind(8e-6, 1e-6, 100e-6, 0.7, "of a collective for each doubling of its size above 1 KiB"),
-    "hidden_share": ClusterKind(0.5, 0.02, 1.0, 0.5, "of what the data axis and interleaved stages send that hides"),
+    "hidden_share": ClusterKind(
+        0.5, 0.02, 1.0, 0.5, "of the sending time of the data axis and of interleaved stages that is hidden"
+    ),
     "reserve_bytes": ClusterKind(2e9, 2e9, 16e9, 0.5, "that CUDA, NCCL and the allocator keep on each GPU"),
 }
 
@@ -58,8 +60,8 @@ class Constants:
             if not kind.lowest <= value <= kind.highest:
                 nearest = min(max(value, kind.lowest), kind.highest)
                 raise ValueError(
-                    f"{name} is {value:g}; what it says ({kind.what}) lies between {kind.lowest:g} and "
-                    f"{kind.highest:g}. The nearest is {nearest:g}."
+                    f"{name} is {value:g}; it lies between {kind.lowest:g} and {kind.highest:g} ({kind.what}). The "
+                    f"nearest is {nearest:g}."
                 )
 
 

@@ -119,9 +119,9 @@ def band_of_clusters(clusters: Iterable[Sequence[float]], tail: float = _TAIL) -
     """
     found = [ratios for ratios in clusters if ratios]
     if not found:
-        raise ValueError("None of the runs was judged; a band needs one at least.")
+        raise ValueError("None of the runs was compared with its prediction; a band needs at least one such run.")
     if not 0 <= tail < 0.5:
-        raise ValueError(f"tail is {tail:g}; it lies from 0 to below 0.5. The nearest is {0 if tail < 0 else 0.49}.")
+        raise ValueError(f"tail is {tail:g}; it is at least 0 and below 0.5. The nearest is {0 if tail < 0 else 0.49}.")
     weighed = sorted((ratio, 1 / (len(ratios) * len(found))) for ratios in found for ratio in ratios)
     low, high = _beyond(weighed, tail), _beyond(weighed[::-1], tail)
     return ErrorBand(low, high, len(weighed), len(found))
@@ -154,7 +154,7 @@ def tie_of_pairs(pairs: Iterable[tuple[float, float]]) -> float:
     """
     apart = sorted(abs(log(one / other)) for one, other in pairs)
     if not apart:
-        raise ValueError("No job has two layouts that were judged; a tie needs a pair at least.")
+        raise ValueError("No job has two layouts that were compared with predictions; a tie needs at least one pair.")
     return exp(apart[min(len(apart), ceil((1 - 2 * _TAIL) * (len(apart) + 1))) - 1])
 
 

@@ -63,7 +63,7 @@ _BY_HAND = 'Give its sizes by hand instead: --sizes "layers=32 hidden=4096 ...".
 # Keys of models that are no plain decoders, with what they mean.
 _STRANGE = {
     "kv_lora_rank": "keys and values pass through a narrow matrix (latent attention)",
-    "state_size": "its layers are state spaces and no attention",
+    "state_size": "its layers are state-space layers and have no attention",
     "shared_expert_intermediate_size": "an expert that every token meets stands beside the others",
     "n_shared_experts": "experts that every token meets stand beside the others",
     "first_k_dense_replace": "its first layers have no experts, and the others have",
@@ -135,12 +135,12 @@ def _extra(model: Decoder, family: _Family, config: Mapping[str, Any]) -> int:
 def _refuse_what_is_strange(config: Mapping[str, Any]) -> None:
     if config.get("is_encoder_decoder"):
         raise ValueError(
-            "The configuration is of an encoder with a decoder; the planner knows decoders alone, such as "
-            f"{', '.join(list(FAMILIES)[:3])}."
+            "The configuration is of a model with an encoder and a decoder. The planner knows models with a decoder "
+            f"only, such as {', '.join(list(FAMILIES)[:3])}."
         )
     if isinstance(config.get("text_config"), dict) and "hidden_size" not in config:
         raise ValueError(
-            "The configuration is of a model that also takes images or sound, and the planner knows text alone: give "
+            "The configuration is of a model that also takes images or sound, and the planner plans text only. Put "
             "its text_config in a file of its own, and plan that part."
         )
     for key, meaning in _STRANGE.items():
@@ -151,8 +151,8 @@ def _refuse_what_is_strange(config: Mapping[str, Any]) -> None:
     step = config.get("decoder_sparse_step", 1)
     if step != 1:
         raise ValueError(
-            f"The configuration has decoder_sparse_step={step!r}: only every so many layers have experts, which the "
-            f"planner cannot count. {_BY_HAND}"
+            f"The configuration has decoder_sparse_step={step!r}: only some of its layers have experts, and the "
+            f"planner cannot count such models. {_BY_HAND}"
         )
 
 

@@ -60,8 +60,8 @@ def decoder(name: str) -> Decoder:
     near = difflib.get_close_matches(name.lower(), MODELS, n=1, cutoff=0.4)
     guess = f" Did you mean {near[0]!r}?" if near else ""
     raise ValueError(
-        f"model is {name!r}, which is none that is known.{guess} There are {', '.join(MODELS)}; or give the path of a "
-        "Hugging Face config.json."
+        f"model is {name!r}, which the planner does not know.{guess} There are {', '.join(MODELS)}; or give the path "
+        "of a Hugging Face config.json."
     )
 
 

@@ -181,7 +181,7 @@ def profile_of(cluster: str, gpu: str, profiles: Mapping[tuple[str, str], Profil
     gpus = _gpus(PROFILES_FILE)
     spec = gpus[known("gpu", gpu, gpus)]
     alike = profiles_alike(spec.peak_flops_per_s, spec.memory_bandwidth_bytes_per_s, list(found.values()))
-    source = "typical of others with this GPU, or the most like it"
+    source = "typical of clusters with this GPU, or with the most similar one"
     constants = typical_constants(alike, list(found.values()))
     return Profile(cluster, spec, spec.node_bandwidth_bytes_per_s, constants, source=source)
 

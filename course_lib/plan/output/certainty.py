@@ -24,7 +24,7 @@ def how_sure(listing: Listing, option: Option | None = None, case: str = "elsewh
     """
     chosen = option or listing.best
     if chosen is None:
-        raise ValueError("No layout of this listing runs; how sure the planner is can be said of one that does.")
+        raise ValueError("No layout of this listing runs. Only a layout that runs has an error band.")
     return "\n".join(textwrap.fill(said, _WIDTH) for said in certainty(listing, chosen, error_bands(case)))
 
 
@@ -40,19 +40,19 @@ def certainty(listing: Listing, option: Option, bands: ErrorBands) -> list[str]:
     low_bytes, high_bytes = bands.memory.around(option.memory.total_bytes)
     kind = bands.judged_kind(listing.cluster, option.layout)
     said = [
-        f"How sure: 8 in 10 published runs took {band.low:.2f} to {band.high:.2f} times as long as the planner "
-        f"predicted without their cluster ({kind}; {_judged(band)}): {step_band(listing, option, bands)} here. 8 in 10 "
-        f"used {bands.memory.low:.2f} to {bands.memory.high:.2f} times the predicted memory ({_judged(bands.memory)}): "
-        f"{low_bytes / _GB:.1f}-{high_bytes / _GB:.1f} GB here."
+        f"How sure: 8 in 10 published runs took {band.low:.2f} to {band.high:.2f} times the predicted time, here "
+        f"{step_band(listing, option, bands)} ({kind}; {_judged(band)}). The planner predicted each without runs of "
+        f"its cluster. 8 in 10 used {bands.memory.low:.2f} to {bands.memory.high:.2f} times the predicted memory, "
+        f"here {low_bytes / _GB:.1f}-{high_bytes / _GB:.1f} GB ({_judged(bands.memory)})."
     ]
     tied = listing.tied(bands.tie)
     if len(tied) > 1:
         easiest = min(_no_less_sure(listing, tied, bands), key=lambda one: (one.effort, one.step_s))
-        which = "it is the first" if easiest is tied[0] else f"{easiest.layout}, {three_digits(easiest.step_s)} s"
+        which = "the first" if easiest is tied[0] else f"{easiest.layout}, {three_digits(easiest.step_s)} s"
         said.append(
-            f"{len(tied):,} layouts are a tie with the first: of pairs that the planner predicts less than "
-            f"{bands.tie - 1:.0%} apart, one in ten ran in the other order. Least to set up of them: {which}. Run a "
-            "few that differ before you choose."
+            f"{len(tied):,} layouts are a tie, and the first is one of them. One in ten pairs that the planner "
+            f"predicts less than {bands.tie - 1:.0%} apart ran in the other order. The easiest of them to set up is "
+            f"{which}. Run a few that differ before you choose."
         )
     return said
 

@@ -46,13 +46,16 @@ def _verdict(first: Option, second: Option, bands: ErrorBands) -> str:
     fast, slow = sorted((first, second), key=lambda one: one.step_s)
     ratio = slow.step_s / fast.step_s
     if ratio - 1 < _SAME:
-        return f"{fast.layout} and {slow.layout} take as long."
+        return f"{fast.layout} and {slow.layout} take equally long."
     own, more = asdict(fast.step), asdict(slow.step)
     gains = sorted(((more[name] - own[name], name) for name in own), reverse=True)
     why = [f"{time_word(name)} ({_signed(gain, 's')})" for gain, name in gains[:2] if gain > 0]
     text = f"{slow.layout} takes {ratio:.2f} times as long as {fast.layout}, most of it by {' and '.join(why)}."
     if gains[-1][0] < -_SAME * fast.step_s:
-        text += f" It saves {quantity(-gains[-1][0], 's')} of {time_word(gains[-1][1])}."
+        text += f" The slower one saves {quantity(-gains[-1][0], 's')} of {time_word(gains[-1][1])}."
     if ratio <= bands.tie:
-        text += f" Told less than {bands.tie - 1:.0%} apart, one in ten came the other way round: it is a tie."
+        text += (
+            f" One in ten pairs predicted less than {bands.tie - 1:.0%} apart ran in the other order: these two are a "
+            "tie."
+        )
     return text

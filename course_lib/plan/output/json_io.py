@@ -94,7 +94,7 @@ class Plan:
             budget, advice = Budget(**data["budget"]), tuple(data["advice"])
             return cls(listing, budget, advice, data["chosen"], data["memory_limit_bytes"])
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"This is no plan of format {FORMAT}: {error!r}.") from error
+            raise ValueError(f"This is not a plan of format {FORMAT}: {error!r}.") from error
 
     def _option(self, option: Option) -> dict[str, Any]:
         return {

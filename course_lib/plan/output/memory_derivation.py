@@ -115,8 +115,8 @@ class MemoryDerivation:
         layer = Factor(layer_activation_bytes(job.model, layout, job.seq, self.software), "bytes")
         terms = [Term((kept, Factor(self.layers, "layers"), layer))]
         if layout.pp > 1:
-            terms.append(Term((kept, Factor(handed_bytes(job, layout), "bytes")), what="received and handed on"))
+            terms.append(Term((kept, Factor(handed_bytes(job, layout), "bytes")), what="received and sent on"))
         if layout.recompute == "full":
             again = Factor(again_layer_bytes(job, layout, self.software), "bytes")
-            terms.append(Term((again,), what="one layer computed again"))
+            terms.append(Term((again,), what="one layer recomputed"))
         return Derived("activations", self.memory.activations_bytes, "bytes", tuple(terms))

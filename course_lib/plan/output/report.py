@@ -84,7 +84,7 @@ def meanings(layouts: Iterable[Layout]) -> str:
         found |= dict.fromkeys(_meanings(layout))
     text = "; ".join(sorted(found, key=lambda meaning: _ORDER.index(meaning.partition(" ")[0][:2])))
     return textwrap.fill(
-        f"{text}. Memory is of the fullest GPU.",
+        f"{text}. Memory is that of the fullest GPU.",
         _WIDTH,
         initial_indent="  ",
         subsequent_indent="  ",
@@ -99,7 +99,7 @@ def _meanings(layout: Layout) -> Iterator[str]:
     if layout.tp > 1:
         yield "tp N: N GPUs share each product"
     if layout.sequence_parallel:
-        yield "sp: and between products the positions"
+        yield "sp: between products they share the positions"
     if layout.cp > 1:
         yield "cp N: N GPUs share each sequence"
     if layout.pp > 1:
@@ -117,11 +117,11 @@ def _meanings(layout: Layout) -> Iterator[str]:
         what = {1: "optimizer states", 2: "states and gradients", 3: "states, gradients and weights (FSDP)"}
         yield f"zero{layout.sharding}: {what[layout.sharding]} sharded"
     if layout.shard_size:
-        yield f"zero3/{layout.shard_size}: among {layout.shard_size} neighbours (hybrid)"
+        yield f"zero3/{layout.shard_size}: sharded among {layout.shard_size} neighbours (hybrid)"
     if layout.recompute == "selective":
-        yield "selective: every second product computed again in backward"
+        yield "selective: recomputes every second product in backward"
     elif layout.recompute == "full":
-        yield "full: whole layers computed again in backward"
+        yield "full: recomputes whole layers in backward"
     if layout.offload:
         yield "offload: optimizer states in the host's memory"
 
@@ -167,6 +167,6 @@ def why_not(listing: Listing, *, most: int) -> Sequence[str]:
         lines.append(f"  {rest:6}  other reasons")
     nearest = listing.nearest
     if nearest is not None and listing.best is not None:
-        said = f"Nearest to fit: {nearest.layout} takes {nearest.why} GB; {nearest.instead}."
+        said = f"Nearest to fit: {nearest.layout} takes {nearest.why} GB. To make it fit: {nearest.instead}."
         lines += textwrap.wrap(said, _WIDTH, initial_indent="  ", subsequent_indent="    ")
     return lines

@@ -90,7 +90,7 @@ class TimeDerivation:
             (Factor(job.batch, "sequences"),),
             (Factor(layout.micro_batch, "in a micro-batch"), Factor(layout.dp, "data ranks")),
         )
-        note = "at least one goes through" if batch.value < 1 else ""
+        note = "a rank runs at least one" if batch.value < 1 else ""
         yield Derived("micro-batches of a rank", self.micro_batches, "", () if note else (batch,), note)
         of = "" if layout.pp == 1 else f"of {_runs(self.counts)} on a stage; stage {self.slowest} is the slowest"
         yield Derived("layers", self.counts[self.slowest], "", (), of)
@@ -110,10 +110,10 @@ class TimeDerivation:
             scores = (Factor(FEWER_BACKWARD, ""), Factor(forward.scores_s, "s"))
             terms.append(Term(scores, is_taken_off=True, what="fewer bytes of scores backward"))
         if self.layout.recompute == "selective" or (self.software.fused_attention and not again):
-            terms.append(Term((Factor(forward.attention_s, "s"),), what="attention anew"))
+            terms.append(Term((Factor(forward.attention_s, "s"),), what="attention again"))
         if self.layout.recompute == "selective" and self.software.selective_products:
             products_s = forward.compute_s - forward.attention_s
-            terms.append(Term((Factor(0.5, ""), Factor(products_s, "s")), what="every second product anew"))
+            terms.append(Term((Factor(0.5, ""), Factor(products_s, "s")), what="every second product again"))
         if added_s := gradient_sum_s(self.job, self.layout, self.cluster, self.constants, self.software):
             terms.append(Term((Factor(added_s, "s"),), what="gradients added up"))
         note = "forward, twice that backward" + (", and forward once more" if again else "")
@@ -171,11 +171,8 @@ class TimeDerivation:
         yield Derived("layers: arithmetic", step.compute_s, "s", (Term((*each, Factor(layer.compute_s, "s"))),))
         output = (Term((Factor(self.micro_batches, "micro-batches"), Factor(self.vocabulary_s, "s"))),)
         yield Derived("output and loss", step.output_s, "s", output, "the slowest stage has them")
-        host = f"issuing a pass of a layer takes {self.constants.host_layer_s * 1e3:.3g} ms, or more than it computes"
-        if self.software.blocks:
-            host = (
-                f"issuing a pass of a layer takes {self.constants.host_layer_s * 1e3:.3g} ms, and the GPU waits for it"
-            )
+        host = f"the host needs {self.constants.host_layer_s * 1e3:.3g} ms to issue a pass of a layer"
+        host += ", and the GPU waits for it" if self.software.blocks else "; the GPU waits if its work is shorter"
         yield Derived("waiting for the host", step.host_s, "s", (Term((*each, Factor(layer.host_s, "s"))),), host)
         yield self._tensor(each)
         yield Derived("context axis, exposed", step.context_s, "s", (Term((*each, Factor(layer.context_s, "s"))),))
@@ -222,7 +219,7 @@ class TimeDerivation:
         if self.data.copied_s:
             sent.append(Term((Factor(self.data.copied_s, "s"),), what="copied to and from what is sent"))
         if not self.data.hiding_share:
-            return Derived(_DATA, self.step.data_s, "s", tuple(sent), "sent after the last backward pass")
+            return Derived(_DATA, self.step.data_s, "s", tuple(sent), "all sent after the last backward pass")
         nearest = self.data.behind_s
         hidden = Term(
             (Factor(self.data.hiding_share, "hidden"), Factor(nearest, "s")),

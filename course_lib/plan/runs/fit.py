@@ -42,7 +42,7 @@ def fit_and_told(runs: Sequence[Prepared]) -> tuple[Constants, dict[str, float]]
     """These constants, and how much the runs tell of each, from 0 to 1. ValueError where none has a time."""
     timed = [run for run in runs if run.run.step_s]
     if not timed:
-        raise ValueError("None of the runs has a time; one at least is needed to fit constants.")
+        raise ValueError("None of the runs has a time. The constants need at least one run with a time.")
     from scipy.optimize import least_squares  # takes a third of a second to import
 
     kinds = [KINDS[name] for name in _TIMED]

@@ -162,7 +162,7 @@ def _run(line: int, row: Mapping[str, str]) -> PublishedRun:
         recompute=row["recompute"].strip() or "none",
     )
     if layout.gpus != gpus:
-        raise ValueError(f"gpus is {gpus}, but tp cp pp dp is {layout.gpus}; they are the same number.")
+        raise ValueError(f"gpus is {gpus}, and tp x cp x pp x dp is {layout.gpus}; the two must be equal.")
     seq = _whole(row, "seq", 0)
     batch = _whole(row, "batch", 0) or _MANY_MICRO_BATCHES * micro_batch * dp
     step_s = _number(row, "iter_s", 0.0) or None
@@ -174,7 +174,7 @@ def _run(line: int, row: Mapping[str, str]) -> PublishedRun:
         raise ValueError(f"this layout cannot be: {why}.")
     memory_bytes = _number(row, "memory_gb", 0.0) * (_GIB if kv_heads else _GB) or None
     if not step_s and not memory_bytes:
-        raise ValueError("nothing was measured: iter_s, tokens_per_s_per_gpu and memory_gb are empty.")
+        raise ValueError("the row has no measurement: iter_s, tokens_per_s_per_gpu and memory_gb are empty.")
     return PublishedRun(
         line=line,
         table=row["table"],

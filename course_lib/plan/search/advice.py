@@ -73,9 +73,9 @@ def _fewer(listing: Listing, lister: Lister) -> list[str]:
     gain, price = seconds[cheap] / step_s, whole * step_s / (cheap * seconds[cheap])
     if gain > _AS_FAST and price >= _DEAR:
         return [
-            f"{_answer(cheap)}, unless time is all that counts: {whole} are {gain:.2f} times as fast as {cheap} and "
-            f"cost {price:.1f} times the GPU hours for the same tokens. With {cheap}: {_layout(found[cheap])}. A "
-            f"larger batch would give all {whole} more to do."
+            f"{_answer(cheap)}, unless only time counts. For the same tokens {whole} are {gain:.2f} times as fast as "
+            f"{cheap}, and cost {price:.1f} times the GPU hours. With {cheap}: {_layout(found[cheap])}. A larger "
+            f"batch would give all {whole} more work."
         ]
     as_fast = [gpus for gpus in seconds if seconds[gpus] <= _AS_FAST * step_s]
     if not as_fast:
@@ -117,8 +117,8 @@ def _in_time(listing: Listing, lister: Lister, budget: Budget) -> list[str]:
             break
         best_days, best_gpus = days, gpus
     return [
-        f"{said}: with this batch no number of GPUs does it. The nearest is {_days(best_days)}, with {best_gpus:,} "
-        "GPUs; a larger batch could use more, or fewer tokens would do."
+        f"{said}: with this batch no number of GPUs is fast enough. The nearest is {_days(best_days)}, with "
+        f"{best_gpus:,} GPUs. Take a larger batch, which could use more GPUs, or fewer tokens."
     ]
 
 
@@ -137,10 +137,10 @@ def _nearest_possible(listing: Listing, lister: Lister) -> list[str]:
         job = listing.job
         said.append(
             f"{job.batch:,} sequences of {job.seq:,} tokens and {job.model.layers} layers are too few to share out "
-            f"among {cluster.gpus:,} GPUs: not one layout gives each of them work."
+            f"among {cluster.gpus:,} GPUs: no layout gives each GPU work."
         )
     if nearest is not None and nearest.memory is not None:
-        said.append(f"Nearest was {nearest.layout}: {nearest.why}. What would have to change: {nearest.instead}.")
+        said.append(f"The nearest was {nearest.layout}: {nearest.why}. To make it fit: {nearest.instead}.")
     offloaded = lister(cluster, True).best
     if offloaded is not None:
         said.append(f"With --offload it runs: {offloaded.layout}, {three_digits(offloaded.step_s)} s a step.")
@@ -157,8 +157,8 @@ def _nearest_possible(listing: Listing, lister: Lister) -> list[str]:
     else:
         if nearest is not None:
             said.append(
-                f"More GPUs, up to {_MOST_GPUS:,}, do not make it fit: GPUs with more memory would, or a shorter "
-                "sequence."
+                f"It does not fit with more GPUs either, up to {_MOST_GPUS:,}. Take GPUs with more memory, or a "
+                "shorter sequence."
             )
     if nearest is None and listing.refusals:
         said.append(f"{listing.refusals[0].layout}: {listing.refusals[0].why}.")
@@ -171,9 +171,12 @@ def _batch(listing: Listing) -> list[str]:
     if gpus == 1 or batch % gpus == 0 or (batch < gpus and gpus % batch == 0):
         return []
     if batch < gpus:
-        return [f"{gpus} GPUs and a batch of {batch} do not divide: {gpus} would give each GPU a sequence."]
+        return [
+            f"A batch of {batch} cannot be shared out evenly among {gpus} GPUs. A batch of {gpus} would give "
+            "each GPU one sequence."
+        ]
     low, high = batch // gpus * gpus, -(-batch // gpus) * gpus
     return [
-        f"{gpus} GPUs do not divide a batch of {batch}, so few data axes can be: {low} or {high} would leave all the "
-        "choice."
+        f"{gpus} GPUs do not divide a batch of {batch}, so few sizes of the data axis are possible. A batch of {low} "
+        f"or {high} allows all of them."
     ]

@@ -43,11 +43,14 @@ def _why_axes(job: Job, layout: Layout, gpus: int) -> str | None:
     model, tp, cp, ep = job.model, layout.tp, layout.cp, layout.ep
     kv_heads = model.kv_heads or model.heads
     if layout.gpus != gpus:
-        return f"tp cp pp dp is {layout.gpus}, and there are {gpus} GPUs: they are the same number"
+        return f"tp x cp x pp x dp is {layout.gpus}, and there are {gpus} GPUs: the two must be equal"
     if model.heads % tp:
         return f"tp={tp} does not divide the {model.heads} heads: the nearest is {_near(tp, model.heads)}"
     if kv_heads % tp and tp % kv_heads:
-        return f"tp={tp} and {kv_heads} key/value heads do not divide: the nearest is {_near(tp, kv_heads)}"
+        return (
+            f"neither of tp={tp} and {kv_heads} key/value heads divides the other: the nearest tp is "
+            f"{_near(tp, kv_heads)}"
+        )
     if model.ffn % tp and not layout.etp:
         return f"tp={tp} does not divide the MLP's width {model.ffn}: the nearest is {_near(tp, model.ffn)}"
     if cp > 1 and job.seq % (2 * cp):
@@ -80,8 +83,8 @@ def _why_expert_mesh(job: Job, layout: Layout) -> str | None:
         return f"ep={ep} x etp={etp} does not divide the {ranks} GPUs of a stage: the nearest ep is {near}"
     if layout.tp > 1 and not layout.sequence_parallel:
         return (
-            f"experts on a mesh of their own would meet the same rows from all tp={layout.tp} ranks: sequence "
-            "parallelism gives each its own, so add sp"
+            f"experts on a mesh of their own would get the same rows from all tp={layout.tp} ranks. With sequence "
+            "parallelism each rank has rows of its own, so add sp"
         )
     copies, dense = layout.expert_dp, layout.cp * layout.dp
     if layout.shard_size and copies * layout.shard_size % dense:
@@ -102,7 +105,7 @@ def _why_batch(job: Job, layout: Layout) -> str | None:
     if job.batch % at_once == 0:
         return None
     if job.batch < dp:
-        return f"dp={dp} ranks share a batch of {job.batch}: dp is at most {job.batch}, a sequence each"
+        return f"dp={dp} ranks share a batch of {job.batch}: dp is at most {job.batch}, one sequence a rank"
     near = max(at_once, round(job.batch / at_once) * at_once)
     return (
         f"dp={dp} ranks with micro-batches of {layout.micro_batch} do not divide a batch of {job.batch}: "
@@ -113,28 +116,27 @@ def _why_batch(job: Job, layout: Layout) -> str | None:
 def _why_pipeline(job: Job, layout: Layout) -> str | None:
     stages, chunks, pp = layout.pp * layout.chunks, layout.chunks, layout.pp
     if stages > job.model.layers:
-        return f"{stages} stages for {job.model.layers} layers: each has one at least"
+        return f"{stages} stages for {job.model.layers} layers: each stage needs at least one layer"
     if chunks == 1:
         return None
     if pp == 1:
-        return f"{chunks} chunks without a pipeline: chunks is 1 where pp is 1"
+        return f"{chunks} chunks without a pipeline: with pp=1, chunks must be 1"
     count = layout.num_micro_batches(job.batch)
     if count % pp:
-        return (
-            f"micro-batches are no whole rounds of pp={pp}, as interleaving runs them: there are {count}, and 1 chunk "
-            "works"
-        )
+        return f"interleaving needs a multiple of pp={pp} micro-batches, and the number is {count}: 1 chunk works"
     return None
 
 
 def _why_states(layout: Layout) -> str | None:
     size, stage, shards = layout.dp * layout.cp, layout.sharding, layout.shard_size
     if stage and size == 1 and not (layout.etp and layout.expert_dp > 1):
-        return f"sharding {stage} shares states out among dp and cp: they are 1 rank, so sharding is 0"
+        return f"sharding {stage} shards states among the ranks of dp and cp. Here that is 1 rank, so take sharding 0"
     if shards and size % shards:
         return f"shard_size={shards} does not divide {size} ranks of dp and cp: the nearest is {_near(shards, size)}"
     if stage == 2 and layout.pp > 1:
-        return "sharding 2 gives gradients away while a pipeline still adds to them: use 1, or 3"
+        return (
+            "sharding 2 drops most of a gradient after each micro-batch, while a pipeline still adds to it: use 1 or 3"
+        )
     if layout.sequence_parallel and layout.tp == 1:
-        return "sequence parallelism is of the tensor axis: tp is 1, so leave it out"
+        return "sequence parallelism needs a tensor axis, and tp is 1: leave it out"
     return None

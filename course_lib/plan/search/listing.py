@@ -29,21 +29,21 @@ _FILLED = 0.93
 _INSTEAD: dict[str, tuple[tuple[str, Callable[[Layout], bool]], ...]] = {
     "weights": (
         ("cut with tp or pp", lambda _: True),
-        ("share out with sharding 3", lambda layout: layout.sharding < 3),
+        ("shard with sharding 3", lambda layout: layout.sharding < 3),
     ),
     "gradients": (
-        ("share out with sharding 2 or 3", lambda layout: layout.sharding < 2),
+        ("shard with sharding 2 or 3", lambda layout: layout.sharding < 2),
         ("cut with tp or pp", lambda _: True),
     ),
     "optimizer": (
-        ("share out with sharding 1 over more data ranks", lambda layout: layout.sharding < 1),
-        ("share out over more data ranks", lambda layout: layout.sharding >= 1),
+        ("shard with sharding 1 over more data ranks", lambda layout: layout.sharding < 1),
+        ("shard over more data ranks", lambda layout: layout.sharding >= 1),
         ("cut with tp or pp", lambda _: True),
         ("offload", lambda layout: not layout.offload),
     ),
     "activations": (
         ("recompute", lambda layout: layout.recompute == "none"),
-        ("recompute all", lambda layout: layout.recompute == "selective"),
+        ("recompute whole layers", lambda layout: layout.recompute == "selective"),
         ("take smaller micro-batches", lambda layout: layout.micro_batch > 1),
         ("cut with tp or cp", lambda _: True),
     ),

@@ -15,15 +15,16 @@ from course_lib.plan.output.exporters.typed import Typed
 __all__ = ["course_lines"]
 
 _RELATIVE = (
-    "It trains the course's transformer of so many layers, channels and heads, over bytes: its MLP is four times as "
-    "wide as the model, each head has keys of its own, and what is kept is float32. So time and memory differ."
+    "It trains the course's transformer on bytes, with these numbers of layers, channels and heads. Its MLP is four "
+    "times as wide as the model. Each head has keys of its own, and weights and states are float32. So time and "
+    "memory differ from the plan."
 )
-_WEIGHTS_TOO = "It shares out weights too (zero3) where zero{} was planned: less memory, more messages."
+_WEIGHTS_TOO = "The plan has zero{}; it shards the weights too (zero3): less memory, more messages."
 _NO_FLOAT16 = (
-    "It has no float16, whose gradients need a scaler, and these GPUs have no bfloat16: it computes in float32, slower "
-    "and in more memory than planned."
+    "It has no float16, whose gradients need a scaler, and these GPUs have no bfloat16. So it computes in float32, "
+    "slower and in more memory than planned."
 )
-_WHOLE_BLOCKS = "It computes whole blocks again, where every second product was planned: slower, in less memory."
+_WHOLE_BLOCKS = "The plan recomputes every second product; it recomputes whole blocks: slower, in less memory."
 
 
 def course_lines(job: Job, layout: Layout, cluster: ClusterSpec) -> list[Typed]:
@@ -33,11 +34,11 @@ def course_lines(job: Job, layout: Layout, cluster: ClusterSpec) -> list[Typed]:
 
 def _ddp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     missing = [*_axes_beyond(layout, ()), *_never(layout)]
-    missing += ["shares nothing out: every rank keeps all states"] if layout.sharding else []
+    missing += ["does not shard: every rank keeps all states"] if layout.sharding else []
     missing += ["has no recomputation"] if layout.recompute != "none" else []
     flags = f"--batch-size {job.batch} --accumulate {_accumulate(job, layout)}{_bf16(cluster)}"
     notes = [
-        "It trains a ResNet, in the same way to share the batch: --batch-size counts images.",
+        "It trains a ResNet, and shares out the batch in the same way: --batch-size counts images.",
         *_precision(cluster),
     ]
     return _typed("train_ddp", missing, _start(layout, cluster), flags, notes)
@@ -46,9 +47,9 @@ def _ddp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
 def _fsdp(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     missing = [*_axes_beyond(layout, ()), *_never(layout)]
     if layout.sharding == 0 and layout.dp > 1:
-        missing.append("always shares out all states: train_ddp and train_mesh keep copies")
+        missing.append("always shards all states; train_ddp and train_mesh keep copies")
     if layout.shard_size:
-        missing.append("shares out among all ranks: hybrid sharding is train_mesh's")
+        missing.append("shards among all ranks; for hybrid sharding take train_mesh")
     flags = f"{_sizes(job)} --accumulate {_accumulate(job, layout)}{_bf16(cluster)}{_recompute(layout)}"
     notes = [_RELATIVE, *_nearest(layout), *_precision(cluster)]
     return _typed("train_fsdp", missing, _start(layout, cluster), flags, notes)
@@ -63,8 +64,8 @@ def _mesh(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
         missing.append(f"cuts the sequence too, and {layout.tp} does not divide {job.seq}")
     if count < layout.pp:
         missing.append(
-            f"needs as many micro-batches as stages: {count} are fewer than {layout.pp}, so give a batch of at least "
-            f"{layout.pp * layout.dp * layout.micro_batch}"
+            f"needs at least as many micro-batches as stages. {count} is fewer than {layout.pp}, so give a batch of "
+            f"at least {layout.pp * layout.dp * layout.micro_batch}"
         )
     shard = layout.shards if layout.sharding else 1
     axes = f"--dp {layout.dp // shard} --shard {shard} --pp {layout.pp} --tp {layout.tp}"
@@ -73,7 +74,7 @@ def _mesh(job: Job, layout: Layout, cluster: ClusterSpec) -> Typed:
     notes = [_RELATIVE, *_nearest(layout), *_precision(cluster)]
     if layout.pp > 1 and layout.sharding:
         notes.append(
-            "In a pipeline it keeps weights whole from their first use to the end of the step: more memory, fewer "
+            "In a pipeline it keeps weights unsharded from their first use to the end of the step: more memory, fewer "
             "messages."
         )
     return _typed("train_mesh", missing, _start(layout, cluster), flags, notes)
@@ -92,7 +93,7 @@ def _axes_beyond(layout: Layout, known: tuple[str, ...]) -> Iterator[str]:
         if getattr(layout, name) > 1 and name not in known:
             yield f"has no {what} axis ({name}={getattr(layout, name)})"
     if layout.etp:
-        yield f"has no mesh for experts (etp={layout.etp})"
+        yield f"has no separate mesh for experts (etp={layout.etp})"
 
 
 def _never(layout: Layout) -> Iterator[str]:

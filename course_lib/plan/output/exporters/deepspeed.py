@@ -56,35 +56,44 @@ def _zero(layout: Layout) -> dict[str, Any]:
 
 def _missing(job: Job, layout: Layout) -> Iterator[str]:
     if layout.cp > 1:
-        yield f"It cuts a sequence by all-to-all over the heads (Ulysses), and has no ring as cp={layout.cp} here."
+        yield f"It cuts a sequence by all-to-all over the heads (Ulysses), and has no ring for cp={layout.cp}."
     if layout.pp > 1 and layout.sharding > 1:
-        yield "Its pipelines take ZeRO 0 and 1: gradients stay whole, as the micro-batches still add to them."
+        yield "Its pipelines take ZeRO 0 and 1 only: each micro-batch adds to the gradients, so they stay unsharded."
     if layout.pp > 1 and layout.chunks > 1:
         yield "Its pipelines run 1F1B with one stage a rank."
     if layout.etp and layout.tp * layout.cp > 1:
         yield f"It shares experts out along data ranks, and has no mesh of their own for etp={layout.etp}."
     elif layout.etp > 1:
-        yield f"It cuts no experts beside whole dense layers, as etp={layout.etp} would."
+        yield f"It cannot cut experts while dense layers stay uncut, as etp={layout.etp} would."
     if layout.ep > 1 and layout.sharding == 3 and not _preset(job, layout):
-        yield "Its experts take ZeRO 3 by AutoEP alone: of models that it knows, beside data ranks and nothing else."
+        yield (
+            "Its experts take ZeRO 3 only by AutoEP: for models that AutoEP knows, and with no other axis than data "
+            "ranks."
+        )
     if layout.offload and not layout.sharding:
-        yield "It offloads optimizer states from ZeRO 1 on."
+        yield "It offloads optimizer states only with ZeRO 1 or higher."
 
 
 def _notes(job: Job, layout: Layout) -> Iterator[str]:
     if layout.pp > 1:
-        yield f"The pipeline stands in the program: PipelineModule(layers, num_stages={layout.pp})."
+        yield f"Your program builds the pipeline: PipelineModule(layers, num_stages={layout.pp})."
     if layout.ep > 1 and _preset(job, layout):
-        yield "expert_parallel (AutoEP, since June 2026) takes models of transformers, and ZeRO 3 since 26 June."
+        yield (
+            "expert_parallel (AutoEP, since June 2026) takes models of the transformers library, and ZeRO 3 since "
+            "26 June."
+        )
     elif layout.ep > 1:
-        yield f"Experts stand in the program: deepspeed.moe.layer.MoE(..., ep_size={layout.ep})."
+        yield f"Your program builds the experts: deepspeed.moe.layer.MoE(..., ep_size={layout.ep})."
     if layout.recompute != "none":
         yield (
-            "What is computed again stands in the model: deepspeed.checkpointing.checkpoint, or gradient_checkpointing "
-            "with transformers, both of whole layers."
+            "The model itself recomputes: deepspeed.checkpointing.checkpoint, or gradient_checkpointing with "
+            "transformers. Both recompute whole layers."
         )
     if layout.tp > 1:
-        yield "autotp_size cuts models of transformers that it knows; positions between cut products stay whole."
+        yield (
+            "autotp_size cuts those models of the transformers library that it knows. Between cut products every "
+            "rank keeps all positions."
+        )
     if layout.tp > 1 and layout.sharding == 3:
         yield "autotp_size takes ZeRO 3 since 0.19.4 (August 2026); older versions take 0 to 2."
     if layout.shard_size:

@@ -107,9 +107,9 @@ def _notes(layout: Layout) -> Iterator[str]:
         yield "Ask your version whether --use-megatron-fsdp works beside a pipeline."
     if layout.recompute == "selective":
         yield (
-            "By default its selective recomputation is of attention's scores, which a fused kernel never keeps; here "
-            "every second product was to be computed again, as torchtitan does it. It needs more memory than planned, "
-            "unless --recompute-modules names more, such as layernorm and mlp."
+            "By default its selective recomputation covers attention's scores, which a fused kernel never keeps. The "
+            "plan recomputes every second product, as torchtitan does. So it needs more memory than planned, unless "
+            "--recompute-modules names more, such as layernorm and mlp."
         )
 
 
@@ -124,8 +124,11 @@ def _about_stages(job: Job, layout: Layout) -> str:
     *others, last = counts
     if layout.chunks == 1 and len(set(others)) == 1:
         return (
-            f"Times above are of stages with {others[0]} layers and a last one with {last}, which also has the output: "
+            f"The planned times are for stages with {others[0]} layers and a last stage with {last} and the output: "
             f"--decoder-last-pipeline-num-layers {last}."
         )
-    even = "" if model.layers % (layout.pp * layout.chunks) else "; without arguments all stages have as many"
-    return f"Times above are of stages with {', '.join(map(str, counts))} layers, the last one with the output{even}."
+    even = "" if model.layers % (layout.pp * layout.chunks) else "; without arguments all stages have equally many"
+    return (
+        f"The planned times are for stages with {', '.join(map(str, counts))} layers, and the output on the last "
+        f"one{even}."
+    )

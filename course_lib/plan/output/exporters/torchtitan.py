@@ -46,24 +46,27 @@ def _missing(layout: Layout) -> Iterator[str]:
         return
     if layout.ep > 1 and (ranks % layout.ep or layout.ep % layout.cp):
         yield (
-            f"It shares experts out among the {ranks} ranks that share states out: ep={layout.ep} divides them, and is "
-            f"a multiple of cp={layout.cp}."
+            f"It shares out experts among the {ranks} ranks that shard the states: ep must divide {ranks} and be a "
+            f"multiple of cp={layout.cp}. Here ep is {layout.ep}."
         )
 
 
 def _missing_meshes(layout: Layout, ranks: int) -> Iterator[str]:
     """Experts on a mesh of their own: cut as all else is, or not at all, and then the tensor axis lends its ranks."""
     if layout.ep == 1:
-        yield f"It gives experts a mesh of their own where they are shared out: with etp={layout.etp}, ep is above 1."
+        yield f"It gives experts a mesh of their own only with ep above 1. Here etp is {layout.etp} and ep is 1."
     elif layout.etp not in (1, layout.tp):
-        yield f"It cuts experts as all else or not at all: etp is 1 or tp={layout.tp}, and here it is {layout.etp}."
+        yield (
+            f"It cuts experts like all other weights, or not at all: etp is 1 or tp={layout.tp}. Here it is "
+            f"{layout.etp}."
+        )
     else:
         lent = layout.cp * (1 if layout.etp == layout.tp else layout.tp)
         ranks *= lent // layout.cp
         if ranks % layout.ep or layout.ep % lent:
             yield (
-                f"It shares experts out among {ranks} ranks: ep divides them, and is a multiple of {lent}; here it is "
-                f"{layout.ep}."
+                f"It shares out experts among {ranks} ranks: ep must divide {ranks} and be a multiple of {lent}. Here "
+                f"ep is {layout.ep}."
             )
 
 
@@ -130,29 +133,28 @@ def _notes(job: Job, layout: Layout) -> list[str]:
             "gathered once a step and stay whole until backward is over, and gradients and states are shared out."
         )
     if layout.sharding == 0 and layout.cp > 1:
-        notes.append("With a context axis it shares weights out among that axis; here they were to be copies.")
+        notes.append("With a context axis it shards weights along that axis. The plan keeps copies there.")
     if layout.offload:
         notes.append(
-            "enable_cpu_offload also keeps weights and gradients with the host, and needs sharding: slower than here."
+            "enable_cpu_offload also keeps weights and gradients on the host, and needs sharding: it is slower than "
+            "planned."
         )
     if layout.tp > 1 and not layout.sequence_parallel:
-        notes.append("Beside its tensor axis it cuts the sequence, unless a newer one is set not to.")
+        notes.append("With a tensor axis it also cuts the sequence. A newer version has a setting against that.")
     if layout.ep > 1 and layout.tp > 1 and layout.etp != 1:
         notes.append(
             "A version without expert_tensor_parallel_degree does not cut experts: its expert axis takes in the tensor "
             "axis."
         )
     if layout.recompute == "selective":
-        notes.append(
-            'Up to 2025 selective also needs selective_ac_option = "op": every second product is computed again.'
-        )
+        notes.append('Versions up to 2025 also need selective_ac_option = "op", which recomputes every second product.')
     if layout.chunks not in (1, _STAGES_BY_DEFAULT) and _layers_per_stage(job, layout) is None:
         notes.append(
-            f"{job.model.layers} layers do not fall into {layout.pp * layout.chunks} stages by a number of layers a "
-            "stage: name the modules of each stage."
+            f"No equal number of layers a stage cuts {job.model.layers} layers into {layout.pp * layout.chunks} "
+            "stages: name the modules of each stage."
         )
     notes.append(_since(job, layout))
-    notes.append("[model] names one of its own models; torchrun gets the number of machines.")
+    notes.append("[model] names one of torchtitan's own models. The number of machines goes to torchrun.")
     return notes
 
 
@@ -164,7 +166,7 @@ def _since(job: Job, layout: Layout) -> str:
     pipeline = f", num_pp_microbatches={layout.num_micro_batches(job.batch)}" if layout.pp > 1 else ""
     return (
         "v0.3.0 (September 2026) takes no TOML: a function of its config registry (--module, --config) sets these "
-        f"names and {again}; there is no expert_tensor_parallel_degree. Its main branch of August 2026 counts tokens: "
+        f"names and {again}. It has no expert_tensor_parallel_degree. Its main branch of August 2026 counts tokens: "
         f"max_context_length={job.seq}, num_tokens_per_microbatch_per_dp_rank={sequences}, "
         f"num_tokens_per_train_step={job.tokens}{pipeline}."
     )
