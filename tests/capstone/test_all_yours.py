@@ -25,13 +25,13 @@ TOLD = {
     "ByItsText": ("in mine_alone.py does step by step what all_reduce_gradients of the course", "mine.MyDDP"),
     "TellsTheOraclesLoss": (
         "called on_one_device, which is the course's",
-        "the loss that your own ranks have computed",
+        "the loss that your own ranks compute",
     ),
     "UnderAnotherName": ("called all_reduce_gradients, which is the course's", "Allowed is"),
     "ByMineThatIsNotYours": ("called MyDDP.__init__, which is the course's", "once its check has passed"),
     "ByDdp": ("which is PyTorch's (torch/nn/parallel/distributed.py)", "mine.MyDDP"),
     "ByZero": ("which is PyTorch's (torch/distributed/optim/", "mine.MyShardedOptimizer"),
-    "Unwatched": ("listens to Python's calls in the place of the judge", "not known"),
+    "Unwatched": ("listens to Python's calls in place of the judge", "nobody knows"),
     "InARawThread": ("called all_reduce_gradients, which is the course's", "mine.MyDDP"),
 }
 
@@ -72,7 +72,7 @@ def test_below_level_four_others_may_stand_in_and_the_report_says_where(clusters
     assert result.faults == ()
     theirs = [one for one in result.code if one.whose == "the course's"]
     assert theirs[0].called.startswith("line ")
-    assert "Of strategies that are the course's" in str(whose_code(result))
+    assert "functions of strategies that are the course's" in str(whose_code(result))
 
 
 def test_an_import_says_nothing(clusters):
@@ -131,4 +131,4 @@ def test_names_of_meshes_are_told_once_a_run_has_passed(clusters):
     assert result.is_right
     assert not result.passed
     assert "pp=2 dp_replicate=2" not in str(result).partition("\n")[2]
-    assert "a mesh that is named once a run of yours passes" in str(result)
+    assert "a mesh that the result names once a run of yours passes" in str(result)

@@ -101,10 +101,10 @@ def changed(**changes):
 FOREIGN = {
     "": "no JSON",
     "{": "no JSON",
-    "[1, 2]": "no result of a capstone",
-    '"text"': "no result of a capstone",
-    '{"points": 100}': "no result of a capstone",
-    changed(kind="another course"): "no result of a capstone",
+    "[1, 2]": "not a result of a capstone",
+    '"text"': "not a result of a capstone",
+    '{"points": 100}': "not a result of a capstone",
+    changed(kind="another course"): "not a result of a capstone",
     changed(format=2): "format 2",
     changed(format="1"): "format '1'",
     changed(points=101): "from 0 to 100",
@@ -116,14 +116,14 @@ FOREIGN = {
     changed(level="two"): "its level is 'two'",
     changed(level=1.5): "its level is 1.5",
     changed(seed=-1): "its seed is -1",
-    changed(name=["Ada"]): "no text",
-    changed(rows="many"): "its rows are no list",
-    changed(rows=[1]): "its rows are no list",
-    changed(parts=[]): "no table",
-    changed(cheats="none"): "cheats are no list",
+    changed(name=["Ada"]): "not a text",
+    changed(rows="many"): "its rows are not a list",
+    changed(rows=[1]): "its rows are not a list",
+    changed(parts=[]): "not a table",
+    changed(cheats="none"): "cheats are not a list",
     changed(step_s=-0.1): "its step_s is -0.1",
-    changed(step_s=0.1).replace("0.1", "NaN"): "NaN, which is no number",
-    changed(step_s=0.1).replace("0.1", "Infinity"): "Infinity, which is no number",
+    changed(step_s=0.1).replace("0.1", "NaN"): "NaN, which is not a number",
+    changed(step_s=0.1).replace("0.1", "Infinity"): "Infinity, which is not a number",
     "[" * 100_000: "nested too deep",
     " " * 1_000_001: "1,000,001 bytes",
 }
@@ -174,7 +174,7 @@ def test_a_link_to_nothing_is_told(tmp_path):
 
 
 def test_a_folder_that_is_not_there(tmp_path):
-    with pytest.raises(ValueError, match="is no folder"):
+    with pytest.raises(ValueError, match="is not a folder"):
         board(tmp_path / "class")
 
 
@@ -222,7 +222,7 @@ def test_the_page_is_saved_once(tmp_path):
     found = board(tmp_path)
     path = found.save(tmp_path / "board.html")
     assert "Ada" in path.read_text(encoding="utf-8")
-    with pytest.raises(ValueError, match="nothing is written over"):
+    with pytest.raises(ValueError, match="the board overwrites no file"):
         found.save(path)
     with pytest.raises(ValueError, match="there is no folder"):
         found.save(tmp_path / "nowhere" / "board.html")

@@ -169,14 +169,14 @@ def test_what_may_be_noise_is_not_told():
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        (both(held=SystemHeld({"pipes": 60_000})), "rank 0 holds 58.6 KiB in pipes, as the system counts."),
+        (both(held=SystemHeld({"pipes": 60_000})), "rank 0 holds 58.6 KiB in pipes, by the system's count."),
         (both(held=SystemHeld(children=("python", "python"))), "rank 0 has started the process python."),
         (both(group_others=1), "is not alone in its group"),
         (both(group_shared_bytes=4 << 20), "has 4 MiB in files in memory or in shared memory"),
-        (both(held=SystemHeld(heap_bytes=4 << 20)), "has 4 MiB of C's heap that no tensor is in, after every step"),
+        (both(held=SystemHeld(heap_bytes=4 << 20)), "has 4 MiB of C's heap outside tensors, after every step"),
         ([step(), step(SystemHeld(heap_bytes=4 << 20), is_weighed=False)], "after every step that is timed"),
         (both(held=SystemHeld(resident_bytes=40 << 20)), "has grown by 40 MiB, and may hold 2.86 MiB"),
-        (both(group_peak_bytes=40 << 20), "grows by 40 MiB in a step, as its group counts"),
+        (both(group_peak_bytes=40 << 20), "grows by 40 MiB in a step, by its group's count"),
     ],
 )
 def test_what_is_no_noise_is_told(steps, said):

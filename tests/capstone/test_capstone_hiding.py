@@ -62,7 +62,7 @@ def test_another_loss_than_one_devices_has_no_points_and_is_no_cheat(clusters, k
     assert (result.faults, result.ended) == ((), "")
     assert result.values.are_equal
     assert (result.total, result.passed) == (0, False)
-    assert "told a loss of" in result.points[0].why
+    assert "reports a loss of" in result.points[0].why
     assert "in step 1, and one device has 2." in result.points[0].why
 
 

@@ -134,7 +134,7 @@ def test_a_search_says_how_long_it_takes_and_puts_the_quickest_first(clusters, m
     monkeypatch.setattr(searching, "candidates", lambda _: iter(few))
     said = []
     runs = search(FOUR, clusters(4), say=said.append)
-    assert said[0].startswith("2 meshes may fit; to run them all takes about ")
+    assert said[0].startswith("2 meshes may fit; running them all takes about ")
     assert {run.mesh for run in runs} == {"pp=4", "dp_shard=4"}
     assert runs[0].counted_s <= runs[1].counted_s  # by the clock it may be the other way round
     assert not any(run.ended for run in runs)

@@ -148,7 +148,7 @@ def test_a_broken_rule_is_named(tmp_path):
 
 def test_nobody_has_searched(tmp_path):
     record = record_of(made(real=None))
-    assert "220 ms (pp=2 dp_shard=2, expected: not all meshes were run)" in [row.best for row in record.rows]
+    assert "220 ms (pp=2 dp_shard=2, expected: no search has run all meshes)" in [row.best for row in record.rows]
     record = record_of(made(real=None, best=None, paced_s=None))
     assert record.best_s is None
     assert "best known without a time" in picture_of(record).alt
@@ -188,7 +188,7 @@ def test_what_a_learner_writes_stays_text():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"name": 61 * "x"}, "the name has 61 letters, and at most 60 are kept"),
+        ({"name": 61 * "x"}, "the name has 61 letters, and a report keeps at most 60"),
         ({"defence": 4001 * "x"}, "the defence has 4001 letters"),
         ({"name": None}, "the name is None"),
     ],
@@ -202,7 +202,7 @@ def test_too_much_is_refused_before_anything_is_written(tmp_path, given, said):
 def test_a_file_in_the_place_of_the_folder(tmp_path):
     (tmp_path / "mine").write_text("kept")
     for folder in (tmp_path / "mine", tmp_path / "mine" / "deeper"):
-        with pytest.raises(ValueError, match="is a file, or below one"):
+        with pytest.raises(ValueError, match="is a file, or lies below one"):
             report(RESULT, folder)
     assert (tmp_path / "mine").read_text() == "kept"
 

@@ -54,12 +54,12 @@ def attempt(
     """
     if cluster.world_size != job.ranks:
         raise ValueError(
-            f"the job is for {job.ranks} ranks, and this cluster has {cluster.world_size}; give it "
+            f"the job needs {job.ranks} ranks, and this cluster has {cluster.world_size}; give it "
             f"shared_cluster({job.ranks})"
         )
     if not callable(assemble):
         raise ValueError(
-            f"assemble is a {type(assemble).__name__}; give a function assemble(me, task), or assemble_on(mesh)"
+            f"assemble is of type {type(assemble).__name__}; give a function assemble(me, task), or assemble_on(mesh)"
         )
     run_job = replace(job, batch_seed=random.SystemRandom().getrandbits(31)) if job.is_all_yours else job
     planned, planned_run, real = _planned(job), recorded_run(job, best_plan(job).mesh), real or recorded(job)
@@ -130,7 +130,7 @@ def _judged(
     ).as_told()
     if faults or values is None or result.best is None:
         names = ", ".join(dict.fromkeys(fault.name for fault in faults))
-        return replace(result, points=no_points(f"nothing counts: {names}"))
+        return replace(result, points=no_points(f"no points, because the run broke rules of the job: {names}"))
     most, step = max(one.peak_bytes for one in memory), PointsStep(slowest_s[shortest], paced_s)
     return replace(result, points=points_of(job, values, most, sent, step, result.best))
 
@@ -175,7 +175,7 @@ def _ended(
     memory, story = tuple(RankMemory(one.rank, sum(one.parts.values()), one.parts) for one in over), ""
     if over:
         parts = ", ".join(f"{label} {bytes_text(size)}" for label, size in over[0].parts.items())
-        ended = f"{over[0]}: {parts}. The run was ended there."
+        ended = f"{over[0]}: {parts}. The judge ended the run there."
     elif (
         (failed := error.failure) and failed.type_name == "NotImplementedError" and has_words_of_a_stub(failed.message)
     ):

@@ -45,15 +45,15 @@ def _by_system(memory_bytes: int, one: RankRecord) -> Iterator[str]:
     if children:
         yield f"has started the process {', '.join(children)}"
     elif any(step.group_others for step in one.steps):
-        yield "is not alone in its group: there is another process, which has left those that the rank has started"
+        yield "is not alone in its group: the group holds another process that does not descend from the rank"
     beside = _most(step.holds.held.beside for step in one.steps)
     shared_bytes = max(step.holds.shared_bytes for step in one.steps)  # told of tensors already
     for kind, size in beside.items():
         if size >= FEW_BYTES and not (kind == "shared memory" and shared_bytes >= FEW_BYTES):
-            yield f"holds {bytes_text(size)} in {kind}, as the system counts"
+            yield f"holds {bytes_text(size)} in {kind}, by the system's count"
     in_group = max((step.group_shared_bytes for step in one.steps), default=0) - shared_bytes
     if in_group >= _FEW_SHARED_BYTES and not beside:
-        yield f"has {bytes_text(in_group)} in files in memory or in shared memory, as the system counts its group"
+        yield f"has {bytes_text(in_group)} in files in memory or in shared memory, by the system's count for its group"
     yield from _past_tensors(memory_bytes, one)
 
 
@@ -65,7 +65,7 @@ def _past_tensors(memory_bytes: int, one: RankRecord) -> Iterator[str]:
         steps = [step for step in one.steps if (step.peak is not None) == weighed]
         heaps = [heap for step in steps if (heap := _unexplained(step, max(0, graph_bytes))) is not None]
         if heaps and min(heaps) >= _HEAP_BYTES + modules * _MODULE_HEAP_BYTES:
-            yield f"has {bytes_text(min(heaps))} of C's heap that no tensor is in, after {which}"
+            yield f"has {bytes_text(min(heaps))} of C's heap outside tensors, after {which}"
             return
     least = _RESIDENT_BYTES + memory_bytes + modules * _MODULE_RESIDENT_BYTES
     resident = [size for step in one.steps if (size := step.holds.held.resident_bytes) is not None]
@@ -73,7 +73,7 @@ def _past_tensors(memory_bytes: int, one: RankRecord) -> Iterator[str]:
     if resident and min(resident) >= least:
         yield f"has grown by {bytes_text(min(resident))}, and may hold {bytes_text(memory_bytes)}"
     elif peaks and min(peaks) >= least:
-        grown = f"grows by {bytes_text(min(peaks))} in a step, as its group counts"
+        grown = f"grows by {bytes_text(min(peaks))} in a step, by its group's count"
         yield f"{grown}, and may hold {bytes_text(memory_bytes)}"
 
 

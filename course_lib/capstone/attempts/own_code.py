@@ -32,8 +32,8 @@ _OWN_PARTS = {  # by what a file's path has: the nearest thing of the learner's 
     "parallel/collectives": "`mine.all_reduce` once 02.sum_values has passed, or a collective of torch.distributed",
     "parallel/mesh": "groups by `dist.new_group`, and your own parts on them",
     "on_mesh": "groups by `dist.new_group`, and your own parts on them",
-    "mine/courses": "the same name of `mine`, once its check has passed and it is yours",
-    "reference_run": "the loss that your own ranks have computed",
+    "mine/courses": "the same name of `mine`, once its check has passed",
+    "reference_run": "the loss that your own ranks compute",
     "nn/parallel": "`mine.MyDDP` once 04.ddp_bytes has passed, or `dist.all_reduce` of each gradient",
     "distributed/fsdp": "`mine.MyFullySharded` once 05.fsdp_memory has passed",
     "distributed/optim": "`mine.MyShardedOptimizer` once 05.zero_bytes has passed",
@@ -60,7 +60,10 @@ def not_your_own(job: CapstoneJob, ranks: Sequence[RankRecord]) -> Iterator[Faul
         return
     for number, one in enumerate(ranks):
         if note := next((note for note in one.notes if note.startswith("listens to")), ""):
-            yield Fault("not your own", f"rank {number} {note}, so what ran there is not known. Leave it as it is.")
+            yield Fault(
+                "not your own",
+                f"rank {number} {note}, so nobody knows which code ran there. Leave sys.settrace to the judge.",
+            )
     told: set[str] = set()
     for one in ran_code(ranks):
         if one.whose == YOURS and not one.copy_of:
@@ -74,9 +77,9 @@ def not_your_own(job: CapstoneJob, ranks: Sequence[RankRecord]) -> Iterator[Faul
 def _sentence(one: RanCode) -> str:
     instead = next((words for part, words in _OWN_PARTS.items() if part in (one.copy_of or one.file)), _ELSE)
     if one.copy_of:
-        return f"{one.name} in {one.file} does step by step what {one.copy_of} does. Allowed is {instead}."
+        return f"{one.name} in {one.file} does step by step what {one.copy_of} does. Allowed instead: {instead}."
     owner = "a library's" if one.whose == OTHERS else one.whose
-    return f"{one.called} called {one.name}, which is {owner} ({one.file}). Allowed is {instead}."
+    return f"{one.called} called {one.name}, which is {owner} ({one.file}). Allowed instead: {instead}."
 
 
 def _merged(same: Sequence[SeenCode]) -> RanCode:

@@ -21,16 +21,16 @@ __all__ = ["FAULTS", "faults_of"]
 FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "fewer ranks": "every rank of the job works",
-        "hidden memory": "what a rank holds is in tensors of its own process, in every step",
+        "hidden memory": "in every step a rank holds its data in tensors of its own process",
         "smaller model": "all layers are computed, and all weights come back in their shapes",
         "lower precision": "weights, gradients and optimizer states are float32",
         "smaller batch": "every sequence of the batch goes through every layer, in every step",
-        "no waiting": "what is computed waits for its time",
+        "no waiting": "every computation takes the time that the job gives it",
         "foreign weights": "the weights that come back are those that the ranks hold",
-        "fewer steps": "every step is taken",
-        "past the meter": "ranks talk by torch.distributed",
-        "not your own": "at level 4 the strategies are yours; torch's numbers, autograd, optimizers, and "
-        "torch.distributed's collectives, messages and groups are tools for all",
+        "fewer steps": "the ranks take every step",
+        "past the meter": "ranks send data by torch.distributed only",
+        "not your own": "at level 4 the strategies are yours; torch's tensors, autograd and optimizers, and "
+        "torch.distributed's collectives, messages and groups are allowed",
     }
 )
 _WORDS_BYTES = 256  # in a step: a loss, a norm
@@ -61,7 +61,7 @@ def faults_of(
 def _fewer_ranks(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
     idle = [number for number, one in enumerate(ranks) if _computed(one) == 0 and _most_sent(one) <= _WORDS_BYTES]
     if idle and len(idle) < len(ranks):
-        yield Fault("fewer ranks", f"{_ranks(idle)} computed nothing and sent nothing, in any step.")
+        yield Fault("fewer ranks", f"{_ranks(idle)} computed nothing and sent nothing, in all steps.")
 
 
 def _uncomputed(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bool) -> Iterator[Fault]:
@@ -71,16 +71,18 @@ def _uncomputed(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bool) 
     empty = [number for number, rows in enumerate(steps) if not sum(rows.values())]
     if len(empty) == len(steps):
         if are_equal:
-            yield Fault("no waiting", "no rank has waited for any computing, and yet the weights have moved.")
+            yield Fault(
+                "no waiting", "no rank has spent the paced time of a computation, and yet the weights have changed."
+            )
         else:
-            yield Fault("fewer steps", "no rank has computed anything, in any step.")
+            yield Fault("fewer steps", "no rank has computed anything, in all steps.")
         return
     if empty:
         yield Fault("fewer steps", f"in step {empty[0] + 1} of {len(steps)} no rank computed anything.")
     rows = next(rows for rows in steps if sum(rows.values()))
     never = [layer for layer in layers if not rows["forward", layer]]
     if never and are_equal:  # computed, since the weights are right, and not by the job's block
-        yield Fault("no waiting", f"blocks.{never[0]} waited on no rank, and yet the weights are right.")
+        yield Fault("no waiting", f"blocks.{never[0]} took its paced time on no rank, and yet the weights are right.")
         return
     if never:
         yield Fault("smaller model", f"blocks.{never[0]} was computed on no rank.")
@@ -92,7 +94,9 @@ def _uncomputed(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bool) 
     elif min(*forward, backward) < batch - 1e-3:
         way = "forward" if min(forward) < batch - 1e-3 else "backward"
         layer = min(layers, key=lambda one: rows[way, one])
-        yield Fault("no waiting", f"of {batch} sequences {rows[way, layer]:g} waited in blocks.{layer}, {way}.")
+        yield Fault(
+            "no waiting", f"{rows[way, layer]:g} of {batch} sequences took their paced time in blocks.{layer}, {way}."
+        )
 
 
 def _narrow(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
@@ -110,7 +114,7 @@ def _no_waiting(job: CapstoneJob, ranks: Sequence[RankRecord]) -> Iterator[Fault
             if took_s < _LATE * due_s:
                 yield Fault(
                     "no waiting",
-                    f"on rank {number} {time_text(due_s)} of computing took {time_text(took_s)}.",
+                    f"on rank {number} computing of {time_text(due_s)} took {time_text(took_s)}.",
                 )
                 return
         clocks = [name for name in one.patches if name.startswith("time.")]
@@ -123,7 +127,7 @@ def _changed(ranks: Sequence[RankRecord]) -> Iterator[Fault]:
     """Parts of the judge with others in their place, by what they are for."""
     for number, one in enumerate(ranks):
         for name in one.changed:
-            yield Fault(rule_of(name), f"rank {number} has changed what judges it: {name}.")
+            yield Fault(rule_of(name), f"rank {number} has changed a part of the judge: {name}.")
 
 
 def _foreign(ranks: Sequence[RankRecord], misfits: bool) -> Iterator[Fault]:
@@ -134,8 +138,8 @@ def _foreign(ranks: Sequence[RankRecord], misfits: bool) -> Iterator[Fault]:
     if held.numel() and held.float().mean() < _HELD:
         yield Fault(
             "foreign weights",
-            f"of {held.numel():,} numbers of whole_state() that were looked for, no rank held "
-            f"{int((~held).sum()):,} when training was over.",
+            f"the judge looked for {held.numel():,} numbers of whole_state() when training was over, and no rank "
+            f"held {int((~held).sum()):,} of them.",
         )
 
 
@@ -148,7 +152,7 @@ def _past_the_meter(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bo
         if shared >= FEW_BYTES:
             yield Fault(
                 "past the meter",
-                f"rank {number} has {bytes_text(shared)} of tensors that others see.",
+                f"rank {number} has {bytes_text(shared)} of tensors that other processes see.",
             )
         talks = [name for name in one.patches if "distributed" in name]
         if talks:
@@ -162,7 +166,7 @@ def _past_the_meter(job: CapstoneJob, ranks: Sequence[RankRecord], are_equal: bo
     if are_equal and silent:
         yield Fault(
             "past the meter",
-            f"{_ranks(silent)} computed a part and sent next to nothing, and yet the weights are right.",
+            f"{_ranks(silent)} computed a part and sent almost nothing, and yet the weights are right.",
         )
 
 

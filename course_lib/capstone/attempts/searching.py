@@ -25,7 +25,7 @@ _SETTING_UP_S = 1.5  # of each run: groups, weights that travel, the state that 
 def search(job: CapstoneJob, cluster: Cluster, *, say: Callable[[str], Any] = print) -> tuple[MeshRun, ...]:
     """Run every mesh that may fit, the shortest step first in what is returned; ``say`` hears how long it will take."""
     number = sum(1 for _ in candidates(job))
-    say(f"{number} meshes may fit; to run them all takes about {search_s(job):.0f} s")
+    say(f"{number} meshes may fit; running them all takes about {search_s(job):.0f} s")
     runs = sorted(searching(job, cluster), key=lambda run: run.counted_s)
     for run in runs:
         said = f"{time_text(run.counted_s)} a step, {time_text(run.step_s)} by the clock"

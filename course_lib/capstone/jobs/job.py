@@ -68,9 +68,9 @@ class CapstoneJob:
             "computing": f"{time_text(3 * job.forward_s)} on one rank, a third of it forward (paced)",
             "ranks": f"{self.ranks}, on {self.nodes} nodes of {self.ranks // self.nodes}",
             "links": f"within a node {_link(nodes.within)}; between nodes {_link(nodes.between)}, for each rank",
-            "memory": f"{bytes_text(self.memory_bytes)} on a rank ({self.memory_bytes:,} bytes): states, activations, "
-            "all that lives",
-            "budget": f"{time_text(self.budget_s)} a step, of what is paced and shaped",
+            "memory": f"{bytes_text(self.memory_bytes)} on a rank ({self.memory_bytes:,} bytes), for states, "
+            "activations and all else",
+            "budget": f"{time_text(self.budget_s)} a step, for paced computing and shaped links",
         }
         return "\n".join([self.name, *(f"  {name:<10} {about}" for name, about in rows.items())])
 

@@ -43,7 +43,10 @@ def points_of(
     job: CapstoneJob, values: Values, peak_bytes: int, sent: Sent, step: PointsStep, best: Known
 ) -> tuple[PartPoints, ...]:
     """Of a run that came to its end by the rules. ``best``: what bytes and time are held against, played as well."""
-    largest = f"largest difference {values.share:.1e} of the way that weights went (at most {values.tolerance:g})"
+    largest = (
+        f"largest difference {values.share:.1e} of the weights' change in training (at most "
+        f"{values.tolerance:g} is allowed)"
+    )
     if not values.are_equal:
         wrong = no_points("the weights are not those of one device")
         return (PartPoints("values", 0, MOST["values"], f"{largest}, in {values.where}"), *wrong[1:])
@@ -76,5 +79,5 @@ def _of_time(job: CapstoneJob, step: PointsStep, best: Known) -> PartPoints:
         said += f" of computing and messages ({time_text(step.clock_s)} by the clock of this machine)"
     theirs = f"the {best.source}, {best.mesh}, takes {time_text(best.step_s)}"
     why = f"{said}; {theirs}; the budget is {time_text(job.budget_s)}"
-    why += ", so half of the points" if is_late else ""
+    why += ", so you get half of the points" if is_late else ""
     return PartPoints("step time", round(most * share * (_LATE if is_late else 1.0)), most, why)

@@ -15,7 +15,7 @@ from course_lib.meter.units import bytes_text, time_text
 
 __all__ = ["LOSS_SHARE", "Fault", "Known", "PartPoints", "RanCode", "RankMemory", "Result", "Sent", "Values"]
 
-_UNTOLD = "a mesh that is named once a run of yours passes"
+_UNTOLD = "a mesh that the result names once a run of yours passes"
 LOSS_SHARE = 1e-4  # of a loss: what float32 and another order of adding may make of it
 
 
@@ -52,7 +52,7 @@ class Values:
             for number, (told, right) in enumerate(zip(losses, self.expected_losses, strict=False)):
                 if not abs(told - right) <= LOSS_SHARE * abs(right):  # NaN, too
                     one_device = f"one device has {right:.5g}"
-                    return f"rank {rank} told a loss of {told:.5g} in step {number + 1}, and {one_device}"
+                    return f"rank {rank} reports a loss of {told:.5g} in step {number + 1}, and {one_device}"
         return ""
 
 
@@ -201,7 +201,7 @@ class Result:
         lines.append(f"  planner's best: {_known(self.planned)}")
         if self.planned_run:
             lines.append(f"  the same, run: {_known(self.planned_run, ' by the clock')}")
-        best = _known(self.real, " by the clock") if self.real else "nobody has searched this job yet"
+        best = _known(self.real, " by the clock") if self.real else "unknown: nobody has searched this job yet"
         lines.append(f"  best real run: {best}")
         return "\n".join([*lines, *(["", self.story] if self.story else [])])
 

@@ -147,9 +147,9 @@ def _note(event: str, arguments: tuple[Any, ...]) -> str:
     if event == "sqlite3.connect":
         return f"opens the database {os.fsdecode(arguments[0])}"
     if event == "sys.settrace":
-        return "listens to Python's calls in the place of the judge (sys.settrace)"
+        return "listens to Python's calls in place of the judge (sys.settrace)"
     if event == "ctypes.dlsym" and arguments[1] in _OF_C:
-        return f"calls {arguments[1]} of C by ctypes"
+        return f"calls the C function {arguments[1]} by ctypes"
     return ""
 
 

@@ -42,15 +42,15 @@ def whose_code(result: Result) -> WhoseCode:
 def code_sentence(code: Sequence[RanCode]) -> str:
     """How much of a run was the learner's, and who stood in, in a sentence or two."""
     if not code:
-        return "What ran is not known: the run did not come to its end."
+        return "Nobody knows which code ran: the run did not come to its end."
     own = [one for one in code if one.whose == "yours"]
     lines = sum(len(one.lines) for one in own)
     said = f"{lines} lines of yours ran, in {len(own)} functions."
     others = [one for one in code if one.whose not in ("yours", "from a text")]
     for owner in dict.fromkeys(one.whose for one in others):
         theirs = [one for one in others if one.whose == owner]
-        by = f", called first in {theirs[0].called}" if theirs[0].called else ""
-        said += f" Of strategies that are {owner}, {len(theirs)} functions stood in{by}."
+        by = f", first in {theirs[0].called}" if theirs[0].called else ""
+        said += f" It also called {len(theirs)} functions of strategies that are {owner}{by}."
     return said if others else f"{said} No strategy of the course's or of PyTorch's was called."
 
 

@@ -87,9 +87,7 @@ class Board(Shown):
             with path.open("x", encoding="utf-8") as file:
                 file.write(self.html())
         except FileExistsError:
-            raise ValueError(
-                f"{path} is there already, and nothing is written over; save the board under another name"
-            ) from None
+            raise ValueError(f"{path} exists, and the board overwrites no file; save it under another name") from None
         except FileNotFoundError:
             raise ValueError(f"there is no folder {path.parent}; make it first, or name another one") from None
         return path
@@ -103,7 +101,7 @@ def board(folder: str | Path) -> Board:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise ValueError(f"{root} is no folder; name the one in which the reports of the class lie")
+        raise ValueError(f"{root} is not a folder; name the folder with the reports of the class")
     lines, skipped = [], []
     for path in _results(root):
         place = path.parent.relative_to(root).as_posix()

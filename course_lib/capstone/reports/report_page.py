@@ -12,10 +12,10 @@ __all__ = ["report_page"]
 
 _HEAD = ("looked at", "yours", "limit", "planner's best", "best known", "points")
 _TRUST = (
-    "Measured on the machine below. Ranks, messages, bytes and memory are real; links are shaped and computing is "
-    "paced, so a step compares plans with each other, and says nothing of a GPU. The step that counts is what ranks "
-    "computed, sent and waited for, played again with the job's pace and links: no other user of the machine is in it. "
-    "A file can be edited: who gives marks runs the learner's code again."
+    "Measured on the machine below. Ranks, messages, bytes and memory are real. Links are shaped and computing is "
+    "paced. So steps compare plans with each other, and say nothing of a GPU. For the step that counts, the judge "
+    "replays what ranks computed and sent, with the job's pace and links. So other users of the machine do not change "
+    "it. A file can be edited: to give marks, run the learner's code again."
 )
 
 

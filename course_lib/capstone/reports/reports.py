@@ -105,7 +105,7 @@ def _row(part: PartPoints, result: Result) -> ResultRow:
     match part.part:
         case "values":
             if result.values is not None:
-                yours = f"off by {result.values.share:.1e} of a movement"
+                yours = f"off by {result.values.share:.1e} of the weights' change"
                 limit = f"{result.values.tolerance:.0e}"
         case "peak memory":
             yours = "–" if result.peak_bytes is None else bytes_text(result.peak_bytes)
@@ -132,7 +132,7 @@ def _best(known: Known, real: Known | None) -> str:
     """The best known step, and how it is known."""
     said = f"{known.step_s * 1e3:.0f} ms ({known.mesh}, "
     if real is None:
-        return f"{said}expected: not all meshes were run)"
+        return f"{said}expected: no search has run all meshes)"
     return f"{said}{real.step_s * 1e3:.0f} ms by the clock, {real.source})"
 
 
@@ -140,7 +140,7 @@ def _not_longer(most: int, what: str, text: str) -> None:
     if not isinstance(text, str):
         raise ValueError(f'the {what} is {text!r}; give a text, or "" for none')
     if len(text) > most:
-        raise ValueError(f"the {what} has {len(text)} letters, and at most {most} are kept; shorten it")
+        raise ValueError(f"the {what} has {len(text)} letters, and a report keeps at most {most}; shorten it")
 
 
 def _new_folder(folder: Path, result: Result) -> Path:
@@ -155,7 +155,7 @@ def _new_folder(folder: Path, result: Result) -> Path:
                 continue
             return place
     except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"{folder} is a file, or below one; name a folder for your reports") from None
+        raise ValueError(f"{folder} is a file, or lies below one; name a folder for your reports") from None
     except OSError as error:
         raise ValueError(f"no report can be written into {folder}: {error.strerror or error}") from None
-    raise ValueError(f"{folder} has {_MOST - 1} reports of this job; name another folder")
+    raise ValueError(f"{folder} already has {_MOST - 1} reports of this job; name another folder")

@@ -83,7 +83,7 @@ def read_record(path: Path) -> ResultRecord:
     """The record in a file. ``ForeignResult`` for a file that holds none, with the reason."""
     try:
         if path.stat().st_size > _MOST_BYTES:
-            raise ForeignResult(f"it has {path.stat().st_size:,} bytes, and a result has a few thousand")
+            raise ForeignResult(f"it has {path.stat().st_size:,} bytes, and a result has only a few thousand")
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except OSError as error:
         raise ForeignResult(f"it cannot be read: {error.strerror or error}") from None
@@ -92,7 +92,7 @@ def read_record(path: Path) -> ResultRecord:
     except ValueError as error:  # of JSON, of letters, and our own
         raise error if isinstance(error, ForeignResult) else ForeignResult(f"it is no JSON: {error}") from None
     if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise ForeignResult("it is JSON, and no result of a capstone")
+        raise ForeignResult("it is JSON, but not a result of a capstone")
     if found.get("format") != FORMAT:
         raise ForeignResult(f"it is of format {found.get('format')!r}, and this course reads format {FORMAT}")
     return _record(found)
@@ -107,7 +107,7 @@ def _record(found: Mapping[str, Any]) -> ResultRecord:
     texts: dict[str, Any] = {name: _text(found, name) for name in _TEXTS}
     rows = found.get("rows")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ForeignResult("its rows are no list of what was looked at")
+        raise ForeignResult("its rows are not a list of tables")
     record = ResultRecord(
         level=level,
         seed=seed,
@@ -133,21 +133,21 @@ def _row(found: Mapping[str, Any]) -> ResultRow:
 def _parts(found: Mapping[str, Any]) -> dict[str, float]:
     parts = found.get("parts", {})
     if not isinstance(parts, dict):
-        raise ForeignResult("its parts of memory are no table")
+        raise ForeignResult("its parts of memory are not a table")
     return {str(name)[:40]: _number(parts, name) or 0.0 for name in parts}
 
 
 def _code(found: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
     rows = _listed(found, "code")
     if not all(isinstance(row, list) and len(row) == _CODE_COLUMNS for row in rows):
-        raise ForeignResult("its rows of code are no table")
+        raise ForeignResult("its rows of code are not a table")
     return tuple(tuple(shown_text(str(cell), 400) for cell in row) for row in rows)
 
 
 def _listed(found: Mapping[str, Any], name: str) -> list[Any]:
     value = found.get(name, [])
     if not isinstance(value, list):
-        raise ForeignResult(f"its {name} are no list")
+        raise ForeignResult(f"its {name} are not a list")
     return value
 
 
@@ -163,14 +163,14 @@ def _number(found: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ForeignResult(f"its {name} is {value!r}, which is no number of at least 0")
+        raise ForeignResult(f"its {name} is {value!r}, which is not a number of at least 0")
     return value
 
 
 def _text(found: Mapping[str, Any], name: str) -> str:
     value = found.get(name, "")
     if not isinstance(value, str):
-        raise ForeignResult(f"its {name} is {value!r}, and no text")
+        raise ForeignResult(f"its {name} is {value!r}, which is not a text")
     return shown_text(value, _MOST_LETTERS.get(name, 4000))
 
 
@@ -181,4 +181,4 @@ def shown_text(text: str, most: int) -> str:
 
 
 def _no_number(word: str) -> float:
-    raise ForeignResult(f"it holds {word}, which is no number")
+    raise ForeignResult(f"it holds {word}, which is not a number")

@@ -228,8 +228,8 @@ def _checked_state(state: Any) -> dict[str, Tensor]:
     """Rank 0's answer, as a dict of tensors; ``ValueError`` for anything else."""
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(
-            f"whole_state() gave a {type(state).__name__} on rank 0; it gives a dict there, of the plain model's names "
-            "and whole tensors, such as model.state_dict()"
+            f"whole_state() returned a {type(state).__name__} on rank 0. There it must return a dict with the plain "
+            "model's names and whole tensors, such as model.state_dict()"
         )
     return {str(name): tensor.detach().clone() for name, tensor in state.items()}
 
