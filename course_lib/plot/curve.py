@@ -19,7 +19,7 @@ def memory_curve(history: History, *, title: str = "", alt: str | None = None) -
     ``history`` is ``MemoryLedger.history()``. The alt text is made from the numbers unless given.
     """
     if not history.points:
-        raise ValueError("the history holds no point; draw one of a ledger that has been in use")
+        raise ValueError("the history holds no point; draw the history of a ledger after it has recorded a step")
     totals = history.totals
     peak_bytes = max(totals)
     peak = totals.index(peak_bytes)
@@ -44,7 +44,7 @@ def memory_curve(history: History, *, title: str = "", alt: str | None = None) -
             bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"},
         )
         axes.set_xlim(0, max(len(totals) - 1, 1))
-        axes.set_xlabel("storages born and freed, in order")
+        axes.set_xlabel("storages allocated and freed, in order")
         byte_axis(axes, "y", end)
         key(figure, {label: LABEL_LOOKS[label] for label in used})
     return Picture(figure, alt if alt is not None else _words(history, peak, title))
@@ -71,6 +71,6 @@ def _words(history: History, peak: int, title: str) -> str:
     at_peak = [(label, history.of(label)[peak]) for label in LABELS]
     most = ", ".join(f"{label} {bytes_text(size)}" for label, size in sorted(at_peak, key=lambda p: -p[1])[:3] if size)
     marks = "; ".join(f"{name} {bytes_text(totals[index])}" for name, index in history.marks)
-    text = f"{title or 'Live memory'} over {len(totals)} births and deaths of storages, stacked by label. "
+    text = f"{title or 'Live memory'} over {len(totals)} allocations and frees of storages, stacked by label. "
     text += f"It starts at {bytes_text(totals[0])}, peaks at {bytes_text(totals[peak])} (most of it: {most}) "
     return text + f"and ends at {bytes_text(totals[-1])}." + (f" Marks: {marks}." if marks else "")

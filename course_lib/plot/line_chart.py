@@ -75,7 +75,9 @@ def lines(
 def _points(name: str, points: Points) -> tuple[list[float], list[float]]:
     xs, ys = (points.keys(), points.values()) if isinstance(points, Mapping) else points
     if len(xs) != len(ys) or not len(xs):
-        raise ValueError(f"the curve {name!r} has {len(xs)} x and {len(ys)} y; give one y for each x, at least one")
+        raise ValueError(
+            f"the curve {name!r} has {len(xs)} x and {len(ys)} y; give at least one x, and one y for each x"
+        )
     return list(xs), list(ys)
 
 

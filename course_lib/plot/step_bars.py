@@ -34,7 +34,10 @@ def memory_and_time_bars(held: Bars, times: Mapping[str, StepSplit]) -> Picture:
     """
     rows = rows_of(held)
     if rows.keys() != times.keys():
-        raise ValueError(f"bytes are given of {', '.join(rows)}, and times of {', '.join(times) or 'nothing'}")
+        raise ValueError(
+            f"bytes are given for {', '.join(rows)}, and times for {', '.join(times) or 'nothing'}; "
+            "both need the same names"
+        )
     with style():
         figure = Figure(figsize=(8.6, 1.5 + 0.42 * len(rows)), layout="constrained")
         FigureCanvasAgg(figure)

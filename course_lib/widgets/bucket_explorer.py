@@ -130,7 +130,7 @@ class BucketExplorer(Explorer[int]):
                 try:
                     self._times_of(yours=True)[size] = step_s(self._yours)
                 except Exception as error:  # whatever a learner's does, the course's is shown
-                    self._stopped[place] = f"Yours did not come to its end: {first_line(error)}"
+                    self._stopped[place] = f"Your run did not come to its end: {first_line(error)}"
             self._draw()
 
         self._on_ranks(self.measure, f"{self._num_ranks} ranks take three steps ...", measure)

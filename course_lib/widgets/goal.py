@@ -24,12 +24,15 @@ class Goal:
         """What is still wrong, in words; nothing when the goal is reached."""
         wrong = []
         if (schedule.num_ranks, schedule.num_micro_batches) != (self.num_ranks, self.num_micro_batches):
-            wrong.append(f"it is for {self._size}")
+            wrong.append(f"the goal is for {self._size}")
         if max(peak_in_flight(schedule)) > self.max_in_flight:
             most = max(peak_in_flight(schedule))
-            wrong.append(f"a rank has {most} micro-batches in flight, {self.max_in_flight} are allowed")
+            wrong.append(f"a rank has {most} micro-batches in flight, and the goal allows {self.max_in_flight}")
         if simulation.idle_share >= self.idle_share - 1e-9:
-            wrong.append(f"{simulation.idle_share:.1%} idle is planned, less than {self.idle_share:.1%} is asked for")
+            wrong.append(
+                f"the planned idle share is {simulation.idle_share:.1%}, and the goal is less than "
+                f"{self.idle_share:.1%}"
+            )
         return wrong
 
     @property

@@ -117,19 +117,19 @@ class ScheduleStudio(Form):
         self.virtual_stages = Paired("virtual stages a rank", 2, 1, 4)
         self.ratio = Paired("backward / forward", 2.0, 0.5, 4.0, step=0.1)
         self.latency = Paired("latency (ms)", 0.0, 0.0, 10.0, step=0.5)
-        self.overlap = widgets.Checkbox(True, description="messages travel beside computing", indent=False)
-        self.beside = widgets.Checkbox(False, description="F&B take as long as the longer", indent=False)
+        self.overlap = widgets.Checkbox(True, description="send messages during computing", indent=False)
+        self.beside = widgets.Checkbox(False, description="F&B takes as long as the longer of F and B", indent=False)
         self.limit = widgets.BoundedIntText(
             0, min=0, max=99, description="most in flight a rank (0: any)", style=style,
             layout={"width": "19em"},
         )  # fmt: skip
         self.execute = widgets.Button(
-            description="run on ranks", tooltip="Execute this table on real ranks", disabled=self._run is None
+            description="run on ranks", tooltip="Run this table on real ranks", disabled=self._run is None
         )
         self.fill = widgets.Button(description="fill the table anew", tooltip="Write the chosen schedule into it")
         self.back = widgets.Button(
             description="back to my table",
-            tooltip="What you typed, before a choice wrote over it",
+            tooltip="Restore what you typed before a choice overwrote it",
             disabled=True,
         )
 

@@ -277,7 +277,7 @@ class OtherFloat(cheats.Honest):
 
 
 HIDING = {  # one of each kind first: `first_cases` keeps those for every run
-    "InAMemoryFile": ("hidden memory", "4 MiB in open files, as the system counts"),
+    "InAMemoryFile": ("hidden memory", "4 MiB in open files, by the system's count"),
     "InPipes": ("hidden memory", "in pipes, by the system's count"),
     "InAnOrphan": ("hidden memory", "has started the process"),
     "InAPipeOfOpenSsl": ("hidden memory", "of C's heap outside tensors"),
@@ -287,9 +287,9 @@ HIDING = {  # one of each kind first: `first_cases` keeps those for every run
     ),
     "InACMalloc": ("hidden memory", "calls malloc of C"),
     "InADeviceOfMemory": ("hidden memory", "writes the file /dev/shm/c14-hidden"),
-    "InSockets": ("hidden memory", "in sockets, as the system counts"),
+    "InSockets": ("hidden memory", "in sockets, by the system's count"),
     "InACMap": ("hidden memory", "calls mmap of C"),
-    "InSystemV": ("hidden memory", "4 MiB in System V, as the system counts"),
+    "InSystemV": ("hidden memory", "4 MiB in System V, by the system's count"),
     "InAnArrayOfObjects": ("hidden memory", "in objects of type bytes"),
     "InADatabase": ("hidden memory", "opens the database :memory:"),
     "ByAStoreInPieces": ("past the meter", "into a store, word by word"),

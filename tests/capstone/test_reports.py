@@ -142,7 +142,7 @@ def test_a_run_that_was_ended_says_why_and_has_no_time(tmp_path):
 
 def test_a_broken_rule_is_named(tmp_path):
     found = report(cheated(), tmp_path)
-    assert "Told by name: one-rank." in Page(found.page.read_text(encoding="utf-8")).words
+    assert "Broken rules: one-rank." in Page(found.page.read_text(encoding="utf-8")).words
     assert "0 (cheat)" in str(board(tmp_path))
 
 

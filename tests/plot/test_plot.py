@@ -173,7 +173,7 @@ def test_curve_marks_the_peak_and_the_moments() -> None:
     assert (list(peak.get_xdata()), list(peak.get_ydata())) == ([1], [84])
     assert [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() == ":"] == [1, 2]
     assert picture.alt == (
-        "Live memory over 3 births and deaths of storages, stacked by label. It starts at 15 B, peaks at 84 B "
+        "Live memory over 3 allocations and frees of storages, stacked by label. It starts at 15 B, peaks at 84 B "
         "(most of it: activation 60 B, parameter 10 B, other 9 B) and ends at 45 B. Marks: forward 84 B; end 45 B."
     )
     assert "Marks" not in memory_curve(History(0, HISTORY.points)).alt
@@ -329,7 +329,7 @@ def test_errors_name_the_rule() -> None:
         memory_bars({})
     with pytest.raises(ValueError, match="no label of the ledger"):
         memory_bars({"a": {"weights": 3}})
-    with pytest.raises(ValueError, match="bytes are given of one, and times of four"):
+    with pytest.raises(ValueError, match="bytes are given for one, and times for four"):
         memory_and_time_bars({"one": FULL}, {"four": SHARED})
     with pytest.raises(ValueError, match="0 or more"):
         memory_bars({"a": {"parameter": -1}})

@@ -132,7 +132,7 @@ def test_a_learners_own_that_fails_is_said_and_the_courses_is_measured(cluster2,
     explorer.measure.click()
     assert "measured: " in explorer.words.value
     assert "yours: " not in explorer.words.value
-    assert "Yours did not come to its end: " in explorer.words.value
+    assert "Your run did not come to its end: " in explorer.words.value
     explorer.bucket.value = "1 MiB"
     assert "did not come to its end" not in explorer.words.value
 

@@ -114,9 +114,9 @@ def test_it_starts_with_a_quarter_each_a_picture_and_the_model_in_words(explorer
     assert Image.open(io.BytesIO(explorer.image.value)).format == "PNG"
     words = words_of(explorer)
     assert "rank 1 has positions 16-31 and 544, 1,024, 2 times 0;" in words
-    assert "work in 58% of the time" in words
+    assert "the ranks compute for 58% of the time" in words
     assert "ranks 0 to 3 send 12.0 KiB forward and 24.0 KiB backward each." in words
-    assert "keeps 53.0 KiB of activations" in words
+    assert "keeps at most 53.0 KiB of activations" in words
     assert "Model only: no ranks were given" in words
     assert explorer.words.value.startswith("<div role='status'>")
     assert explorer.run.disabled
@@ -141,7 +141,7 @@ def test_every_control_has_a_name_and_none_is_a_slider(explorer):
         ("tokens", 65, "rank 0 has positions 0-16 and"),
         ("ranks", 8, "rank 7 has positions 56-63 and 144, 7 times 256."),
         ("order", "zigzag", "rank 0 has positions 0-7 and 56-63 and 544, 3 times 512;"),
-        ("way", "all_to_all", "a rank computes the whole causal mask of one head, at once, 2,080 pairs"),
+        ("way", "all_to_all", "a rank computes the whole causal mask of one head at once: 2,080 pairs"),
         ("key_heads", 2, "ranks 0 to 3 send 6.0 KiB forward and 12.0 KiB backward each."),
     ],
 )
@@ -211,8 +211,8 @@ def test_the_button_runs_this_setting_on_ranks_and_compares_it_with_one_process(
     explorer.choose(tokens=33, order="zigzag", way=way, key_heads=2)
     explorer.run.click()
     words = words_of(explorer)
-    assert re.search(r"Measured: in the layer rank 0 sends [\d.]+ KiB .*, as the model says\. Beside", words)
-    assert "the whole sequence, outputs are" in words
+    assert re.search(r"Measured: in the layer rank 0 sends [\d.]+ KiB .*, as the model says\. Compared", words)
+    assert "the whole sequence: outputs are" in words
     assert not explorer.run.disabled
     for rank in explorer._measured[explorer.choice]:
         assert max(rank.output_off, rank.gradients_off) < 1e-5
@@ -238,14 +238,14 @@ def test_what_was_measured_comes_back_with_its_setting(planned):
     planned.choose(order="zigzag")
     assert "Measured" not in words_of(planned)
     planned.choose(order="contiguous")
-    assert "backward each, as the model says. Beside" in words_of(planned)
+    assert "backward each, as the model says. Compared with" in words_of(planned)
     assert "outputs are the same to the last digit" in words_of(planned)
 
 
 def test_a_run_that_is_apart_from_the_model_is_told(planned, monkeypatch):
     monkeypatch.setattr(RUN, as_the_model_says(1.1))
     planned.run.click()
-    assert "26.4 KiB backward each, up to 10.0% apart from the model." in words_of(planned)
+    assert "26.4 KiB backward each, up to 10.0% away from the model." in words_of(planned)
 
 
 @pytest.mark.parametrize("kind", [RankError, RuntimeError, OSError, ValueError])

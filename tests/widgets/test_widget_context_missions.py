@@ -34,10 +34,10 @@ def test_what_a_setting_lacks_is_said():
     assert few.missed(ContextChoice(64, 2), {}) == "This mission is for 4 ranks and 64 tokens or more."
     assert few.missed(ContextChoice(key_heads=2), {}) == "This mission is for 4 key heads."
     assert few.missed(ContextChoice(), {}) == (
-        "A rank sends 36.0 KiB forward and backward; at most 12.0 KiB are asked for."
+        "A rank sends 36.0 KiB forward and backward; the mission allows at most 12.0 KiB."
     )
     assert even.missed(ContextChoice(key_heads=1), {}) == (
-        "In some step a rank's pairs are 100% from the mean; at most 10% are asked for."
+        "In some step a rank's pairs are 100% from the mean; the mission allows at most 10%."
     )
 
 
@@ -53,11 +53,13 @@ def test_the_third_mission_is_decided_by_two_runs(planned):
         planned.choose(**given)
         planned.run.click()
         said.append(planned.missions.splitlines()[2].removeprefix("mission 3: "))
-    assert said[0] == "not yet. One rank sends nothing in any way; take more."
-    assert said[1].startswith("not yet. Runs decide it, one by the ring and one by all-to-all")
-    assert said[1].endswith("So far 1 of the two ways has run.")
-    assert said[2] == "not yet. By the ring a rank sent 36.0 KiB, by all-to-all 12.0 KiB."
-    assert said[3].endswith("So far 1 of the two ways has run.")
+    assert said[0] == "not yet. A single rank sends nothing; take more ranks."
+    assert said[1].startswith(
+        "not yet. This mission needs two runs of this setting, one by the ring and one by all-to-all"
+    )
+    assert said[1].endswith("So far 1 of the two has run.")
+    assert said[2] == "not yet. A rank sent 36.0 KiB by the ring, and 12.0 KiB by all-to-all."
+    assert said[3].endswith("So far 1 of the two has run.")
     assert said[4] == "reached (64 tokens, 2 ranks, contiguous, all-to-all, 2 key heads)"
     planned.choose(ranks=1)  # once reached, it stays so
     assert "mission 3: reached" in planned.missions

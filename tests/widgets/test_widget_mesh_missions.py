@@ -31,8 +31,8 @@ def test_the_first_mission_asks_for_the_axes_and_for_their_order():
         "pp=2 tp=2", "dp_replicate=8, 4 ranks a node", "dp_shard=2 pp=2 tp=2, 4 ranks a node")}  # fmt: skip
     assert list(missed.values()) == [
         "This mission is for 8 ranks on 2 nodes.",
-        "A rank keeps 3,625 KiB; at most 500 KiB are asked for.",
-        "In a step 8,248 KiB pass between nodes; at most 1,024 KiB are asked for.",
+        "A rank keeps 3,625 KiB; the mission allows at most 500 KiB.",
+        "In a step 8,248 KiB pass between nodes; the mission allows at most 1,024 KiB.",
     ]
     explorer = MeshExplorer()
     explorer.choose(EIGHT)
@@ -55,12 +55,12 @@ def test_the_second_mission_is_decided_by_two_runs(planned):
             planned.run.click()
         said.append(planned.missions.splitlines()[1])
     assert said == [
-        "mission 2: not yet. Ranks of this mesh differ along dp_replicate alone; an order takes two axes.",
-        "mission 2: not yet. Runs decide it, of two orders of the same axes; of these, 1 so far.",
-        "mission 2: not yet. Between nodes passed 2,750 KiB in one order and 9,240 KiB in another, 3.4 times as much; "
-        "8 times are asked for.",
-        "mission 2: not yet. Runs decide it, of two orders of the same axes; of these, 1 so far.",
-        "mission 2: not yet. Runs decide it, of two orders of the same axes; of these, 1 so far.",
+        "mission 2: not yet. Ranks of this mesh differ along dp_replicate alone; an order of axes needs two of them.",
+        "mission 2: not yet. This mission needs runs of two orders of the same axes. So far 1 of the two has run.",
+        "mission 2: not yet. Ranks sent 2,750 KiB between nodes in one order and 9,240 KiB in another, 3.4 times as "
+        "much; the mission asks for 8 times.",
+        "mission 2: not yet. This mission needs runs of two orders of the same axes. So far 1 of the two has run.",
+        "mission 2: not yet. This mission needs runs of two orders of the same axes. So far 1 of the two has run.",
     ]  # fmt: skip
     planned.run.click()
     assert "mission 2: reached (tp=2 pp=2, 2 ranks a node)" in planned.missions
@@ -72,9 +72,11 @@ def test_the_third_mission_wants_every_number_on_both_nodes():
     assert {choice.mesh.axes[0] for choice in reached} == {"dp_replicate"}
     assert {choice.mesh.shape[0] for choice in reached} == {2}
     lost = mission.missed(MeshChoice(Mesh.parse("pp=2 dp_replicate=4, 4 ranks a node")), {})
-    assert lost == "Rows 0-255, columns 0-63 of stem.tokens.weight are on node 0 alone, and would be lost with it."
+    assert (
+        lost == "Rows 0-255, columns 0-63 of stem.tokens.weight are on node 0 alone, and would be lost with that node."
+    )
     much = mission.missed(MeshChoice(Mesh.parse("dp_replicate=4 tp=2, 4 ranks a node")), {})
-    assert much == "A rank keeps 1,833 KiB; at most 1,000 KiB are asked for."
+    assert much == "A rank keeps 1,833 KiB; the mission allows at most 1,000 KiB."
 
 
 def test_no_mission_is_reached_by_what_the_explorer_begins_with():

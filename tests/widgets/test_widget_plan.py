@@ -60,13 +60,13 @@ def test_it_starts_with_a_plan_a_picture_and_all_of_it_in_words(explorer):
     assert Image.open(io.BytesIO(explorer.image.value)).format == "PNG"
     words, plan = words_of(explorer), planned(PlanChoice())
     best, second, *_ = best_of_cuts(plan, 4)
-    assert "llama-3-8b, 64 sequences of 8,192 tokens a step, 8 GPUs of 8x H100. The best of" in words
+    assert "llama-3-8b, 64 sequences of 8,192 tokens a step, 8 GPUs of 8x H100. The best layout" in words
     assert f"is {best.layout}: {seconds_text(best.step_s)} a step, {PlanChoice().share_of_peak(best):.0%} of" in words
     assert re.search(r"Its time: computing \d+%, .*\. Its memory: [\d.]+ GB of 79\.5 GB, [a-z ]+ \d+%,", words)
     assert f"The next cut, {second.layout}, {loses(second, best)}, most of it by " in words
     own = OwnCut().judged(PlanChoice())
     assert isinstance(own, Option)
-    assert f"Yours, {own.layout}, {loses(own, best)}, most of it by computing (+" in words
+    assert f"Your layout, {own.layout}, {loses(own, best)}, most of it by computing (+" in words
     assert explorer.missions.count("not yet") == 3
     assert explorer.words.value.startswith("<div role='status'>")
     assert repr(explorer) == (
@@ -92,17 +92,18 @@ def test_every_control_has_a_name_and_none_is_a_slider(explorer):
         ("gpus", 16, "16 GPUs of 8x H100."),
         ("seq", 4096, "64 sequences of 4,096 tokens"),
         ("batch", 128, "128 sequences of 8,192 tokens"),
-        ("tp", 2, "Yours, tp2 dp4 mb1 zero3 sp full, "),
-        ("cp", 2, "Yours, cp2 dp4 mb1 zero3 full, "),
-        ("pp", 2, "Yours, pp2 dp4 mb1 zero3 full, "),
+        ("tp", 2, "Your layout, tp2 dp4 mb1 zero3 sp full, "),
+        ("cp", 2, "Your layout, cp2 dp4 mb1 zero3 full, "),
+        ("pp", 2, "Your layout, pp2 dp4 mb1 zero3 full, "),
         (
             "ep",
             2,
-            "dp8 ep2 mb1 zero3 full, cannot be: ep=2 shares out experts, and this model has none: the nearest is 1.",
+            "dp8 ep2 mb1 zero3 full, is not possible: ep=2 shares out experts, and this model has none: the nearest "
+            "is 1.",
         ),
-        ("micro_batch", 2, "Yours, dp8 mb2 zero3 full, "),
-        ("sharding", 2, "Yours, dp8 mb1 zero2 full, "),
-        ("recompute", "selective", "Yours, dp8 mb1 zero3 selective, "),
+        ("micro_batch", 2, "Your layout, dp8 mb2 zero3 full, "),
+        ("sharding", 2, "Your layout, dp8 mb1 zero2 full, "),
+        ("recompute", "selective", "Your layout, dp8 mb1 zero3 selective, "),
     ],
 )
 def test_every_control_redraws_and_says_so(explorer, control, value, said):
@@ -117,10 +118,10 @@ def test_every_control_redraws_and_says_so(explorer, control, value, said):
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"tp": 3}, "Yours cannot be: tp=3 does not divide 8 GPUs: the nearest is 2."),
+        ({"tp": 3}, "Your layout is not possible: tp=3 does not divide 8 GPUs: the nearest is 2."),
         (
             {"tp": 2, "pp": 8},
-            "Yours cannot be: pp=8 does not divide the 4 GPUs that tp2 leaves: the nearest is 4.",
+            "Your layout is not possible: pp=8 does not divide the 4 GPUs that tp2 leaves: the nearest is 4.",
         ),
         (
             {"tp": 2, "pp": 2, "cp": 4},
@@ -144,7 +145,7 @@ def test_a_layout_that_cannot_be_is_told_and_no_setting_is_lost(explorer, own, s
     explorer.choose(**own)
     words = words_of(explorer)
     assert said in words
-    assert "The best of the layouts" in words  # the planner's are there all the same
+    assert "The best layout that the planner found" in words  # the planner's are there all the same
     assert said in explorer.picture().alt
     assert explorer.own == OwnCut(**own)
     explorer.choose(**{name: getattr(OwnCut(), name) for name in own})
@@ -155,7 +156,7 @@ def test_what_does_not_fit_says_by_how_much_and_what_would_have_to_change(explor
     explorer.choose(sharding=0)
     found = explorer.own.judged(explorer.choice)
     assert isinstance(found, Refusal)
-    assert f"does not fit: {found.why}. What would help: {found.instead}." in words_of(explorer)
+    assert f"does not fit: {found.why}. To make it fit: {found.instead}." in words_of(explorer)
     assert "optimizer" in found.why
 
 
@@ -180,7 +181,7 @@ def test_a_job_that_runs_nowhere_says_what_is_nearest_and_how_many_gpus_hold_it(
     explorer.model.value = "llama-3-405b"
     words, nearest = words_of(explorer), planned(explorer.choice).nearest
     assert nearest is not None
-    assert f"nothing runs on these 8 GPUs. The nearest to it is {nearest.layout}: {nearest.why}." in words
+    assert f"no layout runs on these 8 GPUs. The nearest is {nearest.layout}: {nearest.why}." in words
     enough = int(re.search(r"(\d+) GPUs hold it", words)[1])
     assert planned(PlanChoice("llama-3-405b", gpus=enough)).best is not None
     assert planned(PlanChoice("llama-3-405b", gpus=enough // 2)).best is None
@@ -193,11 +194,11 @@ def test_a_job_that_runs_nowhere_says_what_is_nearest_and_how_many_gpus_hold_it(
 
 def test_a_batch_that_is_too_small_for_the_gpus_says_so(explorer):
     explorer.choose(model="gpt-2-xl", gpus=64, batch=1)
-    said = "The ranks of the data axis share the sequences evenly: take a batch of 64, one sequence a GPU,"
+    said = "The ranks of the data axis share the sequences evenly. Take a batch of 64, one sequence a GPU,"
     assert said in words_of(explorer)
     for other in ({"batch": 64}, {"batch": 1, "gpus": 1}):
         explorer.choose(**other)
-        assert "The best of the layouts" in words_of(explorer)
+        assert "The best layout that the planner found" in words_of(explorer)
 
 
 def test_no_number_of_gpus_that_can_be_chosen_may_be_enough(explorer, monkeypatch):
@@ -212,7 +213,7 @@ def test_the_planner_s_best_can_be_taken_and_then_turned(explorer):
     explorer.take.click()
     assert best is not None
     assert explorer.own.layout(32) == best.layout
-    assert f"Yours, {best.layout}, is the best: " in words_of(explorer)
+    assert f"Your layout, {best.layout}, is the best: " in words_of(explorer)
     explorer.choose(micro_batch=2 * best.layout.micro_batch)
     assert "is the best" not in words_of(explorer)
     explorer.choose(model="llama-3-405b", gpus=8)
@@ -235,7 +236,7 @@ def test_a_plan_is_worked_out_once(explorer, monkeypatch):
     monkeypatch.setattr("course_lib.widgets.plan.search._cuts", lambda _: pytest.fail("planned again"))
     explorer.choose(gpus=8)
     explorer.choose(tp=2)
-    assert "Yours, tp2" in words_of(explorer)
+    assert "Your layout, tp2" in words_of(explorer)
 
 
 @pytest.mark.first_cases(1)
@@ -243,4 +244,4 @@ def test_a_plan_is_worked_out_once(explorer, monkeypatch):
 def test_every_machine_and_every_model_are_planned(explorer, machine):
     for model, seq in zip(MODELS, (SEQ[0], SEQ[3], SEQ[4], SEQ[5], SEQ[4]), strict=True):
         explorer.choose(machine=machine, model=model, gpus=4, seq=seq, batch=16)
-        assert ("The best of" in words_of(explorer)) != ("nothing runs" in words_of(explorer))
+        assert ("The best layout that" in words_of(explorer)) != ("no layout runs" in words_of(explorer))

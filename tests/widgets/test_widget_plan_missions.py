@@ -50,7 +50,7 @@ def test_seventy_billion_are_held_by_the_fewest_machines_alone():
     explorer = PlanExplorer()
     more = {"tp": 8, "cp": 2, "sharding": 3, "recompute": "none"}
     explorer.choose(model="llama-3-70b", gpus=2 * solved[0], **more)
-    assert "It runs on 64 GPUs, and fewer would do." in explorer.missions
+    assert "It runs on 64 GPUs, and fewer would be enough." in explorer.missions
     own = solution(few, replace(SEVENTY, gpus=solved[0]))
     assert own is not None
     explorer.choose(gpus=solved[0], **vars(own))
@@ -65,9 +65,9 @@ def test_half_of_the_memory_costs_little_time_and_the_best_itself_is_no_answer()
     assert own is not None
     best = planned(EIGHT).best
     assert best is not None
-    assert "Yours needs" in little.missed(EIGHT, OwnCut.of(best.layout))
+    assert "Your layout needs" in little.missed(EIGHT, OwnCut.of(best.layout))
     slow = OwnCut(sharding=3, recompute="full")
-    assert "of time; at most 15% is asked for." in little.missed(EIGHT, slow)
+    assert "of time; the mission allows a loss of at most 15%." in little.missed(EIGHT, slow)
     explorer = PlanExplorer()
     explorer.choose(gpus=16, batch=128, **vars(own))
     assert reached(explorer) == [False, True, False]
@@ -82,7 +82,7 @@ def test_one_gpu_is_cheaper_for_a_small_job():
     assert one.missed(nowhere, OwnCut()) == "This job does not run on 8 GPUs."
     said = one.missed(replace(SMALL, batch=512), OwnCut())
     assert said.startswith("8 GPUs cost 0.9")  # one GPU adds up the gradients of more micro-batches
-    assert said.endswith(" times what one costs for the same step; 2 times are asked for.")
+    assert said.endswith(" times as much as one for the same step; the mission asks for 2 times.")
     explorer = PlanExplorer()
     explorer.choose(model="gpt-2-xl", seq=1024, batch=8)
     assert reached(explorer) == [False, False, True]
@@ -97,8 +97,8 @@ def test_one_gpu_is_cheaper_for_a_small_job():
     [
         (0, PlanChoice(), OwnCut(), "This mission is for llama-3-70b on 8x H100, 8,192 tokens a sequence."),
         (0, replace(SEVENTY, batch=32), OwnCut(), "This mission is for 64 sequences a step."),
-        (0, SEVENTY, OwnCut(), "Your layout recomputes (full); this one is not to."),
-        (0, SEVENTY, OwnCut(tp=3, recompute="none"), "Your layout cannot be: tp=3 does not divide 8 GPUs"),
+        (0, SEVENTY, OwnCut(), "Your layout recomputes (full); in this mission it must not."),
+        (0, SEVENTY, OwnCut(tp=3, recompute="none"), "Your layout is not possible: tp=3 does not divide 8 GPUs"),
         (0, SEVENTY, OwnCut(recompute="none"), "Your layout does not run: "),
         (
             1,
@@ -106,7 +106,7 @@ def test_one_gpu_is_cheaper_for_a_small_job():
             OwnCut(),
             "This mission is for llama-3-8b, 128 sequences of 8,192 tokens, 16 GPUs of 8x H100",
         ),
-        (1, EIGHT, OwnCut(tp=5), "Your layout cannot be: tp=5 does not divide 16 GPUs"),
+        (1, EIGHT, OwnCut(tp=5), "Your layout is not possible: tp=5 does not divide 16 GPUs"),
     ],
 )
 def test_what_is_lacking_is_said(number, choice, own, said):

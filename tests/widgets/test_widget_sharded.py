@@ -177,7 +177,7 @@ def test_what_was_measured_comes_back_with_its_setting(planned):
 def test_a_second_run_of_a_setting_keeps_the_smaller_numbers(planned, monkeypatch):
     runs = iter([1.03, 1.02, 1.04])
     monkeypatch.setattr(RUN, lambda cluster, **settings: with_more(settings, next(runs)))
-    for said in ("3.0% more. A message&#x27;s buffer", "2.0% more", "2.0% more"):
+    for said in ("3.0% more. A rank may hold a message&#x27;s buffer", "2.0% more", "2.0% more"):
         planned.run.click()
         assert said in planned.words.value
 
@@ -185,7 +185,7 @@ def test_a_second_run_of_a_setting_keeps_the_smaller_numbers(planned, monkeypatc
 def test_ranks_that_hold_less_are_told_of_other_back_ends(planned, monkeypatch):
     monkeypatch.setattr(RUN, lambda cluster, **settings: with_more(settings, 0.9))
     planned.run.click()
-    assert "the ranks hold 10.0% less. The model counts the buffers of gloo" in planned.words.value
+    assert "the ranks hold 10.0% less. The model counts gloo&#x27;s buffers" in planned.words.value
 
 
 @pytest.mark.parametrize("kind", [RankError, RuntimeError, OSError])
@@ -228,8 +228,10 @@ def test_one_setting_of_four_ranks_reaches_the_first_mission(explorer):
     mission = MISSIONS[0]
     assert [one for one in every_choice(4) if not mission.missed(one, [])] == [ShardedChoice(3, 4, 3, 0)]
     assert mission.missed(ShardedChoice(3, 2, 3), []) == "This mission is for 4 ranks."
-    assert "It takes 36 messages a step; at most 12" in mission.missed(ShardedChoice(3, 4, 1), [])
-    assert "1,692 KiB at its peak; at most 1,593 KiB" in mission.missed(ShardedChoice(3, 4, 3, 1), [])
+    assert "It takes 36 messages a step; the mission allows at most 12" in mission.missed(ShardedChoice(3, 4, 1), [])
+    assert "1,692 KiB at its peak; the mission allows at most 1,593 KiB" in mission.missed(
+        ShardedChoice(3, 4, 3, 1), []
+    )
     choose(explorer, 3, 4, 3)
     explorer.prefetch.value = 0
     explorer.stage.value = "0 (DDP)"  # once reached, it stays so
@@ -240,14 +242,14 @@ def test_one_setting_of_four_ranks_reaches_the_first_mission(explorer):
 def test_the_second_mission_is_decided_by_a_run(planned):
     assert "a stage above 0" in planned.missions
     choose(planned, 1, 4, 12)
-    assert "mission 2: not yet. A run decides it." in planned.missions
+    assert "mission 2: not yet. Run this setting: the mission needs a measurement." in planned.missions
     planned.run.click()
     assert "mission 2: reached (stage 1, 4 ranks, 12 layers a bucket)" in planned.missions
     planned.stage.index = 2  # which reaches it too
     planned.run.click()
     assert "mission 2: reached (stage 1, 4 ranks, 12 layers a bucket)" in planned.missions
     missed = MISSIONS[1].missed(ShardedChoice(3, 4, 1), [1000 * 1024] * 4)
-    assert missed == "The ranks held 1,000 KiB at most; at least 3,026 KiB are asked for."
+    assert missed == "The ranks held 1,000 KiB at most; the mission asks for at least 3,026 KiB."
 
 
 def test_one_number_of_ranks_reaches_the_third_mission(explorer):
@@ -255,7 +257,9 @@ def test_one_number_of_ranks_reaches_the_third_mission(explorer):
     leanest = [ShardedChoice(stage, n) for stage in (2, 3) for n in range(2, 65)]
     found = [one for one in (*leanest, *every_choice(43), *every_choice(64)) if not mission.missed(one, [])]
     assert set(found) == {ShardedChoice(3, 43)}  # 3 rows each, and none over: more ranks send padding
-    assert "A rank holds 425 KiB at its peak; 330 KiB are possible." in mission.missed(ShardedChoice(3, 64), [])
+    assert "A rank holds 425 KiB at its peak; a setting with 330 KiB exists." in mission.missed(
+        ShardedChoice(3, 64), []
+    )
 
 
 # -- the board ------------------------------------------------------------------------------------------------------
@@ -336,7 +340,10 @@ def test_the_learners_own_is_run_in_stage_3_and_told_and_drawn(monkeypatch):
     assert "Yours" not in explorer.words.value
     explorer.run.click()
     peaks = [max(moment.total for moment in ShardedChoice(stage=3, prefetch=1).phases(rank)) for rank in range(4)]
-    assert f"Yours, at the peak of ranks 0 to 3: {', '.join(kib(2 * peak) for peak in peaks)}." in explorer.words.value
+    assert (
+        f"Your build, at the peak of ranks 0 to 3: {', '.join(kib(2 * peak) for peak in peaks)}."
+        in explorer.words.value
+    )
     green = ImageColor.getrgb(OKABE_ITO["green"])
     assert green in colours(explorer.picture().image)
     explorer.after_forward.value = "stay whole"
@@ -353,7 +360,7 @@ def test_a_learners_own_that_fails_is_said_and_the_courses_is_shown(monkeypatch)
     explorer = own_explorer(monkeypatch, None)
     explorer.run.click()
     assert "Measured, at the peak" in explorer.words.value
-    assert "Yours did not come to its end: rank 2 has given up<" in explorer.words.value
+    assert "Your run did not come to its end: rank 2 has given up<" in explorer.words.value
 
 
 def test_what_is_wrapped_by_somebody_else_is_watched_as_ours_is(cluster2):

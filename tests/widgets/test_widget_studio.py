@@ -222,14 +222,14 @@ def test_a_goal_is_judged():
     studio = ScheduleStudio(
         kind="gpipe", num_ranks=4, num_micro_batches=8, goal=Goal(4, 8, max_in_flight=4, idle_share=0.28)
     )
-    assert "Not the goal yet: a rank has 8 micro-batches in flight, 4 are allowed" in studio.verdict.value
+    assert "Not the goal yet: a rank has 8 micro-batches in flight, and the goal allows 4" in studio.verdict.value
     studio.kind.value = "1f1b"
     assert "The goal is reached" in studio.verdict.value
     studio.micro_batches.number.value = 4
-    assert "it is for 4 ranks and 8 micro-batches" in studio.verdict.value
+    assert "the goal is for 4 ranks and 8 micro-batches" in studio.verdict.value
     studio.micro_batches.number.value = 8
     studio.latency.number.value = 10.0
-    assert "51.0% idle is planned, less than 28.0% is asked for" in studio.verdict.value
+    assert "the planned idle share is 51.0%, and the goal is less than 28.0%" in studio.verdict.value
 
 
 def test_slider_and_box_are_one_number():

@@ -146,10 +146,10 @@ def test_missions_say_what_is_missing_and_stay_reached(on_a_mission: MemoryExplo
     assert second == "mission 2: not yet. Keep the bar of batch size 1 with adamw, float32 and no recomputation."
     assert repr(on_a_mission).endswith("; missions reached: 0 of 2")
     assert choose(on_a_mission, batch_size=20)[0] == (  # 1000 + 2000 + 20 x 100: full, and other dials allow more
-        "mission 1: not yet. A larger batch fits, with these dials or with others."
+        "mission 1: not yet. A larger batch fits, with these dials or with other settings of them."
     )
     assert "not yet. A larger" in choose(on_a_mission, recompute=True, batch_size=80)[0]  # 80 x 25; copies: 100 x 15
-    assert "not yet. It is asked for adamw, and sgd is chosen." in choose(on_a_mission, optimizer="sgd")[0]
+    assert "not yet. This mission is for adamw, and you chose sgd." in choose(on_a_mission, optimizer="sgd")[0]
     assert (
         "not yet. A larger" in choose(on_a_mission, optimizer="adamw", precision="bfloat16 autocast", batch_size=99)[0]
     )
@@ -163,11 +163,11 @@ def test_missions_say_what_is_missing_and_stay_reached(on_a_mission: MemoryExplo
 def test_added_memory_is_found_by_one_dial_from_the_first_choices(on_a_mission: MemoryExplorer) -> None:
     assert "Keep the bar" in choose(on_a_mission, batch_size=1)[1]  # not kept yet
     on_a_mission.keep.click()
-    assert choose(on_a_mission)[1] == "mission 2: not yet. Then turn one dial, and leave the batch size at 1."
-    assert "Then turn one dial" in choose(on_a_mission, batch_size=2)[1]
+    assert choose(on_a_mission)[1] == "mission 2: not yet. Change exactly one dial, and leave the batch size at 1."
+    assert "Change exactly one dial" in choose(on_a_mission, batch_size=2)[1]
     choose(on_a_mission, batch_size=1)
     assert choose(on_a_mission, optimizer="sgd")[1].endswith("The dial 'optimizer' has added nothing.")
-    assert "Then turn one dial" in choose(on_a_mission, recompute=True)[1]  # two of them
+    assert "Change exactly one dial" in choose(on_a_mission, recompute=True)[1]  # two of them
     assert choose(on_a_mission, optimizer="adamw")[1].endswith("The dial 'recompute' has added nothing.")
     choose(on_a_mission, recompute=False)
     assert choose(on_a_mission, precision="bfloat16 autocast")[1] == (

@@ -61,11 +61,11 @@ class ContextBoard:
         if way == "ring":
             sheet.text(16, 14, f"The causal mask of each of {num_heads} heads, by rank", bold=True)
             _draw_ring_mask(sheet, cut, _MASK)
-            under = "Queries down, keys to the right; numbers: steps (diagonal: 0)."
+            under = "Queries go down, keys to the right; a number is the step (diagonal: 0)."
         else:
             sheet.text(16, 14, f"The causal masks of {num_heads} heads, by rank", bold=True)
             _draw_masks_of_heads(sheet, cut, num_heads, _MASK)
-            under = "Queries down, keys to the right. A rank has whole heads."
+            under = "Queries go down, keys to the right. A rank has whole heads."
         sheet.text(16, _MASK[3] + 16, under, size=9)
         for rank in range(cut.num_ranks):
             x, y = 16 + 84 * (rank % 4), _MASK[3] + 42 + 24 * (rank // 4)

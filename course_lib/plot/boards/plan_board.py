@@ -39,7 +39,7 @@ def plan_picture(listing: Listing, *, most: int = 6, limit_bytes: float | None =
     at_least(1, most=most)
     options = listing.options[:most]
     if not options:
-        raise ValueError("no layout runs, so there is nothing to draw; the listing says what would have to change")
+        raise ValueError("no layout runs, so there is nothing to draw; the listing says what to change")
     limit = usable_bytes(listing.cluster, limit_bytes)
     names = [str(option.layout) for option in options]
     times = [asdict(option.step) for option in options]

@@ -21,10 +21,12 @@ def clip_arrows(arrows: Mapping[str, tuple[float, float]], *, title: str = "") -
     more than four, a length below 0 or none at all, and a cosine that is none.
     """
     if not 1 <= len(arrows) <= len(_LOOKS):
-        raise ValueError(f"one to four arrows can be drawn, not {len(arrows)}")
+        raise ValueError(f"there are {len(arrows)} arrows; this picture draws one to four")
     for name, (length, cosine) in arrows.items():
         if not (math.isfinite(length) and length >= 0 and abs(cosine) <= 1 + 1e-4):
-            raise ValueError(f"{name!r} is {length} limits long with a cosine of {cosine}; no arrow can be that")
+            raise ValueError(
+                f"{name!r} has length {length} and cosine {cosine}; a length is at least 0, a cosine from -1 to 1"
+            )
     far = 1.15 * max(1.0, *(length for length, _ in arrows.values()))
     with canvas(width=6.4, height=4.0, title=title) as (figure, axes):
         circle = {"facecolor": "#F3F3F3", "edgecolor": "#333333", "linestyle": "--"}

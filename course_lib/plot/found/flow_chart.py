@@ -32,7 +32,7 @@ def flow_chart(flows: Mapping[str, Mapping[str, int]], *, unit: str = "", title:
     targets = list(dict.fromkeys(target for row in flows.values() for target in row))
     most = max((size for row in flows.values() for size in row.values()), default=0)
     if most <= 0 or any(size < 0 for row in flows.values() for size in row.values()):
-        raise ValueError(f"flows are numbers of {unit}, none below 0 and one above; got {dict(flows)}")
+        raise ValueError(f"flows are {dict(flows)}; each is a number of {unit} of at least 0, and one must be above 0")
     at_most(MOST_PLACES, sources=len(flows), targets=len(targets))
     got = {target: sum(row.get(target, 0) for row in flows.values()) for target in targets}
     with canvas(width=_WIDE, height=_HIGH + 0.35 * bool(title), title=title) as (figure, axes):

@@ -17,7 +17,7 @@ def input_gradient_tiles(plan: MatmulPlan, num_ranks: int) -> Picture:
     A tile that is hatched and has a plus sign is a summand. ``ValueError`` for more ranks than four or fewer than two.
     """
     if not 2 <= num_ranks <= 4:
-        raise ValueError(f"two to four ranks can be drawn, not {num_ranks}")
+        raise ValueError(f"there are {num_ranks} ranks; this picture draws two to four")
     backward = matmul_plan(plan.y, _transposed(plan.a), plan.x)
     columns, moved = plan_columns(backward, num_ranks)
     names = ("dY", "Aᵀ", "dY Aᵀ, on each rank", "dX")

@@ -26,7 +26,9 @@ def ways_to_join(first: Tensor, second: Tensor, whole: Tensor, *, title: str = "
     ``ValueError`` for other shapes.
     """
     if first.ndim != 2 or whole.ndim != 2 or first.shape != second.shape:
-        raise ValueError(f"matrices of one shape can be joined, not {tuple(first.shape)} and {tuple(second.shape)}")
+        raise ValueError(
+            f"the matrices have shapes {tuple(first.shape)} and {tuple(second.shape)}; give two of the same shape"
+        )
     rows, columns = first.shape
     owners = {
         "side by side": [[0] * columns + [1] * columns] * rows,

@@ -27,7 +27,9 @@ def position_grids(reads: Mapping[str, Tensor], *, num_ranks: int, title: str = 
     for name, grid in reads.items():
         if grid.ndim != 2 or grid.size(0) != grid.size(1) or grid.size(0) % num_ranks:
             shape = tuple(grid.shape)
-            raise ValueError(f"{name!r} is {shape}; it has to be a square whose side {num_ranks} ranks divide")
+            raise ValueError(
+                f"{name!r} has shape {shape}; it must be a square, and {num_ranks} ranks must divide its side"
+            )
     with style():
         figure = Figure(figsize=(max(_SIDE * len(reads), 4.0), _SIDE + 0.75), layout="constrained")
         FigureCanvasAgg(figure)

@@ -50,7 +50,7 @@ def _moments(order: Sequence[str]) -> list[tuple[str, dict[int, int]]]:
     found = []
     for word in order:
         if not (match := _WORD.fullmatch(word)):
-            raise ValueError(f"{word!r} is no word of an order; one is G, F, B or R and a number, such as G0")
+            raise ValueError(f"{word!r} is not part of an order; a part is G, F, B or R and a number, such as G0")
         what, unit = match[1], int(match[2])
         if what == "G" and unit not in slots.values():
             slots[next(slot for slot in range(len(slots) + 1) if slot not in slots)] = unit

@@ -47,7 +47,7 @@ def traffic_map(panels: Mapping[str, tuple[Matrix, Nodes]], *, place: str = "nod
 
 def _checked(matrix: Matrix, nodes: Nodes) -> None:
     if len(nodes) != 2:
-        raise ValueError(f"there are {len(nodes)} nodes; two can be drawn")
+        raise ValueError(f"there are {len(nodes)} nodes; this picture draws two")
     at_most(2, ranks=max(len(ranks) for ranks in nodes))
     if any(len(row) != len(matrix) for row in matrix) or not all(0 <= r < len(matrix) for of in nodes for r in of):
         raise ValueError(f"a matrix of {len(matrix)} rows does not say what each of the ranks {list(nodes)} sends")

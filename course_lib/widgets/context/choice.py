@@ -127,8 +127,8 @@ def _refused(key_heads: int, num_ranks: int) -> str:
     heads = f", {min(more)} key heads" if more else ""
     these = "1 key head does" if key_heads == 1 else f"{key_heads} key heads do"
     return (
-        f"By all-to-all a rank computes whole heads, and {these} not divide among {num_ranks} ranks. "
-        f"Take {ranks} {'rank' if ranks == 1 else 'ranks'}{heads}, or the ring."
+        f"With all-to-all a rank computes whole heads, and {these} not divide among {num_ranks} ranks. Take {ranks} "
+        f"{'rank' if ranks == 1 else 'ranks'}{heads}, or the ring."
     )
 
 

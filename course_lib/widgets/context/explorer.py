@@ -79,11 +79,11 @@ class ContextExplorer(RankExplorer[ContextChoice, list[WatchedAttention]]):
     def _shown(self, choice: ContextChoice) -> tuple[Raster, list[str]]:
         lines = [
             f"Model, {choice}: {who_computes(choice)}",
-            f"The ranks have work in {choice.balance:.0%} of the time that the busiest of each step takes. The rank "
-            f"and step farthest from the mean is {choice.apart:.0%} from it.",
+            f"If each step lasts as long as its busiest rank computes, the ranks compute for {choice.balance:.0%} of "
+            f"the time. The largest distance of a rank's pairs in a step from the mean is {choice.apart:.0%}.",
             f"Bytes: {sent_in_words(choice.sent())}",
-            f"A transformer of one such layer keeps {kib_text(choice.most_kept_bytes)} of activations on the rank that "
-            "keeps most.",
+            f"A transformer of one such layer keeps at most {kib_text(choice.most_kept_bytes)} of activations on a "
+            "rank.",
             *self._run_in_words(choice),
         ]
         picture = self._board.draw(

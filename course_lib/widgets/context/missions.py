@@ -35,11 +35,11 @@ class LittleSent:
             return f"This mission is for {self.key_heads} key heads."
         if choice.most_sent_bytes > self.most_sent_bytes:
             sent, asked = kib_text(choice.most_sent_bytes), kib_text(self.most_sent_bytes)
-            return f"A rank sends {sent} forward and backward; at most {asked} are asked for."
+            return f"A rank sends {sent} forward and backward; the mission allows at most {asked}."
         if self.most_apart is not None and choice.apart > self.most_apart:
             return (
-                f"In some step a rank's pairs are {choice.apart:.0%} from the mean; at most {self.most_apart:.0%} are "
-                "asked for."
+                f"In some step a rank's pairs are {choice.apart:.0%} from the mean; the mission allows at most "
+                f"{self.most_apart:.0%}."
             )
         return ""
 
@@ -51,7 +51,7 @@ class SameBytes:
     def missed(self, choice: ContextChoice, measured: Measured) -> str:
         """By two runs."""
         if choice.num_ranks == 1:
-            return "One rank sends nothing in any way; take more."
+            return "A single rank sends nothing; take more ranks."
         found = {
             way: sizes
             for way in WAYS
@@ -59,12 +59,12 @@ class SameBytes:
         }
         if len(found) < len(WAYS):
             return (
-                "Runs decide it, one by the ring and one by all-to-all, with the tokens, ranks and key heads of this "
-                f"setting. So far {len(found)} of the two ways has run."
+                "This mission needs two runs of this setting, one by the ring and one by all-to-all. Tokens, ranks "
+                f"and key heads stay as they are. So far {len(found)} of the two has run."
             )
         if not set(found["ring"]) & set(found["all_to_all"]):
             ring, heads = (kib_text(min(found[way])) for way in WAYS)
-            return f"By the ring a rank sent {ring}, by all-to-all {heads}."
+            return f"A rank sent {ring} by the ring, and {heads} by all-to-all."
         return ""
 
 

@@ -18,8 +18,8 @@ def who_computes(choice: ContextChoice) -> str:
         heads, of_a_rank = NUM_HEADS // choice.num_ranks, choice.pairs()[0][0]
         what = "one head" if heads == 1 else f"{heads} heads"
         return (
-            f"a rank computes the whole causal mask of {what}, at once, {of_a_rank:,} pairs of query and key. The "
-            "order of positions makes no difference there."
+            f"a rank computes the whole causal mask of {what} at once: {of_a_rank:,} pairs of query and key. With "
+            "all-to-all the order of positions makes no difference."
         )
     said = []
     for rank in range(choice.num_ranks):
@@ -52,11 +52,11 @@ def found_in_words(choice: ContextChoice, found: Sequence[WatchedAttention]) -> 
          for rank, of_model in zip(measured, choice.sent(), strict=True)
          for one, model in ((rank.forward, of_model.forward), (rank.backward, of_model.backward))),
     )  # fmt: skip
-    bytes_said = f"up to {off:.1%} apart from the model" if off else "as the model says"
+    bytes_said = f"up to {off:.1%} away from the model" if off else "as the model says"
     output, gradients = (max(getattr(rank, name) for rank in found) for name in ("output_off", "gradients_off"))
     return (
-        f"Measured: {sent_in_words(measured)[:-1]}, {bytes_said}. Beside one process that has the whole sequence, "
-        f"outputs are {_apart(output)}, gradients of q, k and v {_apart(gradients)}."
+        f"Measured: {sent_in_words(measured)[:-1]}, {bytes_said}. Compared with one process that has the whole "
+        f"sequence: outputs are {_apart(output)}, gradients of q, k and v are {_apart(gradients)}."
     )
 
 

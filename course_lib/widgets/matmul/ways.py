@@ -137,7 +137,7 @@ def checked(way: Planned | Tiled, run: Sequence[Products], communication: Commun
     text = f"Run on {len(run)} rank{'s' * (len(run) > 1)}: {found}; each rank sent {sent:,} bytes"
     if sent == planned:
         return f"{text}, as planned."
-    return f"{text}, where rings would send {planned:,.0f}: gloo's reduce_scatter is an all_reduce inside."
+    return f"{text}. Rings would send {planned:,.0f}: gloo's reduce_scatter is an all_reduce inside."
 
 
 def _steps(steps: tuple) -> str:

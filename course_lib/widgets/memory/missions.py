@@ -56,11 +56,11 @@ class LargestBatch:
     def missed(self, now: Bar, kept: Bar, others: Callable[[int], Sequence[Bar]]) -> str:
         """What is still wrong; nothing when no larger batch fits."""
         if now.dials["optimizer"] != self.optimizer:
-            return f"It is asked for {self.optimizer}, and {now.dials['optimizer']} is chosen."
+            return f"This mission is for {self.optimizer}, and you chose {now.dials['optimizer']}."
         if now.total_bytes > self.limit_bytes:
             return f"This batch does not fit in {bytes_text(self.limit_bytes)}."
         if any(bar.total_bytes <= self.limit_bytes for bar in others(now.dials["batch_size"] + 1)):
-            return "A larger batch fits, with these dials or with others."
+            return "A larger batch fits, with these dials or with other settings of them."
         return ""
 
     def told(self, now: Bar, kept: Bar) -> str:
@@ -89,7 +89,7 @@ class AddedMemory:
             return f"Keep the bar of batch size 1 with {self.optimizer}, {self.precision} and no recomputation."
         changed = [dial for dial in start if now.dials[dial] != kept.dials[dial]]
         if "batch_size" in changed or len(changed) != 1:
-            return "Then turn one dial, and leave the batch size at 1."
+            return "Change exactly one dial, and leave the batch size at 1."
         if now.total_bytes <= kept.total_bytes:
             return f"The dial {changed[0]!r} has added nothing."
         return ""

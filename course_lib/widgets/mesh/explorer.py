@@ -89,7 +89,8 @@ class MeshExplorer(RankExplorer[MeshChoice, list[WatchedRank]]):
         lines = [
             f"{name} on {choice}. {holders_in_words(choice.mesh, choice.holders(name))}",
             f"Model: a rank keeps {kib(most.total)} after a step ({held}), "
-            f"{most.total / _ONE_DEVICE.most_held_bytes:.0%} of what one device alone would. Activations are not "
+            f"{most.total / _ONE_DEVICE.most_held_bytes:.0%} of the bytes that one device alone would keep. "
+            "Activations are not "
             f"counted.{other}",
             *(_axis_in_words(choice, axis, links) for axis, links in choice.sent().items()),
             *self._run_in_words(choice),

@@ -32,10 +32,10 @@ class LittleBetweenNodes:
             return sizes
         if choice.most_held_bytes > self.most_held_bytes:
             held, asked = kib(choice.most_held_bytes), kib(self.most_held_bytes)
-            return f"A rank keeps {held}; at most {asked} are asked for."
+            return f"A rank keeps {held}; the mission allows at most {asked}."
         if choice.between_bytes > self.most_between_bytes:
             sent, asked = kib(choice.between_bytes), kib(self.most_between_bytes)
-            return f"In a step {sent} pass between nodes; at most {asked} are asked for."
+            return f"In a step {sent} pass between nodes; the mission allows at most {asked}."
         return ""
 
 
@@ -52,17 +52,17 @@ class OrderMatters:
         if sizes := _other_sizes(choice, self.num_ranks, self.num_nodes):
             return sizes
         if len(choice.axes) < 2:
-            return f"Ranks of this mesh differ along {choice.axes[0]} alone; an order takes two axes."
+            return f"Ranks of this mesh differ along {choice.axes[0]} alone; an order of axes needs two of them."
         orders = [MeshChoice(mesh) for mesh in choice.mesh.orders()]
         found = [between[order] for order in orders if order in between]
         if len(found) < 2:
-            return f"Runs decide it, of two orders of the same axes; of these, {len(found)} so far."
+            return f"This mission needs runs of two orders of the same axes. So far {len(found)} of the two has run."
         least, most = min(found), max(found)
         if most < self.times * least:
             times = most / max(least, 1)
             return (
-                f"Between nodes passed {kib(least)} in one order and {kib(most)} in another, {times:.1f} times as "
-                f"much; {self.times} times are asked for."
+                f"Ranks sent {kib(least)} between nodes in one order and {kib(most)} in another, {times:.1f} times as "
+                f"much; the mission asks for {self.times} times."
             )
         return ""
 
@@ -84,10 +84,10 @@ class BothNodes:
                 nodes = {choice.mesh.node_of(rank) for rank in ranks}
                 if len(nodes) < self.num_nodes:
                     lost = f"{str(piece).capitalize()} of {name}"
-                    return f"{lost} are on node {min(nodes)} alone, and would be lost with it."
+                    return f"{lost} are on node {min(nodes)} alone, and would be lost with that node."
         if choice.most_held_bytes > self.most_held_bytes:
             held, asked = kib(choice.most_held_bytes), kib(self.most_held_bytes)
-            return f"A rank keeps {held}; at most {asked} are asked for."
+            return f"A rank keeps {held}; the mission allows at most {asked}."
         return ""
 
 

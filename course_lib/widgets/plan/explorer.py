@@ -110,7 +110,7 @@ class PlanExplorer(Explorer[PlanChoice]):
         try:
             found = self.own.judged(choice)
         except ValueError as error:
-            said = f"Yours cannot be: {error}."
+            said = f"Your layout is not possible: {error}."
         else:
             said, own = own_in_words(listing, found), _own_row(found, best)
         if best is None:

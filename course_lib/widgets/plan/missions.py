@@ -33,11 +33,11 @@ class FewestMachines:
         if choice.batch != self.batch:
             return f"This mission is for {self.batch} sequences a step."
         if own.recompute != "none":
-            return f"Your layout recomputes ({own.recompute}); this one is not to."
+            return f"Your layout recomputes ({own.recompute}); in this mission it must not."
         if not isinstance(found := _own(choice, own), Option):
             return found
         if fewer_that_hold(choice, "none") is not None:
-            return f"It runs on {choice.gpus} GPUs, and fewer would do."
+            return f"It runs on {choice.gpus} GPUs, and fewer would be enough."
         return ""
 
 
@@ -66,9 +66,11 @@ class LittleMemory:
         assert best is not None  # one's own runs
         held, most = found.memory.total_bytes, self.share_of_memory * best.memory.total_bytes
         if held > most:
-            return f"Yours needs {gb_text(held)}; at most {gb_text(most)} are asked for."
+            return f"Your layout needs {gb_text(held)}; the mission allows at most {gb_text(most)}."
         if found.step_s > (1 + self.most_lost) * best.step_s:
-            return f"Yours {loses(found, best)} of time; at most {self.most_lost:.0%} is asked for."
+            return (
+                f"Your layout {loses(found, best)} of time; the mission allows a loss of at most {self.most_lost:.0%}."
+            )
         return ""
 
 
@@ -89,8 +91,8 @@ class OneIsCheaper:
         dearer = best.step_s * choice.gpus / one.step_s
         if dearer < self.times:
             return (
-                f"{choice.gpus} GPUs cost {dearer:.2f} times what one costs for the same step; {self.times:g} times "
-                "are asked for."
+                f"{choice.gpus} GPUs cost {dearer:.2f} times as much as one for the same step; the mission asks for "
+                f"{self.times:g} times."
             )
         return ""
 
@@ -99,7 +101,7 @@ def _own(choice: PlanChoice, own: OwnCut) -> Option | str:
     try:
         found = own.judged(choice)
     except ValueError as error:
-        return f"Your layout cannot be: {error}."
+        return f"Your layout is not possible: {error}."
     return found if isinstance(found, Option) else f"Your layout does not run: {found.why}."
 
 

@@ -53,7 +53,7 @@ def best_in_words(choice: PlanChoice, listing: Listing) -> list[str]:
     assert best is not None
     step, memory = time_by_word(best.step), memory_by_word(best.memory)
     return [
-        f"{choice}. The best of the layouts that were looked at is {best.layout}: {seconds_text(best.step_s)} a step, "
+        f"{choice}. The best layout that the planner found is {best.layout}: {seconds_text(best.step_s)} a step, "
         f"{choice.share_of_peak(best):.0%} of the GPUs' peak.",
         f"Its time: {_shares(step)}. Its memory: {gb_text(best.memory.total_bytes)} of "
         f"{gb_text(usable_bytes(choice.cluster))}, {_shares(memory)}.",
@@ -74,15 +74,15 @@ def own_in_words(listing: Listing, found: Option | Refusal) -> str:
     """What one's own layout loses against the best, and on what; or why it cannot be."""
     if isinstance(found, Refusal):
         if found.memory is None:
-            return f"Yours, {found.layout}, cannot be: {found.why}."
-        return f"Yours, {found.layout}, does not fit: {found.why}. What would help: {found.instead}."
+            return f"Your layout, {found.layout}, is not possible: {found.why}."
+        return f"Your layout, {found.layout}, does not fit: {found.why}. To make it fit: {found.instead}."
     best = listing.best
     memory = f"it needs {gb_text(found.memory.total_bytes)}"
     if best is None:
-        return f"Yours, {found.layout}, runs in {seconds_text(found.step_s)} a step, and {memory}."
+        return f"Your layout, {found.layout}, runs in {seconds_text(found.step_s)} a step, and {memory}."
     where = "" if found.layout == best.layout else _where(found.step, best.step)
     said = "is the best" if found.layout == best.layout else loses(found, best)
-    return f"Yours, {found.layout}, {said}{where}: {seconds_text(found.step_s)} a step, and {memory}."
+    return f"Your layout, {found.layout}, {said}{where}: {seconds_text(found.step_s)} a step, and {memory}."
 
 
 def nothing_runs(choice: PlanChoice, listing: Listing) -> str:
@@ -93,11 +93,11 @@ def nothing_runs(choice: PlanChoice, listing: Listing) -> str:
         enough = more_that_hold(choice)
         more = f"{enough:,} GPUs hold it" if enough else f"no number up to {GPUS[1]:,} of these GPUs holds it"
         return (
-            f"{choice}: nothing runs on {gpus}. The nearest to it is {nearest.layout}: {nearest.why}. What would "
-            f"help: {nearest.instead}. With twice, four times and more of these GPUs: {more}."
+            f"{choice}: no layout runs on {gpus}. The nearest is {nearest.layout}: {nearest.why}. To make it fit: "
+            f"{nearest.instead}. With twice, four times and more of these GPUs: {more}."
         )
     return (
-        f"{choice}: nothing runs on {gpus}. The ranks of the data axis share the sequences evenly: take a batch of "
+        f"{choice}: no layout runs on {gpus}. The ranks of the data axis share the sequences evenly. Take a batch of "
         f"{choice.gpus:,}, one sequence a GPU, or fewer GPUs."
     )
 

@@ -31,8 +31,8 @@ _PER_UNIT = [size for size in range(1, NUM_LAYERS + 1) if NUM_LAYERS % size == 0
 _AFTER_FORWARD = {"let go": True, "stay whole": False}
 _MOST_RANKS, _MOST_PREFETCH = 64, 4
 _MUCH = 0.02
-_LINGERS = "A message's buffer may be held for a moment after it has come; run it again."
-_NOT_GLOO = "The model counts the buffers of gloo; other back ends do with smaller ones."
+_LINGERS = "A rank may hold a message's buffer for a moment after the message came; run it again."
+_NOT_GLOO = "The model counts gloo's buffers; other back ends need smaller ones."
 _HELD = {  # by the name of what a moment holds
     "kept": "kept weights and optimizer states",
     "gradients": "its rows of gradients",
@@ -148,8 +148,10 @@ class ShardedExplorer(RankExplorer[ShardedChoice, Measured]):
         if own is None:
             return []
         if isinstance(own, str):
-            return [f"Yours did not come to its end: {own}"]
-        return [f"Yours, at the peak of ranks 0 to {choice.num_ranks - 1}: {', '.join(kib(max(one)) for one in own)}."]
+            return [f"Your run did not come to its end: {own}"]
+        return [
+            f"Your build, at the peak of ranks 0 to {choice.num_ranks - 1}: {', '.join(kib(max(one)) for one in own)}."
+        ]
 
 
 def _peaks(found: Measured, groups: Iterable[range]) -> list[int]:

@@ -29,9 +29,9 @@ class FewRanksFewMessages:
             return f"This mission is for {self.num_ranks} ranks."
         if choice.peak().total > ddp.peak().total / 2:
             held, asked = kib(choice.peak().total), kib(ddp.peak().total / 2)
-            return f"A rank holds {held} at its peak; at most {asked} are asked for."
+            return f"A rank holds {held} at its peak; the mission allows at most {asked}."
         if choice.num_messages > ddp.num_messages:
-            return f"It takes {choice.num_messages} messages a step; at most {ddp.num_messages} are asked for."
+            return f"It takes {choice.num_messages} messages a step; the mission allows at most {ddp.num_messages}."
         return ""
 
 
@@ -46,10 +46,10 @@ class AsMuchAsDdp:
         if choice.stage == 0:
             return "This mission is for a stage above 0."
         if not measured:
-            return "A run decides it."
+            return "Run this setting: the mission needs a measurement."
         asked = self.share * replace(choice, stage=0).peak().total
         if max(measured) < asked:
-            return f"The ranks held {kib(max(measured))} at most; at least {kib(asked)} are asked for."
+            return f"The ranks held {kib(max(measured))} at most; the mission asks for at least {kib(asked)}."
         return ""
 
 
@@ -67,7 +67,7 @@ class LeastMemory:
     def missed(self, choice: ShardedChoice, measured: Sequence[int]) -> str:
         """By the model."""
         held, least = choice.peak().total, self.least_bytes
-        return f"A rank holds {kib(held)} at its peak; {kib(least)} are possible." if held > least else ""
+        return f"A rank holds {kib(held)} at its peak; a setting with {kib(least)} exists." if held > least else ""
 
 
 MISSIONS: tuple[ShardedMission, ...] = (FewRanksFewMessages(), AsMuchAsDdp(), LeastMemory())
