@@ -44,9 +44,7 @@ def check_restarts(max_restarts: Any, min_nodes: Any, num_nodes: int) -> None:
     at_least(0, max_restarts=max_restarts)
     at_least(1, min_nodes=min_nodes)
     if min_nodes > num_nodes:
-        raise ValueError(
-            f"min_nodes={min_nodes} can never meet: there are {num_nodes} nodes. Use {num_nodes}, or fewer."
-        )
+        raise ValueError(f"min_nodes={min_nodes} is more than there are nodes, {num_nodes}. Use {num_nodes}, or fewer.")
 
 
 def check_seconds(**values: Any) -> None:
@@ -82,9 +80,7 @@ def check_env(env: Any) -> dict[str, str]:
 def program_file(program: str | os.PathLike[str] | Callable[..., Any]) -> Path:
     """The file to run; ``ValueError`` where there is none, with what its folder has."""
     if not isinstance(program, (str, os.PathLike)):
-        raise ValueError(
-            f"{program!r} can not be run on nodes: give a file, such as 'train.py', or a function of a Rank"
-        )
+        raise ValueError(f"{program!r} cannot run on nodes: give a file, such as 'train.py', or a function of a Rank")
     path = Path(program).expanduser().resolve()
     if not path.is_file():
         folder = path.parent

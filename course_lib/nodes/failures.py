@@ -83,14 +83,14 @@ def why_no_rendezvous(agent_text: Mapping[int, str], codes: Mapping[int, int] | 
     """What the agents say where the rendezvous itself failed; None where it did not. ``codes``: their exit codes."""
     for node, text in agent_text.items():
         if "RendezvousTimeoutError" in text:
-            return f"node {node} waited for the others until its time was up (RendezvousTimeoutError)"
+            return f"node {node} waited for the other nodes until its timeout (RendezvousTimeoutError)"
         if "EADDRINUSE" in text or "address already in use" in text.lower():
             return f"node {node} found its port taken by another program; start the job again"
         if "RendezvousClosedError" in text:
             others = [(other, code) for other, code in (codes or {}).items() if other != node]
             done = [f"node {other} left with exit code {code}" for other, code in others]
             ended = f"; the agent of {' and of '.join(done)}" if done else ""
-            return f"node {node} found the rendezvous closed, which an agent does that ends{ended}"
+            return f"node {node} found the rendezvous closed: an agent closes it when it ends{ended}"
         if "RendezvousConnectionError" in text:
             return f"node {node} could not reach the store of the rendezvous"
     return None

@@ -19,8 +19,8 @@ def failed(outcome: JobOutcome, *, killed: Sequence[int], codes: Mapping[int, in
     lines = []
     if host in killed:
         lines.append(
-            f"node {host} was killed, and its agent held the store in which agents meet: without it no other node "
-            'can go on. With rendezvous="apart" the store outlives any node.'
+            f"node {host} was killed, and its agent held the store in which agents meet. Without the store no other "
+            'node can go on. With rendezvous="apart" the store outlives any node.'
         )
     elif killed:
         lines.append(f"{_of_nodes(killed)} had been killed.")
@@ -43,7 +43,7 @@ def failed(outcome: JobOutcome, *, killed: Sequence[int], codes: Mapping[int, in
         if node is not None:
             lines.append(f"the agent of node {node} left with exit code {codes[node]}.")
             lines += _tail(f"the agent of node {node}", outcome.agent_text(node))
-    lines = lines or ["it was stopped before its end."]
+    lines = lines or ["the job was stopped before its end."]
     return "The job failed: " + "\n".join(lines)
 
 

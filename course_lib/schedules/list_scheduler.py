@@ -38,7 +38,8 @@ def list_schedule(times: Sequence[StageTimes], num_micro_batches: int, max_in_fl
     if num_ranks * num_micro_batches > _MOST_SEARCHED:
         raise ValueError(
             f"{num_ranks} stages and num_micro_batches={num_micro_batches} make {num_ranks * num_micro_batches:,} "
-            f"forwards; {_MOST_SEARCHED:,} at most work here. Take {max(1, _MOST_SEARCHED // num_ranks)} micro-batches."
+            f"forwards; this scheduler takes at most {_MOST_SEARCHED:,}. Take {max(1, _MOST_SEARCHED // num_ranks)} "
+            "micro-batches."
         )
     table = _Table(times, num_micro_batches, max_in_flight)
     for _ in range(3 * num_ranks * num_micro_batches):

@@ -180,5 +180,5 @@ def check_counts(num_ranks: int, num_micro_batches: int, num_virtual_stages: int
     if cells > _MOST_CELLS:
         raise ValueError(
             f"num_ranks={num_ranks}, num_micro_batches={num_micro_batches} and num_virtual_stages={num_virtual_stages} "
-            f"would make a table of {cells:,} cells; {_MOST_CELLS:,} at most work here. Take fewer micro-batches."
+            f"would make a table of {cells:,} cells; a table takes at most {_MOST_CELLS:,}. Take fewer micro-batches."
         )

@@ -110,7 +110,8 @@ def _cells(line: str, rank: int) -> list[tuple[Word, ...]]:
     if label:
         if int(label[1]) != rank:
             raise ValueError(
-                f"Line {rank + 1} is said to be rank {label[1]}'s, but lines go by rank: this is rank {rank}'s."
+                f"Line {rank + 1} is labelled rank {label[1]}, but lines are in the order of ranks: this one belongs "
+                f"to rank {rank}."
             )
         line = line[label.end() :]
     cells: list[tuple[Word, ...]] = []

@@ -75,7 +75,7 @@ def _unknown(schedule: Schedule, forward_only: bool) -> Iterator[Problem]:
         if kind not in KINDS:
             text = f"{where} has the letter {kind!r}; actions are {', '.join(KINDS)}"
         elif forward_only and kind != "F":
-            text = f"{where} is a backward, but this schedule is for forwards alone"
+            text = f"{where} is a backward, but this schedule has forwards only"
         elif not 0 <= stage < num_stages:
             text = f"{where} is on stage {stage}; stages are 0 to {num_stages - 1}"
         elif not 0 <= micro_batch < m:
@@ -203,9 +203,9 @@ def _pairing(schedule: Schedule) -> Iterator[Problem]:
                 what = "activations" if result[0] == "F" else "gradients"
                 early, late = (f"{_short(schedule, r)} of stage {r[1]}" for r in (before, result))
                 text = (
-                    f"rank {rank} uses the {what} of {early} and later those of {late}, but rank {link[0]} sends "
-                    f"them the other way round; {what} are received in the order in which they are sent, so these "
-                    "messages cannot be paired"
+                    f"rank {rank} uses the {what} of {early} and later those of {late}, but rank {link[0]} sends them "
+                    f"in the other order. A rank receives {what} in the order of sending, so these messages cannot be "
+                    "paired"
                 )
                 yield Problem("pairing", rank, action, column, text)
             latest[link] = result

@@ -61,7 +61,7 @@ def zero_bubble_auto(
     if num_ranks * num_micro_batches > _MOST_SEARCHED:
         raise ValueError(
             f"num_ranks={num_ranks} and num_micro_batches={num_micro_batches} make {num_ranks * num_micro_batches:,} "
-            f"forwards to be placed in eight ways; {_MOST_SEARCHED:,} at most work here. Take "
+            f"forwards to place in eight ways; this scheduler takes at most {_MOST_SEARCHED:,}. Take "
             f"{max(1, _MOST_SEARCHED // num_ranks)} micro-batches."
         )
     memory = _Memory(max_in_flight, weight_share)

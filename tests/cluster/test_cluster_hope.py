@@ -187,7 +187,7 @@ def skips_the_backward_of_ddp(me):
             makes_a_group_by_itself_first,
             ["rank 1  waits in new_group", "Rank 1 stands in an earlier new_group than those that wait for it."],
         ),
-        (makes_groups_in_another_order, ["by new_group that is another one elsewhere"]),
+        (makes_groups_in_another_order, ["by new_group, and other ranks make another one"]),
         (calls_another_operation, ["Call #1 does not have the same operation on every rank: all_reduce, broadcast."]),
         (hands_in_another_shape, ["Call #1 does not have the same shape on every rank: 3, 4, 5."]),
         (skips_the_backward_of_ddp, ["Rank 0 never called all_reduce #"]),
@@ -324,7 +324,7 @@ def test_a_piece_of_a_collective_is_not_told_as_a_message():
     story = failed_story(died(0, -6, 0.0, NO_ROOM), {1: stood}, 2)
     assert "8 bytes" not in story
     assert "in a collective it was sent more than its tensor has room for" in story
-    assert "The last that rank 1 called was all_gather #1 (float64, 2): do all ranks make the same call" in story
+    assert "The last call of rank 1 was all_gather #1 (float64, 2). Do all ranks make the same call" in story
 
 
 def test_a_message_stays_one_where_ranks_have_sent_some():

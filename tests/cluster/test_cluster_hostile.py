@@ -61,7 +61,7 @@ def test_what_cannot_be_put_back_costs_the_ranks_and_is_said(ranks, name):
     before = pids(ranks)
     run = ranks.call(perform, ([name], {1}, False), show=False)
     assert run.leaks[0].startswith("rank 1 left ")
-    assert run.leaks[-1] == "The ranks were replaced, so that the next call finds none of it."
+    assert run.leaks[-1] == "New ranks replace these, so the next call finds nothing of it."
     assert is_right(ranks)
     assert not set(before) & set(pids(ranks))
 

@@ -135,7 +135,7 @@ def test_what_is_left_is_named_and_the_next_call_is_right(ranks, capsys, functio
         line = line.replace(f"{{{number}}}", str(function.__code__.co_firstlineno + number))
     out = capsys.readouterr().out
     assert "Left over from this call:\n" in out
-    assert out.rstrip().endswith("The ranks were replaced, so that the next call finds none of it.")
+    assert out.rstrip().endswith("New ranks replace these, so the next call finds nothing of it.")
     assert re.search(line.replace("{here}", "test_cluster_left_over.py"), "\n".join(run.leaks)), run.leaks
     assert is_right(ranks)
     assert not set(before) & set(pids(ranks))
@@ -279,7 +279,10 @@ def test_cells_lose_open_works_and_keep_their_variables():
         cluster.cell("kept = rank + 5", show=False)
         run = cluster.cell("work = dist.irecv(torch.zeros(1), 1 - rank)", show=False)
         assert run.leaks[0] == "ranks 0, 1 started irecv #1 on line 1 (cell) and never waited for it"
-        assert run.leaks[-1] == "The ranks have met anew, with their variables, so that the next call finds none of it."
+        assert (
+            run.leaks[-1]
+            == "The ranks kept their variables and made a new process group, so the next call finds nothing of it."
+        )
         assert list(cluster.pull("kept")) == [5, 6]
         run = cluster.cell("if rank == 0: work = dist.all_reduce(torch.ones(1), async_op=True)", show=False)
         assert "rank 0 started all_reduce #1 on line 1 (cell), which never ended" in run.leaks

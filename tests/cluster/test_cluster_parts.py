@@ -48,7 +48,7 @@ def test_seats_that_this_machine_cannot_give_are_refused_with_the_nearest_that_i
         rank_devices(4, backend="nccl", num_gpus=2)
     with pytest.raises(ValueError, match=r"0 GPUs here. Use backend='auto'"):
         rank_devices(2, backend="nccl", num_gpus=0)
-    with pytest.raises(ValueError, match="there is none: use 'auto'"):
+    with pytest.raises(ValueError, match="this machine has no GPU: use 'auto'"):
         rank_devices(2, backend="nccl-shared", num_gpus=0)
     with pytest.raises(ValueError, match=f"not one of {', '.join(BACKENDS)}"):
         rank_devices(2, backend="mpi", num_gpus=0)

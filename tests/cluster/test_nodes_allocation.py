@@ -107,7 +107,7 @@ def test_what_is_for_slurm_alone_is_told(tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "words").exists(), "Slurm was asked for nothing"
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["up", "--slurm"]) == 1
-    assert "salloc is not here" in capsys.readouterr().err
+    assert "salloc is not on this machine" in capsys.readouterr().err
 
 
 def test_an_interrupt_takes_the_question_to_slurm_back(tmp_path, monkeypatch):

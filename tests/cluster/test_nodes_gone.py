@@ -63,7 +63,9 @@ def test_a_node_that_goes_ends_the_call_and_the_next_works_on_what_is_left(monke
         second = found.nodes_here().nodes[1]
         wait_long, when_begun = a_long_wait(tmp_path / "begun")
         when_begun(lambda: os.kill(second._process.pid, signal.SIGKILL))
-        with pytest.raises(RankFailed, match=r"rank 1 of 2 on node 1 .* is gone: nothing is heard any more of node 1"):
+        with pytest.raises(
+            RankFailed, match=r"rank 1 of 2 on node 1 .* is gone: the notebook hears nothing any more from node 1"
+        ):
             cluster.run(wait_long)
         with pytest.raises(NodeLost, match=r"node 1 .* has gone: its line has closed"):
             cluster.run(place_and_sum)

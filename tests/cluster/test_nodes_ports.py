@@ -136,4 +136,4 @@ def test_status_names_a_node_whose_system_shuts_no_ports(two_nodes, monkeypatch,
     assert command.main(["status"]) == 0
     first, second = capsys.readouterr().out.splitlines()[1:]
     assert "ports" not in first
-    assert second.endswith("; its system has no filter by which ports of its ranks could be shut")
+    assert second.endswith("; its system has no filter that could close the ports of its ranks")

@@ -81,7 +81,7 @@ def test_each_way_that_is_tried_is_of_use_somewhere(p, m, limit, times, message,
         (lambda: zero_bubble_auto(2, 2, 2, weight_share=1.5), "from 0 to 1. The nearest is 1"),
         (
             lambda: zero_bubble_auto(30, 1000, 30),
-            "30,000 forwards to be placed in eight ways.*Take 666 micro",
+            "30,000 forwards to place in eight ways.*Take 666 micro",
         ),
     ],
 )

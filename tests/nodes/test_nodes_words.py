@@ -129,7 +129,7 @@ def test_what_tc_is_told(latency_s, bytes_per_s, has_netem, words):
     ("capabilities", "link", "words"),
     [
         (LOOPBACK, Link(), "on 127.0.0.1 and 127.0.0.2 (no namespaces here: loopback was asked for); nothing slows"),
-        (LOOPBACK, Link(1e-3), "messages between nodes are slowed by the course"),
+        (LOOPBACK, Link(1e-3), "the course slows messages between nodes"),
         (Capabilities(False, reason="x", has_second_loopback=False), Link(), "on 127.0.0.1 (no namespaces here: x)"),
         (SHAPED, Link(0, 25e6), "each in a network namespace of its own, 25 MB/s between them (tc tbf)"),
         (SHAPED, Link(2e-3, 1e9), "1 GB/s between them (tc tbf), 2 ms late each way (tc netem)"),
@@ -178,7 +178,7 @@ def test_bytes_of_a_link_are_the_kernels_and_none_on_loopback(monkeypatch, tmp_p
         (lambda: Nodes(2, link=5), "link=5 must be a Link"),
         (lambda: Nodes(2, network="lopback"), "Did you mean 'loopback'"),
         (lambda: arguments.check_restarts(-1, 2, 2), "max_restarts=-1 does not work"),
-        (lambda: arguments.check_restarts(0, 3, 2), "min_nodes=3 can never meet: there are 2 nodes"),
+        (lambda: arguments.check_restarts(0, 3, 2), "min_nodes=3 is more than there are nodes, 2"),
         (lambda: arguments.check_restarts(0, 0, 2), "min_nodes=0 does not work"),
         (lambda: arguments.check_seconds(timeout_s=0), "timeout_s=0 must be a number of seconds above 0"),
         (lambda: arguments.check_seconds(timeout_s="5"), "timeout_s='5' must be"),
@@ -186,7 +186,7 @@ def test_bytes_of_a_link_are_the_kernels_and_none_on_loopback(monkeypatch, tmp_p
         (lambda: arguments.check_index("node", True, 2), "node=True is not there"),
         (lambda: arguments.check_env({"STEPS": 4}), r"env\['STEPS'\]=4 must be a text.*'4'"),
         (lambda: arguments.check_env(["STEPS"]), "must say which variable"),
-        (lambda: arguments.program_file(7), "7 can not be run on nodes"),
+        (lambda: arguments.program_file(7), "7 cannot run on nodes"),
         (lambda: arguments.program_file("/no/such/folder/train.py"), "there is no file '/no/such/folder/train.py'"),
     ],
 )
@@ -321,7 +321,7 @@ def test_a_killed_node_without_which_the_rest_could_not_meet(tmp_path):
     outcome, _ = made_outcome(tmp_path, {0: ECHO}, {0: "RendezvousTimeoutError"})
     told = reports.failed(outcome, killed=[1], codes={0: 1, 1: -9}, host=0)
     assert "node 1 had been killed." in told
-    assert "The nodes did not meet again: node 0 waited for the others until its time was up" in told
+    assert "The nodes did not meet again: node 0 waited for the other nodes until its timeout" in told
 
 
 def test_an_agent_that_fails_by_itself_speaks_for_itself(tmp_path):

@@ -144,7 +144,9 @@ def test_bytes_folders_and_cuts() -> None:
         assert files == ["of-0", "of-1", "of-2", "of-3"]
         assert folder.startswith(str(nodes.folder)), "each node has a /tmp of its own"
         assert told["WAITED"] == ["[1.0,", "1.0,", "1.0,", "1.0]"], "five seconds without a cable are waited out"
-        assert " ".join(told["TOLD"]).startswith("rank 2 of 4 on node 1 (node1) is gone: nothing is heard any more")
+        assert " ".join(told["TOLD"]).startswith(
+            "rank 2 of 4 on node 1 (node1) is gone: the notebook hears nothing any more"
+        )
         assert told["REST"] == ["[0,", "0]"], said
         wait_until(lambda: not nodes.processes(0), "nothing is left of it on the first node")
         wait_until(lambda: not of_the_course(nodes, 1), "the agent that was cut off ends, and its ranks", 180)

@@ -136,7 +136,7 @@ def test_what_a_person_types():
         ("F0 F1&", "Rank 0, cell 2: 'F1&' is no action.*F1&B0 are two that overlap"),
         ("F0 F1&B0&F2", "Rank 0, cell 2: 'F1&B0&F2' is no action"),
         ("F0 B100000", "'B100000' is no action. Write a letter and a micro-batch .99999 at most."),
-        ("F0\n2: F0", "Line 2 is said to be rank 2's, but lines go by rank: this is rank 1's"),
+        ("F0\n2: F0", "Line 2 is labelled rank 2, but lines are in the order of ranks: this one belongs to rank 1"),
         ("F0.0 F0.1\nF0", "Rank 1: F0 names no stage, though other cells do; write F0.5 for stage 5"),
         (
             "F0.0 F0.1 F1",

@@ -144,7 +144,7 @@ def test_forwards_alone():
     forward = one_f_one_b(2, 3).forward_only()
     assert validate(forward, forward_only=True) == ()
     assert {problem.reason for problem in validate(forward)} == {"missing"}
-    assert "is a backward, but this schedule is for forwards alone" in str(
+    assert "is a backward, but this schedule has forwards only" in str(
         validate(one_f_one_b(2, 3), forward_only=True)[0]
     )
     assert peak_in_flight(forward) == peak_in_flight_by_stage(forward) == (0, 0)
@@ -215,6 +215,6 @@ def test_messages_in_batches_end_even_when_ranks_wait_for_each_batch(kind):
 
 def test_messages_of_a_deadlock_get_a_sentence():
     stuck = from_text("F0 B0 F1 B1\nF0 F1 B0 B1")
-    with pytest.raises(ValueError, match="A deadlock: rank 0 waits at B0 for ever; validate says what is wrong"):
+    with pytest.raises(ValueError, match="A deadlock: rank 0 waits at B0 for ever; call validate to see what is wrong"):
         steps_of(stuck)
     assert stuck.aligned().rows == stuck.rows  # an editor can draw it all the same

@@ -51,7 +51,7 @@ def checked_int(value: Any, name: str, *, most: int) -> int:
     if isinstance(value, bool) or number < 1:
         raise ValueError(f"{name}={value!r} must be a whole number of at least 1; use 1")
     if number > most:
-        raise ValueError(f"{name}={value!r} is more than one machine carries: at most {most}; use {most}")
+        raise ValueError(f"{name}={value!r} is too large for one machine: at most {most}; use {most}")
     return number
 
 
@@ -92,9 +92,7 @@ def checked_timeout(timeout_s: float | None) -> float | None:
     try:
         return float(timeout_s)
     except OverflowError:
-        raise ValueError(
-            f"timeout_s={timeout_s!r} is more seconds than a number here can say; use None for no limit"
-        ) from None
+        raise ValueError(f"timeout_s={timeout_s!r} is too large for a timer; use None for no limit") from None
 
 
 def checked_ranks(only: Sequence[int] | None, world_size: int) -> Sequence[int]:
@@ -151,8 +149,8 @@ def refuse_inside_a_rank() -> None:
     me = current_rank()
     if me is not None:
         raise RuntimeError(
-            f"this is {me}, and a rank cannot start ranks of its own: make the Cluster in the notebook, "
-            "and let the function use torch.distributed to reach the ranks that are there"
+            f"this is {me}, and a rank cannot start ranks of its own. Make the Cluster in the notebook, and let the "
+            "function use torch.distributed to reach the other ranks"
         )
 
 

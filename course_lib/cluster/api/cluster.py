@@ -37,9 +37,9 @@ from course_lib.cluster.process.serialization import NotSendable, pack, unpack_a
 __all__ = ["Cluster"]
 
 _UNSET: Any = object()
-_REPLACED = "The ranks were replaced, so that the next call finds none of it."
+_REPLACED = "New ranks replace these, so the next call finds nothing of it."
 _ENDED = "Ranks had to be ended, and the variables of your %%ranks cells with them: run those cells again."
-_MET_ANEW = "The ranks have met anew, with their variables, so that the next call finds none of it."
+_MET_ANEW = "The ranks kept their variables and made a new process group, so the next call finds nothing of it."
 
 
 class Cluster:

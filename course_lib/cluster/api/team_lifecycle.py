@@ -98,7 +98,6 @@ class TeamLifecycle:
     def _refuse_in_a_fork(self) -> None:
         if os.getpid() != self._owner_pid:
             raise RuntimeError(
-                "this process is a fork of the one that made this Cluster, and its ranks answer to that one alone: "
-                "call the cluster there, or make a Cluster in a process started with "
-                "multiprocessing.get_context('spawn')"
+                "this process is a fork of the one that made this Cluster, and only that one can call its ranks. Call "
+                "the cluster there, or make a Cluster in a process started with multiprocessing.get_context('spawn')"
             )

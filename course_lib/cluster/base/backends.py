@@ -45,7 +45,7 @@ def rank_devices(world_size: int, *, backend: str = "auto", num_gpus: int) -> tu
             + (f"Use at most {num_gpus} ranks, or backend='auto'." if num_gpus else "Use backend='auto'.")
         )
     if backend == "nccl-shared" and num_gpus == 0:
-        raise ValueError("backend='nccl-shared' puts several ranks on one GPU, and there is none: use 'auto'")
+        raise ValueError("backend='nccl-shared' puts several ranks on one GPU, and this machine has no GPU: use 'auto'")
     if num_gpus == 0:
         return tuple(RankDevice("cpu", "gloo") for _ in range(world_size))
     if backend == "auto":

@@ -35,9 +35,9 @@ def check_shared_folder(folder: str | Path) -> None:
         (folder / probe).unlink(missing_ok=True)
     if blind:
         raise ValueError(
-            f"{folder} is not one folder for all nodes: {_in_words(blind)} not see what rank 0 wrote there. Parts of a "
-            "checkpoint would lie on several machines, and could not be loaded. Give a folder on a disk that they "
-            "share, or gather the model and have rank 0 write it: full_state_dict(), then save_by_one()"
+            f"{folder} is not one folder for all nodes: {_in_words(blind)} not see what rank 0 wrote there. Parts of "
+            "a checkpoint would lie on several machines, and no rank could load them all. Give a folder on a disk "
+            "that they share, or gather the model and have rank 0 write it: full_state_dict(), then save_by_one()"
         )
 
 

@@ -94,21 +94,23 @@ def _other_end(status: RankStatus, statuses: Mapping[int, RankStatus]) -> str:
         return ""
     deed = "sent this message to" if message.name == "irecv" else "received this message from"
     if other.state == "absent":
-        return f"Rank {message.peer} does not take part, and so never {deed} rank {status.rank}."
+        return f"Rank {message.peer} does not take part, so it never {deed} rank {status.rank}."
     return f"Rank {message.peer} returned and never {deed} rank {status.rank}."
 
 
 def _rendezvous(status: RankStatus, wait: Wait, statuses: Mapping[int, RankStatus]) -> str:
     if not wait.missing:
-        return f"Rank {status.rank} makes a group by new_group that is another one elsewhere: all must make the same."
+        return (
+            f"Rank {status.rank} makes a group by new_group, and other ranks make another one: all must make the same."
+        )
     absent = sorted(wait.missing)
     if _are_in_other_groups(status, wait, statuses):
         numbers = {rank: _num_local_groups(statuses[rank]) for rank in sorted((status.rank, *absent))}
         if len(set(numbers.values())) > 1:  # from torch 2.14 on
             more = [rank for rank, number in numbers.items() if number == max(numbers.values())]
             return (
-                f"{rank_list(more).capitalize()} asked for a group with use_local_synchronization=True, which PyTorch "
-                "counts on its members alone; groups are named by that count, so this one has two names."
+                f"{rank_list(more).capitalize()} asked for a group with use_local_synchronization=True. PyTorch "
+                "counts such groups on their members alone and names groups by that count, so this one has two names."
             )
         who, them = ("stands", "it") if len(absent) == 1 else ("stand", "them")
         return f"{rank_list(absent).capitalize()} {who} in an earlier new_group than those that wait for {them}."

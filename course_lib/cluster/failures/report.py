@@ -79,7 +79,7 @@ def stuck_story(
     if why:
         lines += ["", *why]
     elif timeout_s is not None:
-        lines += ["", "If they only needed longer, pass a larger timeout_s."]
+        lines += ["", "If they only needed more time, pass a larger timeout_s."]
     return "\n".join(lines)
 
 
@@ -149,11 +149,11 @@ def died(rank: int, exit_code: int | None, time_s: float, text: str = "", *, los
 
     size = re.search(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)", text)
     if lost_with:
-        message = f"nothing is heard any more of {lost_with}"
+        message = f"the notebook hears nothing any more from {lost_with}"
     elif size:
         message = (
             f"a message of {int(size[1]):,} bytes {NO_ROOM} of {int(size[2]):,} bytes (in a collective: a piece of "
-            "the tensors), which ends a process under gloo (do shape and dtype agree on all ranks that take part?)"
+            "the tensors), and gloo then ends the process. Do shape and dtype agree on all ranks that take part?"
         )
     elif exit_code is not None and exit_code < 0:
         name = _signal_name(-exit_code)
@@ -231,7 +231,7 @@ def _advice(failure: Failure) -> str:
             "The cluster has made the process group already. To make it yourself, use Cluster(n, process_group=False)."
         )
     if failure.is_echo:
-        return "Every failure heard here is an echo of a closed connection; the first cause did not report itself."
+        return "Each failure reported here follows from a closed connection; the first cause did not report itself."
     return ""
 
 

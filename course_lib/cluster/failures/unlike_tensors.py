@@ -44,7 +44,7 @@ def unlike_tensors(first: Failure, others: Mapping[int, Failure | RankStatus]) -
         return ""
     call, rank = next(iter(_calls(others).items()))
     return (
-        "is gone: in a collective it was sent more than its tensor has room for, which ends a process under gloo. "
-        f"The last that rank {rank} called was {call}: do all ranks make the same call, with tensors of the same shape "
-        "and dtype?"
+        "is gone: in a collective it was sent more than its tensor has room for, which ends a process under gloo. The "
+        f"last call of rank {rank} was {call}. Do all ranks make the same call, with tensors of the same shape and "
+        "dtype?"
     )

@@ -111,8 +111,8 @@ def shape_of(links: Links | None, slow: Mapping[int, float] | None, *, world_siz
         _check_rank(rank, world_size, f"slow={dict(slow or {})!r}")
         if not is_number(factor) or not 1 <= factor < math.inf:
             raise ValueError(
-                f"slow={{{rank}: {factor!r}}} must be a factor of at least 1 (2.0: computing takes twice as long); "
-                "to make one rank faster than the others, slow the others"
+                f"slow={{{rank}: {factor!r}}} must be a factor of at least 1; with 2.0 computing takes twice as long. "
+                "To make one rank faster than the others, slow the others"
             )
     return Shape(links, tuple(sorted((slow or {}).items())), uuid.uuid4().hex) if links or slow else None
 

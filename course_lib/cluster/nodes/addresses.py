@@ -37,7 +37,7 @@ def where_ssh_goes(host: str, ssh_options: Sequence[str] = ()) -> str:
     except FileNotFoundError:
         raise ValueError("there is no program ssh here: install OpenSSH's client") from None
     if told.returncode:
-        said = told.stderr.strip().splitlines()[-1:] or ["it says nothing"]
+        said = told.stderr.strip().splitlines()[-1:] or ["it gave no message"]
         raise ValueError(f"ssh does not take {' '.join([*ssh_options, host])}: {said[0]}. Give --ssh-option as -p2222")
     found = (line.removeprefix("hostname ") for line in told.stdout.splitlines() if line.startswith("hostname "))
     return next(found, host)

@@ -25,7 +25,9 @@ def allocate(nodes: int, *, gpus_per_node: int = 0, options: Sequence[str] = ())
         ValueError: Slurm is not here, or gave none; in its own words.
     """
     if shutil.which("salloc") is None:
-        raise ValueError("salloc is not here: --slurm goes from a machine of the cluster, as its login node")
+        raise ValueError(
+            "salloc is not on this machine: use --slurm on a machine of the cluster, such as its login node"
+        )
     gpus = [f"--gpus-per-node={gpus_per_node}"] if gpus_per_node else []
     job = _granted(["salloc", "--no-shell", f"--nodes={nodes}", *gpus, *options])
     told = subprocess.run(["squeue", "--noheader", f"--jobs={job}", "--format=%N"], capture_output=True, text=True)

@@ -39,22 +39,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="course nodes", description="Other machines for the ranks of your notebooks.")
     verbs = parser.add_subparsers(dest="what", metavar="{up,status,down}", required=True)
-    of_up = verbs.add_parser("up", help="try whether they answer, and have your notebooks take them")
+    of_up = verbs.add_parser("up", help="check that they answer, and let your notebooks use them")
     where = of_up.add_mutually_exclusive_group(required=True)
     where.add_argument("--hosts", metavar="A,B", help="machines that ssh reaches without a password, in this order")
     where.add_argument("--local", type=int, metavar="N", help="N nodes that are all this machine, to try things out")
-    where.add_argument("--slurm", action="store_true", help="ask Slurm for them, and wait; `down` gives them back")
-    of_up.add_argument("--nodes", type=int, metavar="N", help="how many, of Slurm (default: 2)")
-    of_up.add_argument("--gpus-per-node", type=int, metavar="N", help="of each, of Slurm (default: none)")
-    of_up.add_argument("--slurm-option", action="append", default=[], metavar="TEXT", help="goes to salloc; repeatable")
-    of_up.add_argument("--address", default="", help="this machine, as the hosts reach it (default: by its network)")
+    where.add_argument("--slurm", action="store_true", help="ask Slurm for nodes, and wait; `down` gives them back")
+    of_up.add_argument("--nodes", type=int, metavar="N", help="how many nodes to ask Slurm for (default: 2)")
+    of_up.add_argument(
+        "--gpus-per-node", type=int, metavar="N", help="GPUs of each node to ask Slurm for (default: none)"
+    )
+    of_up.add_argument(
+        "--slurm-option", action="append", default=[], metavar="TEXT", help="passed on to salloc; may be repeated"
+    )
+    of_up.add_argument(
+        "--address", default="", help="the address by which the hosts reach this machine (default: by its network)"
+    )
     of_up.add_argument("--python", default=sys.executable, metavar="PATH", help="the Python there (default: as here)")
     of_up.add_argument("--clone", default="", metavar="FOLDER", help="the course's folder there (default: as here)")
     of_up.add_argument(
-        "--ssh-option", action="append", default=[], metavar="TEXT", help="goes to ssh, as =-p2222; may be repeated"
+        "--ssh-option",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="passed on to ssh, as =-p2222; may be repeated",
     )
-    verbs.add_parser("status", help="what they are, and whether they answer")
-    verbs.add_parser("down", help="have your notebooks keep their ranks on this machine again")
+    verbs.add_parser("status", help="which nodes there are, and whether they answer")
+    verbs.add_parser("down", help="let your notebooks keep their ranks on this machine again")
     return parser
 
 
@@ -82,7 +92,7 @@ def _asked(args: argparse.Namespace) -> NodesRecord:
         return _of_slurm(args)
     for name, given in (("--nodes", args.nodes), ("--gpus-per-node", args.gpus_per_node)):
         if given is not None:
-            raise ValueError(f"{name} {given} is for --slurm; with --hosts each machine is taken as it is")
+            raise ValueError(f"{name} {given} is for --slurm; with --hosts leave it out")
     if args.slurm_option:
         raise ValueError(f"--slurm-option={args.slurm_option[0]} is for --slurm; ssh's options go by --ssh-option=")
     if args.hosts is None:
@@ -129,7 +139,7 @@ def _address_for(host: str, ssh_options: Sequence[str]) -> str:
     try:
         return address_towards(where_ssh_goes(host, ssh_options))
     except ValueError as error:
-        raise ValueError(f"{error}. If ssh goes there, name this machine's address: --address ADDRESS") from None
+        raise ValueError(f"{error}. If ssh reaches it, give this machine's address: --address ADDRESS") from None
 
 
 def _status() -> int:
@@ -172,7 +182,7 @@ def _table(record: NodesRecord, clone: str = "") -> str:
         assert facts is not None
         gpus = f"{facts.num_gpus} GPUs" if facts.num_gpus else "no GPU"
         folder = "" if facts.has_folder else "; your folder is not there, so its ranks work in the home folder"
-        ports = "" if facts.shuts_ports else "; its system has no filter by which ports of its ranks could be shut"
+        ports = "" if facts.shuts_ports else "; its system has no filter that could close the ports of its ranks"
         lines.append(
             f"  node {node.number}  {facts.host}: {facts.cores} cores, {gpus}, Python {facts.python}, "
             f"PyTorch {facts.torch}{folder}{ports}{_clock_words(node.clock)}"

@@ -11,10 +11,11 @@ __all__ = ["NodeLost", "NodesUnlike", "next_step"]
 # What ssh, or the shell there, has said last: what helps. The first that is found counts.
 _HELPS = (
     (r"Host key verification failed", "Type `{ssh}` once, and answer yes if you know the key that it shows."),
-    (r"Permission denied", "It takes none of your keys; `ssh-copy-id` brings one. Go on when `{ssh}` asks nothing."),
-    (r"Could not resolve", "Is the name right? Go on when `{ssh}` works. A port goes by --ssh-option=-p2222."),
+    (r"Permission denied", "It accepts none of your keys; `ssh-copy-id` installs one. Go on when `{ssh}` asks "
+        "nothing."),
+    (r"Could not resolve", "Is the name right? Go on when `{ssh}` works. Give a port by --ssh-option=-p2222."),
     (r"Connection refused|timed out|No route to host|unreachable",
-     "Is it up, and does ssh listen there? Go on when `{ssh}` works. A port goes by --ssh-option=-p2222."),
+     "Is it up, and does ssh listen there? Go on when `{ssh}` works. Give a port by --ssh-option=-p2222."),
     (r"No module named '?course_lib", "Where is the course there? Name its folder: --clone FOLDER."),
     (r"No module named", "{python} there lacks what the course needs: name the Python of its .venv, --python PATH."),
     (r"No such file|not found|cannot execute",

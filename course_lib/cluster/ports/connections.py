@@ -57,10 +57,10 @@ def strangers_in_words(found: Collection[tuple[End, End]], rank: int) -> str:
     one = len(ends) == 1
     return (
         f"{'a stranger has' if one else 'strangers have'} connected to rank {rank} of this group while its ranks met: "
-        f"{'; '.join(ends)}. No rank of the group is there, and {'it' if one else 'they'} may stand in a rank's place, "
-        "so the group is not used: no tensor was sent in it. Run the call again. If it comes again, another user "
-        f"of {'that machine' if one else 'these machines'} tries ports: `ss -tnp` there names the process, or use "
-        "a network where the machines are yours alone."
+        f"{'; '.join(ends)}. No rank of the group is there, and {'it' if one else 'they'} may stand in a rank's "
+        "place. So the group is not used, and no tensor was sent in it. Run the call again. If this happens again, "
+        f"another user of {'that machine' if one else 'these machines'} tries ports. `ss -tnp` there names the "
+        "process. Or use a network where only your machines are."
     )
 
 

@@ -55,7 +55,7 @@ class GlooTime:
         from course_lib.meter.units import time_text
 
         low_s, high_s = self.band_s
-        return f"{time_text(self.time_s)}, and from {time_text(low_s)} to {time_text(high_s)} is no surprise"
+        return f"{time_text(self.time_s)}; expect {time_text(low_s)} to {time_text(high_s)}"
 
 
 @checked

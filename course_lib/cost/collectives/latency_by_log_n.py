@@ -69,10 +69,14 @@ def fit_growing_latency(samples: Sequence[tuple[float, float]]) -> GrowingLatenc
     Needs two different sizes at least, all of 2 KiB or more, and times above zero: else ValueError.
     """
     if not samples:
-        raise ValueError("samples=[] does not work: two numbers need two samples of different sizes at least.")
+        raise ValueError(
+            "samples=[] does not work: the two numbers of this curve need at least two samples of different sizes."
+        )
     sizes, times = (np.array(column, dtype=float) for column in zip(*samples, strict=True))
     if len(set(sizes)) < 2:
-        raise ValueError(f"Two numbers need two different sizes at least; these {len(sizes)} samples give fewer.")
+        raise ValueError(
+            f"The two numbers of this curve need at least two different sizes; these {len(sizes)} samples have one."
+        )
     if sizes.min() < 2 * _FROM_BYTES:
         raise ValueError(f"A size of {sizes.min():g} bytes is too small for this curve; use 2048 and more.")
     if times.min() <= 0:
@@ -80,7 +84,9 @@ def fit_growing_latency(samples: Sequence[tuple[float, float]]) -> GrowingLatenc
     terms = np.stack([_doublings(sizes), sizes], axis=1) / times[:, None]
     (per_doubling_s, per_byte_s), *_ = np.linalg.lstsq(terms, np.ones(len(times)), rcond=None)
     if per_doubling_s < 0 or per_byte_s <= 0:
-        raise ValueError("These times do not grow with size as a latency and a bandwidth would make them grow.")
+        raise ValueError(
+            "These times do not grow with size, and a latency and a bandwidth describe only times that grow."
+        )
     return GrowingLatency(float(per_doubling_s), 1 / float(per_byte_s), float(sizes.min()))
 
 

@@ -77,8 +77,8 @@ class MachineSpec:
         if num_ranks % self.num_devices:
             nearest = round(num_ranks / self.num_devices) * self.num_devices
             raise ValueError(
-                f"num_ranks is {num_ranks}; beyond one machine, whole machines of {self.num_devices} devices are "
-                f"used. The nearest is {nearest}."
+                f"num_ranks is {num_ranks}; above {self.num_devices}, the devices of one machine, it is a multiple of "
+                f"{self.num_devices}. The nearest is {nearest}."
             )
         num_nodes = num_ranks // self.num_devices
         return Network.nodes(
@@ -207,8 +207,8 @@ MACHINES = {
             },
             device_watts=1200.0,
             also_called=("NVL72", "GB200 NVL72"),
-            source="NVIDIA GB200 NVL72 page, dense rates (half of those with sparsity): one NVLink domain of 72, so it "
-            "counts as one machine here; its memory is that of the page",
+            source="NVIDIA GB200 NVL72 page, dense rates (half of those with sparsity), memory as the page says. It "
+            "is one NVLink domain of 72, so it counts as one machine here",
         ),
         _eight_gpus(
             "8x MI300X",
@@ -254,7 +254,7 @@ MACHINES = {
             inter=LINKS["ethernet 10"],
             matmul_flops_per_s={"float32": 8.1e12, "float16": 65e12},  # No bfloat16, no tf32; its sheet has no float64.
             device_watts=70.0,
-            source="NVIDIA T4 data sheet; two in one virtual machine, as Kaggle lends them, is one of many ways",
+            source="NVIDIA T4 data sheet; here two in one virtual machine, as Kaggle lends them",
         ),
     )
 }

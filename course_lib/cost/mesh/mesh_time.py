@@ -58,8 +58,8 @@ def mesh_step_time(
     not_negative(forward_s=forward_s, backward_s=backward_s, call_s=call_s)
     if network.num_ranks != step.mesh.num_ranks:
         raise ValueError(
-            f"this network has {network.num_ranks} ranks, and the mesh {step.mesh} has {step.mesh.num_ranks}: "
-            "give one of as many"
+            f"this network has {network.num_ranks} ranks, and the mesh {step.mesh} has {step.mesh.num_ranks}: give a "
+            f"network of {step.mesh.num_ranks} ranks"
         )
     if work is not None and len(work) != step.mesh.num_ranks:
         raise ValueError(f"work has {len(work)} numbers, one for each rank, and {step.mesh} has {step.mesh.num_ranks}")

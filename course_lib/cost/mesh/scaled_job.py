@@ -66,8 +66,8 @@ class ScaledJob:
         if here != usual:
             nearest = " ".join(f"{axis}={mesh.size(axis)}" for axis in usual)
             raise ValueError(
-                f"{mesh} has its axes in another order than the formula, where pp is outermost and tp innermost. "
-                f"Use {nearest}, or let the step be played."
+                f"{mesh} has its axes in another order than the formula, where pp is outermost and tp innermost. Use "
+                f"{nearest}, or play the step."
             )
         schedule = self.step(mesh).schedule
         return Cut(

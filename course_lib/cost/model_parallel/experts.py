@@ -51,8 +51,8 @@ def experts_of_ranks(num_experts: int, num_ranks: int) -> tuple[int, ...]:
     at_most(MOST_RANKS, num_ranks=num_ranks)
     if num_experts < num_ranks:
         raise ValueError(
-            f"num_experts={num_experts} cannot be shared out among num_ranks={num_ranks}: each rank holds one at "
-            f"least. The nearest that works is {num_ranks} experts."
+            f"num_experts={num_experts} cannot be shared out among num_ranks={num_ranks}: each rank holds at least "
+            f"one. The nearest that works is {num_ranks} experts."
         )
     base, extra = divmod(num_experts, num_ranks)
     return tuple(base + (rank < extra) for rank in range(num_ranks))
@@ -86,8 +86,8 @@ def rows_between_ranks(counts: Sequence[Sequence[int]]) -> tuple[tuple[int, ...]
     at_least(1, num_ranks=len(counts))
     if len({len(row) for row in counts}) != 1:
         raise ValueError(
-            f"counts has rows of {sorted({len(row) for row in counts})} experts; every rank counts for all experts, so "
-            "all rows are of one length"
+            f"counts has rows of {sorted({len(row) for row in counts})} experts; every rank counts for all experts, "
+            "so all rows have the same length"
         )
     for rank, row in enumerate(counts):
         at_least(0, **{f"counts[{rank}][{expert}]": count for expert, count in enumerate(row)})

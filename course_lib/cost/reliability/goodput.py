@@ -105,8 +105,8 @@ class FailingJob:
             )
         if interval_s < self.hidden_s:
             raise ValueError(
-                f"interval_s is {interval_s}; a checkpoint is written for {self.hidden_s:g} s beside training, and "
-                f"the next one begins after that. The nearest that works is {self.hidden_s:g}."
+                f"interval_s is {interval_s}; training writes a checkpoint in the background for {self.hidden_s:g} s, "
+                f"and the next one begins after that. The nearest that works is {self.hidden_s:g}."
             )
         return interval_s
 

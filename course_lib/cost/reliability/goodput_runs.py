@@ -61,7 +61,7 @@ def simulate_goodput(
     if duration_s / job.mean_time_between_s > _MOST_FAILURES:
         raise ValueError(
             f"duration_s is {duration_s:g}, in which the job fails about {duration_s / job.mean_time_between_s:.3g} "
-            f"times; a run is followed through {_MOST_FAILURES:,} failures at most. The nearest that works is "
+            f"times; a simulated run has at most {_MOST_FAILURES:,} failures. The nearest that works is "
             f"{_MOST_FAILURES * job.mean_time_between_s:g}."
         )
     shares, num_failures = follow(job, interval_s, duration_s, _gaps(job, num_runs, seed, weibull_shape), num_runs)

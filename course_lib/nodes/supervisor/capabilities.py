@@ -42,7 +42,7 @@ class Capabilities:
             return f"each in a network namespace of its own, {self._link_in_words(link)}"
         addresses = list(dict.fromkeys(self.address(node) for node in range(num_nodes)))
         where = " and ".join([", ".join(addresses[:-1]), addresses[-1]] if len(addresses) > 1 else addresses)
-        slowed = "nothing slows the link" if link == Link() else "messages between nodes are slowed by the course"
+        slowed = "nothing slows the link" if link == Link() else "the course slows messages between nodes"
         return f"on {where} (no namespaces here: {self.reason}); {slowed}"
 
     def _link_in_words(self, link: Link) -> str:
