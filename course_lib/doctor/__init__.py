@@ -51,7 +51,7 @@ def run_check(name: str, check: Check) -> list[Finding]:
         found = check()
     except Exception as error:
         lines = str(error).strip().splitlines() or ["no message"]
-        advice = "This is a fault of the check or of what it asked: please report it with this line."
+        advice = "The check itself failed, or the program that it asked. Please report it with this line."
         return [Finding(name, "warning", f"could not be checked: {type(error).__name__}: {lines[0]}", advice)]
     return found if isinstance(found, list) else [found]
 
@@ -124,7 +124,7 @@ def _conclusion(findings: Sequence[Finding]) -> str:
     blocked = [finding.name for finding in findings if finding.status == "blocked"]
     warnings = [finding.name for finding in findings if finding.status == "warning"]
     if blocked:
-        return f"Blocked: {', '.join(blocked)}. Part of the course cannot run until that is mended."
+        return f"Blocked: {', '.join(blocked)}. Part of the course cannot run until you mend that."
     if warnings:
         return f"The course runs here. Worth a look: {', '.join(warnings)}."
     return "The course runs here."

@@ -26,7 +26,9 @@ def check_gpus(here: Machine) -> list[Finding]:
     elif here.gpu_note:
         findings.append(Finding("GPU", "warning", here.gpu_note, _driver_advice(here)))
     elif not here.devices:
-        findings.append(Finding("GPU", "ok", "none: the ranks are processes on the CPU, and every lesson runs so"))
+        findings.append(
+            Finding("GPU", "ok", "none: the ranks are processes on the CPU, and every lesson runs that way")
+        )
     if len({gpu.name for gpu in here.devices}) > 1:
         advice = "Set CUDA_DEVICE_ORDER=PCI_BUS_ID, so that numbers mean the same GPU everywhere."
         findings.append(Finding("GPU order", "warning", "the GPUs are of different kinds", advice))
@@ -55,9 +57,9 @@ def _driver_advice(here: Machine) -> str:
     if "no GPU has a slice" in note:
         return "Cut a slice (nvidia-smi mig -cgi) or switch MIG off (nvidia-smi -mig 0), as an administrator."
     if "MIG" in note:
-        return "Nothing to do for one GPU. For whole ones, if nobody uses the slices: sudo nvidia-smi -mig 0"
+        return "One GPU needs no change. For whole GPUs, if nobody uses the slices: sudo nvidia-smi -mig 0"
     if "nvidia-ml-py" in note:
         return f"{sys.executable} -m pip install nvidia-ml-py"
     if here.devices:
-        return "The others are used. See what nvidia-smi says of it."
+        return "The course uses the other GPUs. See what nvidia-smi says of this one."
     return "See whether nvidia-smi answers; start a container with --gpus all. Until then the CPU is used."

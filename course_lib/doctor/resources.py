@@ -20,7 +20,10 @@ _MIB = 1 << 20
 def check_cores(here: Machine) -> Finding:
     """Cores that this process may use."""
     if here.cores == 1:
-        advice = "Ranks take turns on one core: everything runs, and timings say little. Give it two or more."
+        advice = (
+            "Ranks take turns on one core. Everything runs, but timings mean little. Give the machine two or "
+            "more cores."
+        )
         return Finding("cores", "warning", f"1 usable, {here.cpu_name}", advice)
     return Finding("cores", "ok", f"{here.cores} usable, {here.cpu_name}")
 

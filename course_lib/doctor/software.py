@@ -116,7 +116,7 @@ def check_whole(
     if not lacking:
         return Finding("package files", "ok", "all of them are there")
     told = "; ".join(f"{name} lacks {len(gone)}, such as {gone[0]}" for name, gone in lacking.items())
-    advice = f"Delete {sys.prefix}, and ./course makes it again; or install these anew."
+    advice = f"Delete {sys.prefix}, and ./course makes it again. Or install these again."
     if is_installed():
         advice = f"{sys.executable} -m pip install --force-reinstall --no-deps {' '.join(lacking)}"
     return Finding("package files", "blocked", told, advice)

@@ -68,5 +68,5 @@ def _sum_of_ranks(me: Rank) -> tuple[float, str]:
 
 def _trial_advice(backend: str) -> str:
     if backend == "nccl":
-        return "Set NCCL_DEBUG=INFO and run this again: NCCL then says what it lacks. Gloo works without it."
+        return "Set NCCL_DEBUG=INFO and run this again: NCCL then prints what is missing. Gloo works without NCCL."
     return "Ranks meet on 127.0.0.1: see that no firewall or VPN closes it, and that processes may start."

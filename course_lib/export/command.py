@@ -23,11 +23,11 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="course export", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="some lessons, as 04 or 04a; all without")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the page; my_work_DATE.html where you are by default")
-    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="where your notebooks lie, if not here")
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="some lessons, as 04 or 04a (default: all)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: my_work_DATE.html in this folder)")
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="the folder of your notebooks, if not this one")
     parser.add_argument("--all", action="store_true", help="notebooks that you have not begun, too")
-    parser.add_argument("--replace", action="store_true", help="write over a page that is there already")
+    parser.add_argument("--replace", action="store_true", help="overwrite a page that exists")
     return parser.parse_args(list(argv))
 
 
@@ -54,10 +54,11 @@ def _need_place(out: Path, *, replace: bool) -> None:
         raise ValueError(f"{out} is a folder; name a file, such as {out / 'my_work.html'}")
     if out.exists() and not replace:
         raise ValueError(
-            f"{out} is there already, and nothing is written over. --out names another page, --replace means this one"
+            f"{out} exists, and the command does not overwrite it. --out names another page, --replace overwrites "
+            "this one"
         )
     if out.exists() and out.suffix not in (".html", ".htm"):
-        raise ValueError(f"--replace writes over pages alone, and {out} does not end in .html")
+        raise ValueError(f"--replace overwrites pages only, and {out} does not end in .html")
 
 
 def _export(wish: argparse.Namespace, out: Path) -> int:
@@ -104,7 +105,9 @@ def _take_free_name(name: str, out: Path) -> None:
     try:
         os.link(name, out)
     except FileExistsError:
-        raise ValueError(f"{out} has come to be meanwhile; nothing is written over. Name another by --out") from None
+        raise ValueError(
+            f"{out} appeared meanwhile, and the command does not overwrite it. Name another by --out"
+        ) from None
     except OSError:  # a file system without links
         if out.exists():
             raise

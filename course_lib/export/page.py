@@ -25,7 +25,7 @@ def page_of(work: LearnerWork, *, on: str) -> str:
         try:
             bodies.append((anchor(stem), stem, body_of(stem, notebook, work.folder, names), ""))
         except Exception as error:  # whatever one notebook does to nbconvert, the others are to be had
-            skipped.append((f"{stem}.ipynb", f"it could not be shown ({type(error).__name__}: {error})"))
+            skipped.append((f"{stem}.ipynb", f"the page could not show it ({type(error).__name__}: {error})"))
             bodies.append((anchor(stem), stem, "", skipped[-1][1]))
     return on_a_page(
         _fill(

@@ -7,7 +7,7 @@ from traitlets import Unicode
 
 __all__ = ["ALT", "picture_box"]
 
-ALT = "The picture of what the lines below say."
+ALT = "A picture; the lines below say the same in words."
 
 
 class _Titled(widgets.Image):

@@ -20,7 +20,7 @@ from course_lib.forms.script import style_sheet
 __all__ = ["GONE", "stand_in"]
 
 _fill = templates(__file__)
-GONE = "This form is gone, for the kernel was restarted. Run its cell again."
+GONE = "This form no longer works, because the kernel was restarted. Run its cell again."
 
 
 @cache

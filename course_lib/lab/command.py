@@ -32,13 +32,13 @@ course lab --share
 
 Opens JupyterLab at {FIRST_LESSON}: on {LOOPBACK} only, with a token, on a free port.
 
---folder DIR   your lessons lie in DIR, and what you have changed there is never written over: a newer edition of a
-               lesson comes beside yours. COURSE_FOLDER names it for good. Without either it is the clone, where it is
-               yours to write, and otherwise a folder in your home; so it is where pip has installed the course.
---open 04a     opens at this lesson, as `course find` names it; `--open start` at your start page
---reset 04a    a lesson as it was at the start; yours is kept under a name with the date
---prepare      brings the lessons into your folder and ends, for a hub that opens JupyterLab itself
---share        for who keeps a course that others only read: prepares it, and says what they could not read
+--folder DIR   your lessons lie in DIR. The command never overwrites what you have changed there: a newer edition of a
+               lesson comes beside yours. COURSE_FOLDER names the folder for good. Without either it is the clone, if
+               you can write there. Otherwise, and where pip has installed the course, it is a folder in your home.
+--open 04a     opens at this lesson, as `course find` names it. `--open start` opens your start page.
+--reset 04a    puts back a lesson as it was at the start, and keeps yours under a name with the date.
+--prepare      brings the lessons into your folder and ends, for a hub that opens JupyterLab itself.
+--share        for the user who keeps a course that others only read: prepares it, and says what they cannot read.
 
 Every other option is handed to JupyterLab: --no-browser, --port=9000, --ServerApp.root_dir=...;
 `course lab --help-all` lists them. COURSE_IDLE_MINUTES ends kernels that nobody uses, with their ranks."""

@@ -88,8 +88,8 @@ class LabForks:
     def _renew(self, server: KernelForkServer, changed: list[str]) -> None:
         server.take_no_more()  # its kernels live on
         self._say(
-            f"course lab: {_some(changed)}: changed since kernels were prepared. This kernel starts by itself; "
-            "the next ones begin with what is there now."
+            f"course lab: {_some(changed)}: changed since kernels were prepared. This kernel starts without a "
+            "prepared process; later ones use the new state."
         )
         self._begin_another()
 

@@ -38,7 +38,7 @@ def share(course: Path) -> int:
     """
     if not may_write(course):
         raise ValueError(
-            f"--share is for who keeps the course, and {course} is kept by {owner_of(course)}. It works for you "
+            f"--share is for the user who keeps the course, and {owner_of(course)} keeps {course}. It works for you "
             f"as it is: `course lab` puts your lessons into {default_folder()}."
         )
     umask = os.umask(0o022)  # what is made here is for all to read, and for nobody else to change
@@ -97,7 +97,7 @@ def open_to_others(course: Path) -> list[str]:
             shown = ", ".join(str(path) for path in files[:_MOST_SHOWN])
             more = f" and {len(files) - _MOST_SHOWN} more" if len(files) > _MOST_SHOWN else ""
             mend = f"chmod o-w {above[-1]}" if above else f"chmod -R o-w {place}"
-            found.append(f"Everybody can change {shown}{more}, and so what the others run. To mend it:  {mend}")
+            found.append(f"Everybody can change {shown}{more}, and so change what the others run. To mend it:  {mend}")
     return found
 
 

@@ -62,8 +62,8 @@ def about_idle(minutes: int) -> list[str]:
     if not minutes:
         return []
     return [
-        f"A notebook that runs nothing for {minutes} minutes loses its kernel with its ranks, for the memory of all; "
-        "its text and outputs stay. COURSE_IDLE_MINUTES sets another time, 0 none."
+        f"A notebook that runs nothing for {minutes} minutes loses its kernel and ranks, to free memory for all. Its "
+        "text and outputs stay. COURSE_IDLE_MINUTES sets another time; 0 means no limit."
     ]
 
 

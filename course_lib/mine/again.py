@@ -19,8 +19,8 @@ from course_lib.mine.table import ENTRIES, LibraryEntry, entry_of, exercise_of
 __all__ = ["check_again", "kept_names", "verdict_of"]
 
 _NEVER = (
-    "No check of yours has passed {exercise} so far, so nothing of {file} is run: it may be somebody else's. Write "
-    'yours in a cell of the lesson, and `check("{exercise}", ...)` keeps it.'
+    "No check of yours has passed {exercise} so far, so the course runs nothing of {file}: it may be somebody else's. "
+    'Write yours in a cell of the lesson, and `check("{exercise}", ...)` keeps it.'
 )
 _OFF = "Nothing is kept of you here (COURSE_MINE or COURSE_PROGRESS says so), so there is nothing to check again."
 

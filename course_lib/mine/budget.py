@@ -93,8 +93,8 @@ class OwnFunction:
     def _told(self, is_over: bool = False) -> str:
         after = "run this cell again, and" if _is_on_rank() and not is_over else "from here on"
         return (
-            f"mine.{self.entry.name}, which is yours, has had its {self.limit_s:g} s of this page; {after} the "
-            f'course\'s stands in its place. mine.check_again("{self.entry.name}") takes it back into use.'
+            f"mine.{self.entry.name}, which is yours, has used its {self.limit_s:g} s of this page; {after} the "
+            f'course\'s runs in its place. mine.check_again("{self.entry.name}") takes it back into use.'
         )
 
 

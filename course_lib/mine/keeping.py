@@ -105,8 +105,9 @@ def _need_the_same(entry: LibraryEntry, piece: AnswerSource, version: Version, e
             )
     if len(version.needed) > 1 and not judged(exercise_of(entry, exercise), made(version)).passed:
         raise NotKeptError(
-            f"what it imports from mine/ stands there in another version, with which {exercise} does not pass. "
-            "Restart the kernel, so that it is imported anew, and run this check again."
+            "it imports functions from mine/, and mine/ now holds another version of them. With that version "
+            f"{exercise} does not pass. Restart the kernel, so that it imports the new version, and run this check "
+            "again."
         )
 
 

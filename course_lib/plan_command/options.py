@@ -90,14 +90,14 @@ def _cluster(option: Callable[..., object]) -> None:
            "other name lists them), or the file that calibrate() keeps: then the plan is for that machine")  # fmt: skip
     option("--nodes", metavar="N", type=_whole, help="how many such machines (default 1)")
     option("--gpus", metavar="N", type=_whole, help="how many GPUs of such machines, in place of --nodes")
-    option("--max-gpus", metavar="N", type=_whole, help="the most GPUs to look at: it tries 1, 2, 4 and "
-           "so on, and plans for the fewest that meet --days, or for the fastest")  # fmt: skip
+    option("--max-gpus", metavar="N", type=_whole, help="the most GPUs to look at. Tries 1, 2, 4 and so "
+           "on, and plans for the fewest that meet --days, or for the fastest")  # fmt: skip
     option("--network-gbit", metavar="N", type=_number, help="what one node can send to others, in "
            "Gbit/s, if the network is not that of the machine's maker: 25 for Ethernet of 25 Gbit/s")  # fmt: skip
     option("--profile", metavar="NAME", help="constants of one cluster, from its published runs "
            "(default: typical of clusters with this GPU)")  # fmt: skip
     option("--from", metavar="FILE", dest="own_file", type=Path, help="a trace of torch.profiler from a "
-           "job on this machine, or the file that calibrate() keeps: its numbers replace typical ones, and the "
+           "job on this machine, or the file that calibrate() keeps. Its numbers replace typical ones, and the "
            "page names them")  # fmt: skip
 
 

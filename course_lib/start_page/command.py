@@ -12,8 +12,9 @@ from course_lib.base.foreign_text import one_line
 __all__ = ["main"]
 
 _DESCRIPTION = """\
-Your start page: what you have done, what comes next and why, minutes left on your path, questions that you missed and
-that are due again, your own library, builds that you have passed. It is read from your progress on this machine.
+Your start page: what you have done, what comes next and why, and the minutes left on your path. It also lists
+missed questions that are due again, your own library, and builds that you have passed. It reads your progress on this
+machine.
 
 In a notebook: from course_lib import start; start()."""
 
@@ -51,7 +52,7 @@ def _run(wish: argparse.Namespace) -> int:
     if wish.out is not None and wish.certificate is None:
         raise ValueError("--out names the page of --certificate, and there is none; leave it out")
     if wish.part and (wish.review or wish.placement or wish.certificate is not None):
-        raise ValueError(f"{wish.part} asks what that part builds on; leave it out, or the option that asks for more")
+        raise ValueError(f"{wish.part} asks what that part builds on; leave out the part, or the other option")
     if wish.path is not None:
         from course_lib.start_page.chosen_path import choose_path
 

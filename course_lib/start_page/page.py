@@ -150,7 +150,7 @@ def _way_to(state: PartState, states: Mapping[str, PartState]) -> list[str]:
     left = _left(state, states)
     lines = [f"It builds on {and_list(PREREQUISITES[state.label])}; how far you are there stands below."]
     if not left:
-        return [*lines, "All that it builds on, and what that builds on, is done or known. You can begin."]
+        return [*lines, "You have done or know all parts that it builds on, directly or indirectly. You can begin."]
     time = hours(sum(one.info.minutes for one in left))
     parts = "1 part is" if len(left) == 1 else f"{len(left)} parts are"
     return [*lines, f"With what those build on, {parts} left before it, {time}. Read {left[0].label} first."]

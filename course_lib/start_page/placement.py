@@ -63,11 +63,11 @@ class PlacementSession(AskingSession):
             parts = parts_up_to_quiz(lesson, self._index)
             lines.append(f"You can skip {and_list(parts)}: you answered {and_list(names)} right.")
         if not skipped:
-            lines.append("No part is to be skipped.")
+            lines.append("You cannot skip a part.")
         for strand, lesson in self._search.begins():
             lines.append(f"{strand.title}: {f'lesson {lesson} comes first' if lesson else 'you know its lessons'}.")
         if self._search.not_asked:
-            lines.append(f"Not asked, since it stands on the others: {and_list(self._search.not_asked)}.")
+            lines.append(f"Not asked, since it builds on the others: {and_list(self._search.not_asked)}.")
         saved = sum(info.minutes for info in self._path if info.label in skipped)
         if saved:
             lines.append(f"That saves {hours(saved)} of your path. Builds, and parts after a quiz, are left to do.")

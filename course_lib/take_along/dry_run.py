@@ -27,7 +27,7 @@ from course_lib.take_along.stand_ins import write_long_job, write_stand_ins
 __all__ = ["Agent", "DryRun", "dry_run_limit", "dry_run_sbatch", "dry_run_ssh", "launch_file"]
 
 _LIMIT_S = 60
-_GONE = "srun is gone, without a word to the ranks: they did not save"
+_GONE = "srun ended without a signal to the ranks, so they did not save"
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,8 @@ def _bash(
             text, _ = bash.communicate(timeout=_LIMIT_S)
         except subprocess.TimeoutExpired:
             raise RuntimeError(
-                f"the script has not ended within {_LIMIT_S} s, and was ended; does it wait for what never comes?"
+                f"the script has not ended within {_LIMIT_S} s, and was ended; does it wait for something that never "
+                "comes?"
             ) from None
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -19,7 +19,7 @@ def pod_environment(trainjob: str, node: int) -> dict[str, str]:
     sizes = {key: re.search(rf"^\s*{key}:\s*(\d+)", trainjob, re.MULTILINE) for key in _SIZES}
     missing = [key for key, found in sizes.items() if not found]
     if missing:
-        raise ValueError(f"this TrainJob does not say {' and '.join(missing)}; put them under trainer:")
+        raise ValueError(f"this TrainJob lacks {' and '.join(missing)}; put them under trainer:")
     found = {_SIZES[key]: size[1] for key, size in sizes.items() if size}
     num_nodes = int(found["PET_NNODES"])
     if not 0 <= node < num_nodes:

@@ -72,8 +72,7 @@ def read_sbatch(text: str) -> dict[str, str]:
         if line.startswith("#SBATCH"):
             if command:
                 raise ValueError(
-                    f"line {number}: {line!r} stands after line {command}, a command, so sbatch passes it over; move "
-                    "it up"
+                    f"line {number}: {line!r} stands after line {command}, a command, so sbatch ignores it; move it up"
                 )
             found |= _options_of(number, line)
         elif line.strip() and not line.lstrip().startswith("#"):
@@ -95,7 +94,7 @@ def _option(number: int, word: str) -> tuple[str, str]:
     if name not in OPTIONS:
         near = difflib.get_close_matches(name, OPTIONS, n=1)
         raise ValueError(
-            f"line {number}: --{name} is none of sbatch's options that are known here"
+            f"line {number}: --{name} is not one of sbatch's options that the dry run knows"
             + (f"; the nearest is --{near[0]}" if near else "; see OPTIONS in course_lib.take_along.sbatch")
         )
     if not re.fullmatch(OPTIONS[name], value) or (equals and not value):

@@ -71,7 +71,7 @@ VARIABLES: tuple[Variable, ...] = (
         _START, _LATER, _BETWEEN, _WITHIN, _SILENT,
     ),
     _nccl(
-        "NCCL_DEBUG_SUBSYS", "of which parts INFO tells: INIT, NET, GRAPH, ENV, ...", "INIT, BOOTSTRAP, ENV",
+        "NCCL_DEBUG_SUBSYS", "the parts that INFO reports on: INIT, NET, GRAPH, ENV, ...", "INIT, BOOTSTRAP, ENV",
         "with NCCL_DEBUG=INFO; INIT,NET for a slow network",
         _START, _BETWEEN,
     ),
@@ -129,9 +129,9 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     _torch(
         "TORCH_NCCL_ASYNC_ERROR_HANDLING", _PG_NCCL,
-        "what a rank does whose collective failed or timed out; 0: it waits for ever, 1 and 3: it ends",
+        "what a rank does after its collective failed or timed out; 0: it waits for ever, 1 and 3: it ends",
         "3; torchrun sets 1",
-        "leave it: with 0 a dead rank costs the rest of the reservation",
+        "leave the default: with 0 a dead rank costs the rest of the reservation",
         _LATER,
     ),
     _torch(
@@ -153,7 +153,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     _torch(
         "TORCH_FR_DUMP_TEMP_FILE", _LIBRARY,
-        "where to: this text and the rank's number (also TORCH_NCCL_DEBUG_INFO_TEMP_FILE)",
+        "the file's name: this text and the rank's number (also TORCH_NCCL_DEBUG_INFO_TEMP_FILE)",
         "under the home, or /tmp",
         "a disk that outlives the node",
         _LATER, _SILENT,
@@ -171,7 +171,7 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     _torch(
         "TORCH_DISTRIBUTED_DEBUG", "include/torch/csrc/distributed/c10d/debug.h",
-        "DETAIL: each collective is compared among ranks first; INFO: DDP tells of its buckets", "OFF",
+        "DETAIL: each collective is compared among ranks first; INFO: DDP reports its buckets", "OFF",
         "for a run on few ranks that hangs or computes nonsense; never leave it, it is slow",
         _LATER,
     ),
@@ -189,7 +189,7 @@ VARIABLES: tuple[Variable, ...] = (
     _torch(
         "PET_", "distributed/argparse_util.py",
         "PET_NNODES and so on: each option of torchrun may stand in the environment", "unset",
-        "an image's or a cluster's way to say it; one that was forgotten there surprises",
+        "for an image's or a cluster's defaults; look here if torchrun does something that no option asks for",
         _START,
     ),
     _torch(
@@ -200,14 +200,14 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     _torch(
         "OMP_NUM_THREADS", _RUN, "threads of each rank for work on the CPU",
-        "1, set by torchrun where it starts several, and it says so",
+        "1, set by torchrun if it starts several ranks, with a warning",
         "cores of the node / ranks on it",
         _CORES,
     ),
     Variable(
         name="CUDA_VISIBLE_DEVICES", reader="CUDA", does="the GPUs of this process, in this order, counted from 0",
-        default="all", set_it="the queue sets it; by hand for a part of a machine; never one for each rank under "
-        "torchrun, where rank 3 of the node takes cuda:3",
+        default="all", set_it="the queue sets it; set it by hand for a part of a machine. Never give each rank one "
+        "GPU under torchrun, where rank 3 of the node takes cuda:3",
         source=_CUDA, symptoms=(_GPUS,),
     ),
     Variable(

@@ -138,7 +138,9 @@ def ranks_in(pairs: Iterable[tuple[str, Any]], source: str, place: int) -> list[
             elif (times := _times_us(value)) is not None:
                 count += 1
                 if count > MOST_EVENTS:
-                    raise TraceFileError(f"it holds more than {MOST_EVENTS:,} events, the most that are read")
+                    raise TraceFileError(
+                        f"it holds more than {MOST_EVENTS:,} events, and this command reads at most that many"
+                    )
                 pid = value.get("pid")
                 processes.setdefault(pid if isinstance(pid, int) else None, _Process()).take(value, *times)
     about = about if isinstance(about, dict) else {}

@@ -131,10 +131,10 @@ def _idle_lines(one: DeviceReport) -> Iterator[str]:
     idle = one.idle
     if one.is_gpu and one.time.idle_us > 0:
         reasons = (
-            ("waits for the host", idle.host_us, "what comes next has not been launched yet"),
+            ("waits for the host", idle.host_us, "the next kernel has not been launched yet"),
             ("being launched", idle.starting_us, "launched less than 20 us ago"),
             ("held up", idle.held_us, "launched, and waits for an event, a stream or a copy"),
-            ("reason not told", idle.untold_us, "the file has no launches of what comes next"),
+            ("reason unknown", idle.untold_us, "the file has no launch of the next kernel"),
         )
         for word, part, more in reasons:
             if part > 0:
@@ -156,7 +156,7 @@ def _collective_lines(rows: Iterable[CollectiveRow]) -> Iterator[str]:
         cells = (
             one_line(row.stream, 12),
             f"{row.num_calls:,}",
-            "not told" if row.size_bytes is None else bytes_text(row.size_bytes),
+            "unknown" if row.size_bytes is None else bytes_text(row.size_bytes),
             "-" if row.largest_bytes is None else bytes_text(row.largest_bytes),
             *map(_ms, (row.time_us, row.hidden_us, row.exposed_us)),
         )

@@ -166,9 +166,7 @@ def test_wrong_weights_have_no_points_and_are_no_cheat(clusters):
 
 
 def test_a_cluster_of_another_size_is_refused(clusters):
-    with pytest.raises(
-        ValueError, match=r"the job needs 4 ranks, and this cluster has 2; give it shared_cluster\(4\)"
-    ):
+    with pytest.raises(ValueError, match=r"the job needs 4 ranks, and this cluster has 2; give it shared_cluster\(4\)"):
         attempt(FOUR, assemble_on(Mesh.of(pp=4)), clusters(2))
     with pytest.raises(ValueError, match="assemble is of type Mesh; give a function"):
         attempt(FOUR, Mesh.of(pp=4), clusters(4))

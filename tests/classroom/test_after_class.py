@@ -107,18 +107,18 @@ def test_times_that_cannot_be_read_are_no_time(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / file_name(who)).write_text(text_of(who, events))
     assert last_day(SharedReader([tmp_path]).gather().learners) is None
     assert classroom.main(["board", str(tmp_path), "--after", str(tmp_path / "x.md")]) == 2
-    assert "nothing that was shared here has a time" in capsys.readouterr().err
+    assert "no shared answer has a time" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--after", "{there}"], "is there already, and nothing is written over"),
+        (["--after", "{there}"], "exists, and the command overwrites no file"),
         (["--after", "{no}/x.md"], "there is no folder"),
         (["--after", "{new}", "--day", "2026-01-01"], "nobody who shares here answered on 2026-01-01; the last day"),
         (["--after", "{new}", "--watch"], "--after writes a page to fill in, and draws no board"),
         (["--after", "{new}", "--lesson", "99"], "there is no lesson '99'"),
-        (["--day", "2026-01-01"], "--day names the day of the page of --after"),
+        (["--day", "2026-01-01"], "--day belongs to --after"),
     ],
 )
 def test_what_cannot_be_written_gets_a_sentence(

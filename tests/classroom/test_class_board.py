@@ -158,7 +158,7 @@ def test_an_empty_folder_says_how_to_share(tmp_path, capsys):
         (["drop", "--lesson", "4"], "there is no lesson '4'"),
         (["drop", "--lesson", "77"], "there is no lesson '77'"),
         (["drop", "--out", "away/b.html"], "there is no folder away"),
-        (["drop", "--out", "mine.html"], "is there already and is no board"),
+        (["drop", "--out", "mine.html"], "exists and is no board"),
         (["drop", "--out", "link.html"], "is no plain file"),
         (["drop", "--out", "drop"], "is no plain file"),
     ],

@@ -53,7 +53,7 @@ def test_a_class_that_does_not_fit(ask):
     assert code == 1
     assert page.endswith("38 of 50 learners fit.\n")
     assert "memory" in page.split("What to change")[1]
-    assert "Memory ends first: 38 fit." in page
+    assert "Memory runs out first: 38 fit." in page
 
 
 def test_open_lessons_make_room_for_fewer(ask):
@@ -84,7 +84,7 @@ def test_all_lessons_are_judged_where_none_is_named(ask):
 
 def test_lessons_that_no_trial_met_are_said(ask):
     _, page, _ = ask("--learners", "2", "--lessons", "00", "05a")
-    assert "Not in that trial, and taken to be as large as its largest: 05a." in " ".join(page.split())
+    assert "These were not in that trial, and count like its largest lesson: 05a." in " ".join(page.split())
     assert "2 GiB a lesson at its peak (02a)" in page  # 00 alone would be 1 GiB
 
 
@@ -234,7 +234,7 @@ def test_the_first_trial_needs_no_record(ask, tried, monkeypatch, tmp_path):
     assert taken_from(kept, ["00"], "x").most("peak_bytes") == 4 * GIB
     assert "--trial 2 --keep FILE" in ask("--trial", "3", measured=None)[2]
     tried["trial"] = trial_of(laps=[], failures=[CellFailure(1, "00", 0, 0, "died")])
-    assert "nobody came to the end" in ask("--trial", "2", measured=None)[2]
+    assert "no learner came to the end" in ask("--trial", "2", measured=None)[2]
 
 
 def test_a_file_that_cannot_be_kept_is_told_before_the_trial(ask, tried, tmp_path):

@@ -265,7 +265,7 @@ def test_gpus_out_of_reach_are_a_warning(env, nvml, word):
 def test_a_gpu_that_cannot_be_read_leaves_the_others():
     here = replace(with_gpus(FakeGpu()), gpu_note="GPU 1 of nvidia-smi cannot be read, and is left out: lost.")
     line = check_gpus(here)[-1]
-    assert (line.status, "The others are used." in line.remedy) == ("warning", True)
+    assert (line.status, "The course uses the other GPUs." in line.remedy) == ("warning", True)
     assert "the CPU is used" in check_gpus(replace(here, devices=()))[-1].remedy
 
 

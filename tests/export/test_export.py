@@ -202,7 +202,7 @@ def test_a_damaged_notebook_is_told_and_the_others_are_there(mine, capsys):
     assert "Left out 06a_broken.ipynb: it is no notebook, or a damaged one." in err
     assert "06b_list.ipynb" in err
     assert "printed by me" in html
-    assert "07a_odd.ipynb: it could not be shown (InvalidNotebook: missing attachment: gone.png)" in html
+    assert "07a_odd.ipynb: the page could not show it (InvalidNotebook: missing attachment: gone.png)" in html
 
 
 def test_some_lessons_and_all_notebooks(mine):
@@ -240,7 +240,7 @@ def test_where_course_lab_has_no_folder_the_clone_is_taken(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--out", "old.html"], "--replace means this one"),
+        (["--out", "old.html"], "--replace overwrites this one"),
         (["--out", "old.txt", "--replace"], "does not end in .html"),
         (["--out", "away/x.html"], "there is no folder away"),
         (["--out", "assets"], "is a folder; name a file"),
@@ -272,7 +272,7 @@ def test_a_page_that_another_program_made_meanwhile_is_kept(mine, monkeypatch, c
 
     monkeypatch.setattr("course_lib.export.page.page_of", slow)
     assert export.main(["--out", "page.html"]) == 2
-    assert "has come to be meanwhile" in capsys.readouterr().err
+    assert "appeared meanwhile" in capsys.readouterr().err
     assert (mine / "page.html").read_text() == "somebody's"
     assert not list(mine.glob(".*.html"))
 

@@ -259,7 +259,7 @@ def test_what_others_cannot_read_is_named(course: Path, monkeypatch: pytest.Monk
 
 def test_only_its_keeper_prepares_a_course(read_only: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--share"]) == 2
-    assert "--share is for who keeps the course" in capsys.readouterr().err
+    assert "--share is for the user who keeps the course" in capsys.readouterr().err
 
 
 def test_doctor_accepts_a_course_that_others_keep(read_only: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_a_call_in_the_notebook_that_does_not_end_is_ended_and_the_course_goes_o
     own = ended_by("positions_of", forever, 0.3)
     assert own(0, 2, 8) == courses.positions_of(0, 2, 8)
     told = capsys.readouterr().out
-    assert "mine.positions_of, which is yours, has had its 0.3 s of this page" in told
+    assert "mine.positions_of, which is yours, has used its 0.3 s of this page" in told
     assert own(1, 2, 8) == courses.positions_of(1, 2, 8)
     assert not capsys.readouterr().out
 
@@ -58,7 +58,7 @@ def test_what_is_missing_in_a_call_is_named():
 
 def test_on_ranks_it_is_an_error_that_says_what_to_do():
     own = ended_by("positions_of", courses.positions_of, 0.0)
-    with Cluster(2) as ranks, pytest.raises(RankError, match="has had its 0 s of this page; run this cell again"):
+    with Cluster(2) as ranks, pytest.raises(RankError, match="has used its 0 s of this page; run this cell again"):
         ranks.run(lambda me, f: f(me.rank, 2, 8), own)
 
 

@@ -162,7 +162,9 @@ def test_a_part_says_which_of_what_it_builds_on_is_done(learner: Planted) -> Non
 def test_a_part_whose_prerequisites_are_done_can_begin(learner: Planted) -> None:
     pass_quiz_and_checks_of_00(learner)
     found = part_page("02a")
-    assert "is done or known. You can begin." in section(found, "02a")
+    assert "You have done or know all parts that it builds on, directly or indirectly. You can begin." in section(
+        found, "02a"
+    )
     assert section(found, "00").startswith("Done. 3 of 3 checks, 5 of 5 questions")
     assert found.next is not None
     assert found.next.label == "02a"

@@ -124,7 +124,7 @@ WRONG = {
     ),
     "scancel --signal=TERM": ("scancel: [] is not this job", "the job is over"),
     'kill -USR1 "$step"': ("srun hands SIGUSR1 on", "again"),
-    'kill -9 "$step"': ("srun is gone, without a word", "again"),
+    'kill -9 "$step"': ("srun ended without a signal to the ranks", "again"),
     "kill -TERM 0": ("srun got SIGTERM", "the job is over"),  # its own processes, and not these tests
     "exit 0": ("the script has ended, and Slurm ends what it has started", "the job is over"),
 }
@@ -216,7 +216,7 @@ def test_a_script_without_its_options_is_no_job():
         (
             "--nodes=2",
             "--node=2",
-            r"line \d+: --node is none of sbatch's options .*; the nearest is --nodes$",
+            r"line \d+: --node is not one of sbatch's options .*; the nearest is --nodes$",
         ),
         ("--nodes=2", "--nodes=two", r"--nodes was given 'two'"),
         ("--nodes=2", "--nodes=", r"--nodes was given ''"),

@@ -38,7 +38,7 @@ def test_the_recommender_hides_half_of_its_communication():
 def test_page_picture_and_json_say_the_same(name, tmp_path, capsys):
     assert main([name, "--json", str(tmp_path / "t.json"), "--picture", str(tmp_path / "t.png")]) == 0
     page = capsys.readouterr().out
-    assert "the file has no launches" in page
+    assert "the file has no launch of the next kernel" in page
     assert "https://ui.perfetto.dev" in page
     (device,) = json.loads((tmp_path / "t.json").read_text())["devices"]
     share = device["time"]["computing_us"] / device["time"]["window_us"]

@@ -71,7 +71,7 @@ def test_so_many_bytes_of_text_and_events_are_read_and_no_more(tmp_path, monkeyp
         list(json_stream.events_of(bomb, most_bytes=8 << 20))
     monkeypatch.setattr(profiler_events, "MOST_EVENTS", 40)
     (tmp_path / "t.json").write_text(WHOLE)
-    with pytest.raises(TraceFileError, match="more than 40 events, the most that are read"):
+    with pytest.raises(TraceFileError, match="more than 40 events, and this command reads at most that many"):
         read_traces(tmp_path / "t.json")
 
 

@@ -388,5 +388,5 @@ def test_what_somebody_elses_keeps_is_counted(cluster2):
 
 @pytest.mark.parametrize("changed", [{"stage": 1}, {"stage": 3, "reshard_after_forward": False}])
 def test_a_wrapper_where_none_is_asked_for_is_refused(changed):
-    with pytest.raises(ValueError, match="is for stage 3 with weights that are let go after forward"):
+    with pytest.raises(ValueError, match="needs stage 3 with weights that are freed after forward"):
         watched_step(SimpleNamespace(world_size=2), num_layers=2, width=8, wrap=wrapped, **changed)

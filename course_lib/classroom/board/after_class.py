@@ -41,7 +41,7 @@ def after_class(learners: Sequence[Learner], known: LessonIndex, *, lesson: str 
     """
     last = last_day(learners)
     if last is None:
-        raise ValueError("nothing that was shared here has a time, so there is no class to write about")
+        raise ValueError("no shared answer has a time, so the page cannot find the day of a class")
     day = day or last
     present = on_day(learners, day)
     if not present:
@@ -51,7 +51,7 @@ def after_class(learners: Sequence[Learner], known: LessonIndex, *, lesson: str 
     lines = [
         f"# After the class of {day.day} {day:%B %Y}",
         "",
-        f"{counted(len(present), 'learner')} shared. `course class board` has counted what is below; empty cells and "
+        f"{counted(len(present), 'learner')} shared. `course class board` counted the numbers below. Empty cells and "
         "lines are for you.",
         "",
         *_minutes(present, known, lesson),
@@ -75,9 +75,9 @@ def _minutes(present: Sequence[Learner], known: LessonIndex, lesson: str) -> lis
         rows.append([f"{one.place} {title}", page_says.get(one.place, "–"), *counts, ""])
     head = ["part", "the page says", "median here", "quickest to slowest", "began", "passed every check", "your note"]
     told = (
-        "Minutes between one answer and the next, of those who began the part. What a learner read before the first "
-        f"answer of the day is not in them, nor is a pause of more than {PAUSE_MINUTES} minutes. So they are too few, "
-        "most of all in the first part."
+        "The minutes between one answer and the next, for those who began the part. They leave out reading before the "
+        f"first answer of the day, and pauses of more than {PAUSE_MINUTES} minutes. So they are too few, most of all "
+        "in the first part."
     )
     return ["## Minutes", "", *_table(head, rows), told, ""]
 
@@ -95,7 +95,7 @@ def _stuck(present: Sequence[Learner], known: LessonIndex, lesson: str) -> list[
     head = ["check", "tried, not passed", "tries (median)", "had hints / solution", "minutes until it passed (median)",
             "mistake that most met", "what helped"]  # fmt: skip
     more = len(found) - _MOST_LINES
-    told = [f"And {more} more, which hold up fewer.", ""] if more > 0 else []
+    told = [f"And {more} more, each of which fewer learners were held up by.", ""] if more > 0 else []
     return ["## Where people were stuck", "", *_table(head, rows, "No check was tried."), *told]
 
 

@@ -136,7 +136,7 @@ def _of_words(guesses: Guesses, asked: AskedQuestion, found: dict[str, Answer]) 
 def _sentences(guesses: Guesses, found: dict[str, Answer], reveal: bool) -> tuple[str, ...]:
     told = [f"{_people(len(guesses.values))} predicted."]
     if guesses.bare:
-        told.append(f"{_people(guesses.bare)} answered with an older course, which kept no value.")
+        told.append(f"{_people(guesses.bare)} answered with an older edition of the course, which kept no value.")
     middle = guesses.middle
     if middle is not None:
         told.append(f"The middle answer: {quantity(_short(middle), guesses.unit)}.")
@@ -152,7 +152,7 @@ def _sentences(guesses: Guesses, found: dict[str, Answer], reveal: bool) -> tupl
         off = ratio(middle, measured.value, guesses.unit)
         told.append(f"Beside the run the middle answer is {off}.")
     if guesses.seen:
-        told.append(f"{guesses.right} of {guesses.seen} who have seen it had predicted right.")
+        told.append(f"{guesses.right} of {guesses.seen} learners who have seen it had predicted right.")
     return tuple(told)
 
 

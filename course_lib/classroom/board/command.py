@@ -55,13 +55,21 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="where the class shares")
     parser.add_argument("--lesson", default="", metavar="04a", help="one lesson, or one part of one")
     parser.add_argument("--show", action="append", default=[], metavar="NAME", help="the predictions of a question")
-    parser.add_argument("--reveal", action="append", default=[], metavar="NAME", help="these, and what was measured")
+    parser.add_argument(
+        "--reveal",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the predictions of a question, and the measured values",
+    )
     parser.add_argument("--out", type=Path, default=Path(_OUT), metavar="FILE", help=f"the page; {_OUT} by default")
     parser.add_argument("--watch", action="store_true", help="draw it again every 30 s")
     parser.add_argument(
         "--after", type=Path, metavar="FILE", help="write a page to fill in after a class, and no board"
     )
-    parser.add_argument("--day", type=date.fromisoformat, metavar="2026-11-23", help="of --after; the last day without")
+    parser.add_argument(
+        "--day", type=date.fromisoformat, metavar="2026-11-23", help="the day of --after (default: the last day)"
+    )
     return parser.parse_args(list(argv))
 
 
@@ -107,7 +115,7 @@ def _write_after(asked: argparse.Namespace, known: LessonIndex) -> str:
 
     out = asked.after
     if out is None:
-        raise ValueError("--day names the day of the page of --after, and there is none; leave it out")
+        raise ValueError("--day belongs to --after, and --after is missing; leave out --day")
     if asked.watch or asked.show or asked.reveal:
         raise ValueError("--after writes a page to fill in, and draws no board; leave out --watch, --show and --reveal")
     lesson = known.need(asked.lesson) if asked.lesson else ""
@@ -118,7 +126,7 @@ def _write_after(asked: argparse.Namespace, known: LessonIndex) -> str:
         with out.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise ValueError(f"{out} is there already, and nothing is written over; name another file") from None
+        raise ValueError(f"{out} exists, and the command overwrites no file; name another file") from None
     return f"{out} is a page to fill in. It holds no name."
 
 
@@ -131,7 +139,7 @@ def _need_place(out: Path) -> None:
     if out.is_symlink() or (out.exists() and not out.is_file()):
         raise ValueError(f"{out} is no plain file; name another one by --out")
     if out.exists() and MARK not in _beginning(out):
-        raise ValueError(f"{out} is there already and is no board; nothing is written over. Name another by --out")
+        raise ValueError(f"{out} exists and is no board, and the command does not overwrite it. Name another by --out")
 
 
 def _beginning(page: Path) -> str:

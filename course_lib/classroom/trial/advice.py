@@ -33,9 +33,8 @@ def _about_room(node: Node, taken: Taken, learners: int, open_lessons: int) -> I
                 fits = "everybody fits" if then is None else f"{min(then.learners or 0, learners)} of {learners} fit"
                 lessons = "one lesson" if fewer == 1 else f"{fewer} lessons"
                 yield (
-                    f"Fewer open lessons: with {lessons} open each, {fits}. A kernel goes on holding its "
-                    "memory and its ranks until it is shut down, by hand (Kernel, Shut Down Kernel) or by culling "
-                    "idle kernels."
+                    f"Fewer open lessons: with {lessons} open each, {fits}. A kernel keeps its memory and its ranks "
+                    "until somebody shuts it down (Kernel, Shut Down Kernel). Culling idle kernels does that too."
                 )
                 break
     for limit in found:

@@ -63,7 +63,7 @@ def check(
         if kept["lessons"]:
             taken = taken_from(kept, [info.label for info in tried], "the trial below")
     if taken is None:
-        raise ValueError("nobody came to the end of a lesson in the trial: what a learner takes is not known.")
+        raise ValueError("no learner came to the end of a lesson in the trial, so it gives no numbers for a learner.")
     return ClassReport(
         learners=options.learners,
         open_lessons=options.open,

@@ -121,17 +121,17 @@ class ClassReport:
         ]
         first, trial = first_met(self.limits), self.taken.trial
         if first is not None:
-            lines += _wrapped(f"{first.name.capitalize()} ends first: {first.learners:,} fit.")
+            lines += _wrapped(f"{first.name.capitalize()} runs out first: {first.learners:,} fit.")
         worked = f"{trial.learners} have just worked here at once."
         lines += _wrapped(
-            f"{'This extrapolates.' if self.is_extrapolated else worked} What a learner takes is the most that any of "
+            f"{'This extrapolates.' if self.is_extrapolated else worked} A learner counts with the most that any of "
             f"{trial.learners} took in a trial of {', '.join(trial.lessons)} ({trial.date}, {trial.cores} cores, "
-            f"`{trial.command}`, {self.taken.source}); {KEPT_BACK:.0%} is kept back for the system and for what no "
-            "trial met."
+            f"`{trial.command}`, {self.taken.source}). {KEPT_BACK:.0%} stays free for the system and for what the "
+            "trial did not show."
         )
         if self.taken.unmeasured:
             lines += _wrapped(
-                f"Not in that trial, and taken to be as large as its largest: {', '.join(self.taken.unmeasured)}."
+                f"These were not in that trial, and count like its largest lesson: {', '.join(self.taken.unmeasured)}."
             )
         if self._is_beyond_the_trial():
             lines += _wrapped(

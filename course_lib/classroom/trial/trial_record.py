@@ -143,15 +143,15 @@ def _row(trial: ClassTrial, label: str) -> dict[str, Any] | None:
 def _in_words(row: dict[str, Any]) -> str:
     peak, rest = bytes_text(row["peak_bytes"]), bytes_text(row["rest_bytes"])
     return (
-        f"{row['learners']} done in {row['wall_s']['median']:.0f} s (the last after {row['wall_s']['max']:.0f} s); "
-        f"at most {peak} each ({rest} at rest), {row['processes']} processes, "
-        f"{row['threads']} threads, {row['descriptors']} descriptors; longest cell {row['longest_cell_wall_s']:.0f} s"
+        f"{row['learners']} done in {row['wall_s']['median']:.0f} s (the last after {row['wall_s']['max']:.0f} s). At "
+        f"most {peak} each ({rest} at rest), {row['processes']} processes, {row['threads']} threads, "
+        f"{row['descriptors']} descriptors. Longest cell {row['longest_cell_wall_s']:.0f} s"
     )
 
 
 def _remark(trial: ClassTrial) -> str:
     if trial.load_before and trial.load_before[0] > _QUIET_LOAD:
-        return "other work ran on this machine: times are longer, and what was free fell further, than on a quiet one"
+        return "other work ran on this machine, so times are longer and free memory fell further than on a quiet one"
     return ""
 
 
