@@ -15,7 +15,7 @@ SENT = {"pp": 131_072, "dp_shard": 2_147_328, "tp": 1_171_456}
 RUNS = [  # name, what ran, what is measured, what the model says
     (
         "09.inside",
-        ("RuntimeError: w is at rest: of its shape (4, 4) this rank keeps (2, 4)",),
+        ("RuntimeError: w is at rest: this rank keeps (2, 4) of its shape (4, 4)",),
         "an error that says what is wrong",
         None,
     ),

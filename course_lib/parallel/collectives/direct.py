@@ -96,20 +96,20 @@ def all_to_all(
     members = Members.of(me, group)
     tensor = in_one_piece(tensor)
     if (send_sizes is None) != (recv_sizes is None):
-        raise ValueError("all_to_all was given one of send_sizes and recv_sizes; give both, or neither")
+        raise ValueError("all_to_all got only one of send_sizes and recv_sizes; give both, or neither")
     if send_sizes is None and tensor.dim() and len(tensor) % members.count:
         nearest = max(1, round(len(tensor) / members.count)) * members.count
         raise ValueError(
-            f"{len(tensor)} rows cannot be dealt out evenly to {members.count} ranks; the nearest number that can is "
-            f"{nearest}, or give send_sizes and recv_sizes"
+            f"{members.count} ranks do not divide {len(tensor)} rows evenly; give {nearest} rows, or send_sizes and "
+            "recv_sizes"
         )
     mine = tensor.split(rows(tensor, send_sizes, members.count))
     counts = [len(part) for part in mine] if recv_sizes is None else list(recv_sizes)
     out = checked_out(out, (sum(counts), *tensor.shape[1:]), tensor)
     if max(out.data_ptr(), tensor.data_ptr()) < min(x.data_ptr() + x.nbytes for x in (out, tensor)):
         raise ValueError(
-            "out lies in the memory of the tensor, where rows would arrive before those that stand there have been "
-            "sent; leave out= away, or give out=torch.empty_like(tensor)"
+            "out lies in the memory of the tensor, so arriving rows would overwrite rows that are not yet sent. Leave "
+            "out= away, or give out=torch.empty_like(tensor)"
         )
     theirs = out.split(counts)
     others = [group_rank for group_rank in range(members.count) if group_rank != members.group_rank]

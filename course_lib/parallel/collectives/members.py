@@ -61,7 +61,7 @@ class Members:
             names = ", ".join(map(str, self.ranks))
             nearest = min(self.ranks, key=lambda rank: abs(rank - root))
             raise ValueError(
-                f"root={root} takes no part; the root is one of the ranks {names}. The nearest is {nearest}."
+                f"root={root} is not in this group; the root is one of the ranks {names}. The nearest is {nearest}."
             )
         return self.ranks.index(root)
 
@@ -71,9 +71,7 @@ def adder(op: str, dtype: torch.dtype) -> Add:
     if op not in _OPERATIONS:
         raise ValueError(f"op={op!r} is not known; the operations are {', '.join(_OPERATIONS)}. Use 'sum'.")
     if dtype.is_complex and op in ("max", "min"):
-        raise ValueError(
-            f"op={op!r} does not work for {dtype}: of complex numbers none is the largest. Use 'sum' or 'product'."
-        )
+        raise ValueError(f"op={op!r} does not work for {dtype}: complex numbers have no order. Use 'sum' or 'product'.")
     return _OPERATIONS[op]
 
 
@@ -124,7 +122,7 @@ def checked_out(
         raise ValueError(f"{name} is not contiguous; a result is written in one piece. Use out.contiguous().")
     if out.is_conj() or out.is_neg():
         raise ValueError(
-            f"{name} is a view that PyTorch is still to conjugate or negate; a result is written as it is. Use "
-            "out.resolve_conj().resolve_neg()."
+            f"{name} is a view that PyTorch conjugates or negates only when it is read; a result is written as it is. "
+            "Use out.resolve_conj().resolve_neg()."
         )
     return out.detach()

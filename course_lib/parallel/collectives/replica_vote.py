@@ -55,8 +55,8 @@ def hash_of_bits(tensors: Iterable[Tensor]) -> int:
     for place, tensor in enumerate(tensors):
         if tensor.is_meta:
             raise ValueError(
-                f"tensors[{place}] is on the device meta: it has a shape and no bits, so there is nothing to compare. "
-                "Give tensors that have values, on the CPU or on a GPU"
+                f"tensors[{place}] is on the meta device: it has a shape and no values to compare. Give tensors with "
+                "values, on the CPU or on a GPU"
             )
         found.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         for chunk in bytes_of(tensor):

@@ -50,8 +50,8 @@ class ContextParallelAttention(nn.Module):
         check_ranks(members := Members.of(me, group), cut)
         if attention.dropout.p:
             raise ValueError(
-                f"dropout is {attention.dropout.p}; attention over a sequence that is cut among ranks knows none: set "
-                "it to 0"
+                f"dropout is {attention.dropout.p}; attention over a sequence that is cut among ranks has no dropout: "
+                "set it to 0"
             )
         check_replicas(me, members, type(self).__name__, tensors_of(attention))
         self.w_q, self.w_k, self.w_v, self.w_out = attention.w_q, attention.w_k, attention.w_v, attention.w_out

@@ -25,9 +25,11 @@ def check_parts(members: Members, cut: PositionCut, q: Tensor, k: Tensor, v: Ten
     check_ranks(members, cut)
     shapes = ", ".join(str(tuple(x.shape)) for x in (q, k, v))
     if any(x.dim() != 4 for x in (q, k, v)):
-        raise ValueError(f"q, k and v are {shapes}; each has four dims: batch, heads, positions, numbers of a head")
+        raise ValueError(
+            f"q, k and v have shapes {shapes}; each has four dims: batch, heads, positions, numbers of a head"
+        )
     if k.shape != v.shape or q.size(0) != k.size(0) or q.shape[2:] != k.shape[2:]:
-        raise ValueError(f"q, k and v are {shapes}; they are the same but for the number of heads of q")
+        raise ValueError(f"q, k and v have shapes {shapes}; they may differ only in the number of heads of q")
     if not k.size(1) or not q.size(1) or q.size(1) % k.size(1):
         nearest = nearest_multiple(q.size(1), max(1, k.size(1)))
         raise ValueError(
@@ -36,12 +38,13 @@ def check_parts(members: Members, cut: PositionCut, q: Tensor, k: Tensor, v: Ten
         )
     if q.size(2) != cut.size(members.group_rank):
         raise ValueError(
-            f"this rank, at place {members.group_rank}, was given {q.size(2)} positions; of {cut} it has "
+            f"this rank, at place {members.group_rank}, got {q.size(2)} positions; its part of {cut} has "
             f"{cut.size(members.group_rank)}. Take them with own_positions."
         )
     if not (q.dtype == k.dtype == v.dtype and q.is_floating_point()):
         raise ValueError(
-            f"q, k and v are {q.dtype}, {k.dtype} and {v.dtype}; they have one floating-point dtype. Use q.to(k.dtype)."
+            f"q, k and v have the dtypes {q.dtype}, {k.dtype} and {v.dtype}; they need one floating-point dtype. Use "
+            "q.to(k.dtype)."
         )
 
 

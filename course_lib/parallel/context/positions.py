@@ -32,7 +32,7 @@ def join_positions(cut: PositionCut, parts: Sequence[Tensor], *, dim: Int64 = 1)
     """
     sizes = tuple(part.size(dim) for part in parts)
     if sizes != cut.sizes:
-        raise ValueError(f"the parts have {list(sizes)} positions; of {cut} the places have {list(cut.sizes)}")
+        raise ValueError(f"the parts have {list(sizes)} positions; the places of {cut} have {list(cut.sizes)}")
     pieces = [
         (run.start, piece)
         for group_rank, part in enumerate(parts)
@@ -46,6 +46,6 @@ def join_positions(cut: PositionCut, parts: Sequence[Tensor], *, dim: Int64 = 1)
 def _check_length(cut: PositionCut, full: Tensor, dim: int) -> None:
     if not -full.dim() <= dim < full.dim() or full.size(dim) != cut.num_tokens:
         raise ValueError(
-            f"a tensor of shape {tuple(full.shape)} does not have {cut.num_tokens} positions along dim {dim}, and the "
-            f"cut is of {cut}. Give the whole sequence, or make a cut for its length."
+            f"a tensor of shape {tuple(full.shape)} does not have {cut.num_tokens} positions along dim {dim}, as the "
+            f"cut has: {cut}. Give the whole sequence, or make a cut for its length."
         )

@@ -80,8 +80,9 @@ def context_loss(
     own = own_positions(cut, members.group_rank, targets)
     if own.shape != logits.shape[:2]:
         raise ValueError(
-            f"logits have {tuple(logits.shape[:2])} sequences and positions, and the targets of this rank's positions "
-            f"are {tuple(own.shape)}: give the logits of this rank, and the targets of the same sequences, whole"
+            f"logits have {tuple(logits.shape[:2])} sequences and positions, and this rank's targets are "
+            f"{tuple(own.shape)}. Give the logits of this rank's positions, and the targets of all positions of the "
+            "same sequences"
         )
     return next_token_loss(logits, own, reduction="sum") * (members.count / targets.numel())
 
@@ -98,8 +99,8 @@ class ContextStem(nn.Module):
         check_ranks(members, cut)
         if cut.num_tokens > embedding.context_length:
             raise ValueError(
-                f"a sequence of {cut.num_tokens} tokens is longer than context_length={embedding.context_length}: cut "
-                f"one of {embedding.context_length}, or build the model with a longer context"
+                f"a sequence of {cut.num_tokens} tokens is longer than context_length={embedding.context_length}: "
+                f"take a sequence of {embedding.context_length}, or build the model with a longer context"
             )
         check_replicas(me, members, type(self).__name__, tensors_of(embedding))
         self.cut, self.group_rank = cut, members.group_rank

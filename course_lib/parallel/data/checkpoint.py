@@ -198,7 +198,7 @@ def _refused(file: BinaryIO | Path) -> str:
     if not isinstance(file, Path):
         file.seek(0)
     names = ", ".join(sorted(torch.serialization.get_unsafe_globals_in_checkpoint(file)))
-    return f"it holds {names}; tensors, numbers, strings, lists and dicts of them are allowed" if names else ""
+    return f"it holds {names}; allowed are tensors, numbers, strings, and lists and dicts of them" if names else ""
 
 
 def _check_that_it_will_load(draft: Path) -> None:
@@ -213,7 +213,7 @@ def _check_target(path: Path) -> None:
     if path.exists() and not path.is_file():
         raise CheckpointError(f"{path} is {_kind(path)}, and not a file; give the name of a file, such as last.pt")
     if path.is_symlink() and os.path.islink(os.path.realpath(path)):
-        raise CheckpointError(f"{path} is a link that leads to itself; remove it, or give another name")
+        raise CheckpointError(f"{path} is a link to itself; remove it, or give another name")
     _check_links(path)
     if not path.parent.is_dir():
         nearest = next(folder for folder in path.absolute().parents if folder.is_dir())
@@ -227,7 +227,7 @@ def _check_links(path: Path) -> None:
     while path.is_symlink():
         if hasattr(os, "geteuid") and _owner(path) not in (os.geteuid(), 0):
             raise CheckpointError(
-                f"{path} is a link of another user, to {os.readlink(path)}: to save there would replace that file. "
+                f"{path} is a link of another user, to {os.readlink(path)}: saving there would replace that file. "
                 "Remove the link, or give the name of a file"
             )
         path = path.parent / os.readlink(path)

@@ -39,29 +39,28 @@ __all__ = [
 ]
 
 UNEXPECTED = (
-    "a gradient of {names} came without a forward of this wrapper before it, so it would be this rank's alone. "
-    "Call the wrapper, not its .module, and backward once after it; add up the losses of several forwards; wrap a "
-    "model once. "
-    "Gradients that are meant to stay on this rank are computed within no_sync()."
+    "a gradient of {names} came without a forward of this wrapper before it, so no other rank would average it. Call "
+    "the wrapper, not its .module, and then backward once. Add up the losses of several forwards, and wrap a model "
+    "once. To keep gradients on this rank, compute them within no_sync()."
 )
 UNUSED = (
-    "on rank {rank} this backward gave no gradient to {names}; the mean counts it as zero. If the loss is not meant "
-    "to depend on every parameter in every step, wrap the model with find_unused_parameters=True; what is never "
-    "trained, freeze by requires_grad_(False) before wrapping."
+    "on rank {rank} this backward gave no gradient to {names}; the mean counts it as zero. If the loss need not "
+    "depend on every parameter in every step, wrap the model with find_unused_parameters=True. Freeze parameters that "
+    "you never train by requires_grad_(False) before wrapping."
 )
 
 NESTED = (
-    "a gradient of {names} came from a backward within a backward, as checkpointing with use_reentrant=True runs it: "
-    "when such a backward ends, nothing tells whether the outer one goes on. Use "
+    "a gradient of {names} came from a backward within a backward, as checkpointing with use_reentrant=True runs it. "
+    "When the inner one ends, the wrapper cannot know whether the outer one goes on. Use "
     "torch.utils.checkpoint.checkpoint(..., use_reentrant=False)."
 )
 REPLACED = (
-    "on rank {rank} {names} was replaced after the model was wrapped; what stands there now is averaged with no other "
-    "rank's. Change values in place, as load_state_dict does, or wrap the model again after the change."
+    "on rank {rank} {names} was replaced after the model was wrapped; no other rank averages the new parameter. "
+    "Change values in place, as load_state_dict does, or wrap the model again after the change."
 )
 ADDED = (
-    "on rank {rank} {names} requires a gradient, and was not there when the model was wrapped, or was frozen: it would "
-    "be averaged with no other rank's. Wrap the model again after the change."
+    "on rank {rank} {names} requires a gradient, and was missing or frozen when the model was wrapped. No other rank "
+    "would average it. Wrap the model again after the change."
 )
 
 
@@ -164,22 +163,23 @@ def _complaint(module: nn.Module, wrappers: tuple[type, ...]) -> str:
     """Why this rank's model cannot be wrapped; "" if it can."""
     for name, parameter in module.named_parameters():
         if is_lazy(parameter):
-            return f"{name} has no shape yet: call the model once, on a batch like those to come, before it is wrapped"
+            return f"{name} has no shape yet: call the model once, on a batch like the later ones, before you wrap it"
         if 0 in [stride for size, stride in zip(parameter.shape, parameter.stride(), strict=True) if size > 1]:
             return (
                 f"{name} is expanded, {tuple(parameter.shape)} with strides {parameter.stride()}: several of its "
-                "numbers are one in memory, which no optimizer can change. Make it nn.Parameter(tensor.clone())"
+                "numbers share one place in memory, so no optimizer can change them apart. Make it "
+                "nn.Parameter(tensor.clone())"
             )
     if not any(parameter.requires_grad for parameter in module.parameters()):
-        return "no parameter of this model requires a gradient: there is nothing to average"
+        return "no parameter of this model requires a gradient, so there is nothing to average"
     for name, part in module.named_modules():
         which = f"{name!r} of this model" if name else "this model"
         if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.sparse and part.weight.requires_grad:
             return f"{which} gives sparse gradients, and buckets are dense: make it with sparse=False"
         if isinstance(part, wrappers):
             return (
-                f"{which} is a {type(part).__name__} already. Two wrappers would average the same gradients in "
-                "turns, each while the other fills them: wrap the outer model alone"
+                f"{which} is a {type(part).__name__} already. Two wrappers would average the same gradients, each "
+                "while the other fills them. Wrap the outer model alone"
             )
     return ""
 
@@ -206,9 +206,8 @@ def _parts_complaint(module: nn.Module, members: Members) -> str:
 def _parts_message(which: str, part: HeldPart, members: Members) -> str:
     shared, ours = (", ".join(map(str, each.ranks)) for each in (part.among, members))
     return (
-        f"{which}: ranks {shared} hold different parts of it, and data parallelism over ranks {ours} takes parameters "
-        "for copies. Use "
-        f"{part.averaged_by or 'a group of ranks that hold the same part, as along the data axis of a mesh'}"
+        f"{which}: ranks {shared} hold different parts of it, and data parallelism over ranks {ours} averages copies. "
+        f"Use {part.averaged_by or 'a group of ranks that hold the same part, as along the data axis of a mesh'}"
     )
 
 

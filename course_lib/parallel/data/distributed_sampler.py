@@ -162,7 +162,7 @@ def _checked_number(num_items_or_dataset: int | Sized, rank: int, world_size: in
                          f"The nearest is {nearest}.")  # fmt: skip
     if isinstance(num_items_or_dataset, Sized):
         if not len(num_items_or_dataset):
-            raise ValueError("The data set is empty: there is nothing to deal out.")
+            raise ValueError("The data set has 0 items, and the sampler needs at least 1.")
         return len(num_items_or_dataset)
     at_least(1, num_items=num_items_or_dataset)
     return num_items_or_dataset
@@ -172,7 +172,7 @@ def _checked_start(start: int, end: int, of: str) -> int:
     at_least(0, start=start)
     if start > end:
         raise ValueError(
-            f"start={start} lies beyond the end: an epoch has {end} {of}. The largest that works is {end}, "
-            "an epoch that is over. Was the run saved with other settings?"
+            f"start={start} lies beyond the end: an epoch has {end} {of}. The largest start is {end}, the end of an "
+            "epoch. Was the run saved with other settings?"
         )
     return start

@@ -68,9 +68,9 @@ def _raise_together(
     drift = Divergence(disagreements({rank: table for rank, (_, table) in of_ranks.items()}))
     group = "" if members.group is None else ", group=group"
     raise ValueError(
-        f"{drift}: {strategy} takes what every rank was given for the same model, and nobody averages the copies that "
-        "it keeps. Build the model from one seed on all ranks, by torch.manual_seed(0) just before it is made, or "
-        f"give all ranks the values of one: broadcast_parameters(me, model{group})"
+        f"{drift}: {strategy} needs the same model on every rank, and never averages the copies. Build the model from "
+        "one seed on all ranks, by torch.manual_seed(0) just before it. Or give all ranks the values of one: "
+        f"broadcast_parameters(me, model{group})"
     )
 
 

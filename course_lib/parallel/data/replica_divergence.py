@@ -205,9 +205,9 @@ def _copies_among(members: Members, module: nn.Module, found: dict[str, int]) ->
     copies = {name: number for name, number in found.items() if name not in set(parts)}
     if parts and not copies:
         raise ValueError(
-            f"ranks {and_list(members.ranks)} hold different parts of {parts[0]} and of all other parameters of this "
-            "model, so there are no copies to compare. Give the group of ranks that hold the same parts, as along the "
-            "data axis of a mesh"
+            f"ranks {and_list(members.ranks)} hold different parts of {parts[0]} and of this model's other "
+            "parameters, so there are no copies to compare. Give the group of ranks that hold the same parts, as "
+            "along the data axis of a mesh"
         )
     return copies
 

@@ -118,7 +118,7 @@ def _statistics_of_all_ranks(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     n, total, squares = sums[0], *sums[1:].chunk(2)
     if n.device.type == "cpu" and n <= 1:
         raise ValueError(
-            f"the batch of all ranks has {n:.0f} values per channel, and BatchNorm needs 2 at least to train: give "
+            f"the batch of all ranks has {n:.0f} values per channel, and BatchNorm needs at least 2 to train: give "
             "more items, or call eval()"
         )
     mean = total / n

@@ -119,7 +119,7 @@ def experts_per_rank(num_experts: int, num_ranks: int) -> list[int]:
     """How many experts each rank holds: the first ranks one more. ``ValueError`` where a rank would hold none."""
     if num_experts < num_ranks:
         raise ValueError(
-            f"{num_experts} experts cannot be shared out among {num_ranks} ranks: each rank holds one at least. Take "
+            f"{num_experts} experts cannot be shared out among {num_ranks} ranks: each rank holds at least one. Take "
             f"{num_ranks} experts, or a group of {num_experts}."
         )
     return split_sizes(num_experts, num_ranks)

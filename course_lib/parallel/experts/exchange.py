@@ -38,8 +38,8 @@ def check_sizes(members: Members, x: Tensor, send_rows: Sequence[int], recv_rows
     rows(x, send_rows, members.count)
     if len(recv_rows) != members.count:
         raise ValueError(
-            f"recv_rows={list(recv_rows)} has {len(recv_rows)} sizes; {members.count} ranks send, so it wants "
-            f"{members.count}: 0 for a rank that sends nothing"
+            f"recv_rows={list(recv_rows)} has {len(recv_rows)} sizes; {members.count} ranks send, so give "
+            f"{members.count} sizes, 0 for a rank that sends nothing"
         )
 
 

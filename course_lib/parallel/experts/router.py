@@ -94,7 +94,7 @@ class TopKRouter(nn.Module):
             )
         if normalised and top_k == 1:
             raise ValueError(
-                "normalised=True with top_k=1 makes every weight 1, and the router never gets a gradient. Use "
+                "normalised=True with top_k=1 makes every weight 1, so the router never gets a gradient. Use "
                 "normalised=False, or top_k=2."
             )
         if capacity_factor is not None:

@@ -48,7 +48,7 @@ class MeshGroups:
     def group(self, *axes: str) -> dist.ProcessGroup:
         """The group of this rank along these axes. ``RuntimeError`` after ``close``."""
         if self.is_closed:
-            raise RuntimeError("these groups were closed: make new ones, MeshGroups(me, mesh), on every rank")
+            raise RuntimeError("these groups are closed: make new ones on every rank by MeshGroups(me, mesh)")
         found = self._group_of.get(frozenset(axes))
         if found is None:
             there = ", ".join(" and ".join(sorted(one, key=self.mesh.axes.index)) for one in self._group_of)

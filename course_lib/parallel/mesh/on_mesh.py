@@ -84,7 +84,7 @@ class OnMesh:
             )
         if schedule is None and cuts is not None:
             raise ValueError(
-                f"cuts={list(cuts)} were given, and {mesh} has no stages; leave them away, or give the mesh an axis pp"
+                f"cuts={list(cuts)} were given, and {mesh} has no stages; leave out cuts=, or give the mesh an axis pp"
             )
         self.me, self.mesh, self.groups = me, mesh, MeshGroups(me, mesh)
         self.data = DataShare.of(mesh, me.rank)
@@ -158,8 +158,8 @@ class OnMesh:
         """
         if self.groups.is_closed:
             raise RuntimeError(
-                "this model was closed, and its groups have ended: make a new one, OnMesh(me, mesh, model), on "
-                "every rank, and close it after its last step"
+                "this model is closed, and its groups have ended. Make a new one on every rank by OnMesh(me, mesh, "
+                "model), and close it after its last step"
             )
         self._weight = weight
         x, targets = x.to(self.me.device), targets.to(self.me.device)
@@ -219,7 +219,7 @@ def _refuse_others(mesh: Mesh, model: nn.Module) -> None:
     if not isinstance(mesh, Mesh) or not isinstance(model, Transformer):
         given = f"{type(mesh).__name__} and {type(model).__name__}"
         raise ValueError(
-            f"OnMesh(me, mesh, model): a rank, a Mesh and a Transformer of course_lib.models, whose parts it knows "
-            f"how to cut; given were {given}. Other models: cut them by the strategies themselves, as "
-            "DistributedDataParallel(me, model, group=...)."
+            "OnMesh(me, mesh, model): a rank, a Mesh and a Transformer of course_lib.models, whose parts it knows how "
+            f"to cut; you gave {given}. Cut other models by the strategies themselves, as DistributedDataParallel(me, "
+            "model, group=...)."
         )

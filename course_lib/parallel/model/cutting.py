@@ -86,8 +86,8 @@ def cut(model: nn.Module, ranges: Sequence[range]) -> list[Part]:
     if covered != list(range(len(row))) or not all(ranges):
         nearest = split_evenly([1] * len(row), max(1, min(len(ranges), len(row))))
         raise ValueError(
-            f"ranges={list(ranges)} do not cut the {len(row)} pieces {', '.join(name for name, _ in row)}: each "
-            f"piece belongs to one part, in order, and no part is empty. A cut that works: {nearest}."
+            f"ranges={list(ranges)} do not cut the {len(row)} pieces {', '.join(name for name, _ in row)}: each piece "
+            f"belongs to one part, in order, and no part is empty. The nearest cut is {nearest}."
         )
     return [Part(dict(row[part.start : part.stop])) for part in ranges]
 

@@ -44,16 +44,16 @@ class OnDevices(nn.Module):
         self.devices = [torch.device(device) for device in devices]
         if len(parts) != len(self.devices) or not parts:
             raise ValueError(
-                f"{len(parts)} parts and {len(self.devices)} devices were given; each part needs one device, and "
-                f"there is a part at least: give {max(1, len(parts))} devices"
+                f"you gave {len(parts)} parts and {len(self.devices)} devices; each part needs one device, and there "
+                f"is at least one part. Give {max(1, len(parts))} devices"
             )
         for numbers in tied_parameters(parts).values():
             on_devices = sorted({str(self.devices[number]) for number in numbers})
             if len(on_devices) > 1:
                 raise ValueError(
-                    f"parts {', '.join(map(str, numbers))} share a parameter and were given the devices "
-                    f"{', '.join(on_devices)}; a parameter lies on one: give them all {self.devices[numbers[0]]}, or "
-                    "use a rank for each part (ModelParallel)"
+                    f"parts {', '.join(map(str, numbers))} share a parameter and have the devices "
+                    f"{', '.join(on_devices)}. A parameter lies on one device: give them all "
+                    f"{self.devices[numbers[0]]}, or use a rank for each part (ModelParallel)"
                 )
         self.parts = nn.ModuleList(part.to(device) for part, device in zip(parts, self.devices, strict=True))
 

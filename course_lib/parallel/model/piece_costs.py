@@ -100,8 +100,8 @@ def crossing_costs(model: nn.Module, x: torch.Tensor) -> list[int]:
             given: object = piece(x)
             if not isinstance(given, torch.Tensor):
                 raise TypeError(
-                    f"the piece {name} gives a {type(given).__name__}, and what crosses a cut is one tensor. Let it "
-                    "give a single one, such as torch.cat of those it has."
+                    f"the piece {name} returns a {type(given).__name__}, and one tensor crosses a cut. Let it return "
+                    "a single tensor, such as torch.cat of its tensors."
                 )
             sizes_bytes.append(given.nbytes)
             x = given

@@ -92,9 +92,9 @@ class Passing:
             self._sent_specs[mode] = now
         if now != self._sent_specs[mode]:
             raise ValueError(
-                f"rank {self.me.rank} has {now} to pass on, but at the first batch it told rank {self.me.rank + 1} to "
-                f"expect {self._sent_specs[mode]}. Keep to that (drop a smaller last batch), or call forget_shapes() "
-                "on every rank before a batch that differs."
+                f"rank {self.me.rank} has {now} to pass on, but at the first batch it announced "
+                f"{self._sent_specs[mode]} to rank {self.me.rank + 1}. Keep that shape (drop a smaller last batch), "
+                "or call forget_shapes() on every rank before a batch that differs."
             )
 
     def send_activation(self, activation: torch.Tensor) -> None:

@@ -159,7 +159,7 @@ class BatchRun:
         expected, found = self.specs[from_stage, i], TensorSpec(tuple(made.shape), made.dtype, made.requires_grad)
         if found != expected:
             raise ValueError(
-                f"stage {from_stage} has {found} to pass on, where in the first batch stage {to_stage} was told to "
-                f"expect {expected}. Keep to that (drop a smaller last batch), or call forget_shapes() on every rank "
+                f"stage {from_stage} has {found} to pass on, but in the first batch it announced {expected} to stage "
+                f"{to_stage}. Keep that shape (drop a smaller last batch), or call forget_shapes() on every rank "
                 "before a batch that differs."
             )

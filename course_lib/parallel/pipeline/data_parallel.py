@@ -34,8 +34,8 @@ def average_gradients(pipeline: Pipeline, group: dist.ProcessGroup | None = None
     one_pipeline = getattr(pipeline, "ranks", ())  # whatever has stages may be given
     if len(both := {*dist.get_process_group_ranks(group)} & {*one_pipeline}) > 1:
         raise ValueError(
-            f"ranks {', '.join(map(str, sorted(both)))} of this group are one pipeline, and hold different stages: "
-            "give the group of the ranks that hold the same stages, one of each pipeline"
+            f"ranks {', '.join(map(str, sorted(both)))} of this group are in one pipeline, and hold different stages. "
+            "Give a group of ranks that hold the same stages, one rank from each pipeline"
         )
     if isinstance(pipeline, Pipeline):
         members = Members.of(pipeline.me, group)

@@ -41,7 +41,7 @@ def steps_of(schedule: Schedule) -> tuple[tuple[MessageStep, ...], ...]:
     if dependencies.stuck:
         rank, (action, _) = next(iter(dependencies.stuck.items()))
         raise ValueError(
-            f"A deadlock: rank {rank} waits at {schedule.label(action)} for ever; validate says what is wrong."
+            f"A deadlock: rank {rank} waits at {schedule.label(action)} for ever; call validate to see what is wrong."
         )
     steps: list[list[MessageStep]] = [[] for _ in range(schedule.num_ranks)]
     sends: list[list[Transfer]] = [[] for _ in range(schedule.num_ranks)]

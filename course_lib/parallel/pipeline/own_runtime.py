@@ -44,8 +44,8 @@ def run_runtime(
     can_be_paced(times)
     if cluster.world_size != schedule.num_ranks:
         raise ValueError(
-            f"{cluster.world_size} ranks were given to {schedule.name!r}, which has {schedule.num_ranks}; give it as "
-            "many."
+            f"{schedule.name!r} got {cluster.world_size} ranks, and it has {schedule.num_ranks}; give it "
+            f"{schedule.num_ranks}."
         )
     by_rank = cluster.call(_timed_steps, (runtime, schedule, times, steps), show=False)
     return middle_one([_trace(schedule, notes) for notes in zip(*by_rank, strict=True)])

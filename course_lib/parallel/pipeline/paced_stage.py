@@ -47,8 +47,8 @@ def can_be_paced(times: StageTimes) -> None:
     """
     if times.backward_s is not None:
         raise ValueError(
-            f"backward_s={times.backward_s} cannot be paced: a whole backward runs its two halves, which take "
-            f"input_s + weight_s = {times.input_s + times.weight_s:g} s. Leave backward_s out."
+            f"backward_s={times.backward_s} cannot be paced: a whole backward runs its two halves. They take input_s "
+            f"+ weight_s = {times.input_s + times.weight_s:g} s. Leave backward_s out."
         )
     longer_s = max(times.forward_s, times.input_s + times.weight_s)
     if times.overlapped_s is not None and not math.isclose(times.overlapped_s, longer_s):

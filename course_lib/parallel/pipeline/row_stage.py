@@ -38,13 +38,13 @@ class RowStage:
     ) -> None:
         if len(stages) != me.world_size:
             raise ValueError(
-                f"{len(stages)} stages were given to {me.world_size} ranks; a rank has one stage here. The nearest is "
+                f"{me.world_size} ranks got {len(stages)} stages; here each rank has one stage. The nearest is "
                 f"{me.world_size}."
             )
         if num_micro_batches < 1 or len(batch[0]) % num_micro_batches:
             raise ValueError(
-                f"{len(batch[0])} samples were to be cut in {num_micro_batches} micro-batches; here all of them are of "
-                "one size, so their number divides that of the samples. The nearest that always does is 1."
+                f"{num_micro_batches} micro-batches do not divide {len(batch[0])} samples; here all micro-batches "
+                "have one size. The nearest number that always works is 1."
             )
         self.module = stages[me.rank].to(me.device)
         self.is_first, self.is_last = me.rank == 0, me.rank == me.world_size - 1
@@ -83,7 +83,7 @@ class RowStage:
         """
         if i not in self._saved:
             raise ValueError(
-                f"backward({i}) was asked for before forward({i}); in flight are the micro-batches {self.in_flight}."
+                f"backward({i}) was called before forward({i}); in flight are the micro-batches {self.in_flight}."
             )
         gradient = None if self.is_last else _needed(arrived, f"backward({i}, ...)", "a gradient")
         given, made = self._saved.pop(i)
@@ -94,9 +94,7 @@ class RowStage:
 
 def _needed(arrived: Tensor | None, call: str, what: str) -> Tensor:
     if not isinstance(arrived, Tensor):
-        raise ValueError(
-            f"{call} was given {arrived!r}, where it needs {what} from a neighbour: the tensor that was received."
-        )
+        raise ValueError(f"{call} got {arrived!r}, and it needs {what} from a neighbour: the received tensor.")
     return arrived
 
 

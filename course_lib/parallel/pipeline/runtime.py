@@ -187,6 +187,6 @@ class Pipeline:
             )
         if self.ranks.count(me.rank) != 1 or len(set(self.ranks)) < len(self.ranks):
             raise ValueError(
-                f"ranks={list(self.ranks)} was given to rank {me.rank}; every rank of a pipeline stands there once, "
-                f"this one too. The nearest without ranks= is {list(range(me.world_size))}."
+                f"ranks={list(self.ranks)} was given to rank {me.rank}; it must name every rank of a pipeline once, "
+                f"this rank too. The nearest without ranks= is {list(range(me.world_size))}."
             )

@@ -71,12 +71,12 @@ def _try_out(me: Rank, run: StageRun, entering: TensorSpec) -> TensorSpec:
             return _spec_of(run.module(x.requires_grad_(entering.needs_gradient)))
     except Exception as error:
         raise StageFailed(
-            f"stage {run.stage} failed when it was tried out, before the first micro-batch, on zeros of shape "
-            f"{entering.shape}: {type(error).__name__}: {error}"
+            f"stage {run.stage} failed in a trial on zeros of shape {entering.shape}, before the first micro-batch: "
+            f"{type(error).__name__}: {error}"
         ) from error
 
 
 def _spec_of(x: Tensor) -> TensorSpec:
     if not isinstance(x, Tensor):
-        raise TypeError(f"it gave a {type(x).__name__}; what one stage gives to the next is one tensor")
+        raise TypeError(f"it returned a {type(x).__name__}; a stage gives the next one a single tensor")
     return TensorSpec(tuple(x.shape), x.dtype, x.requires_grad)

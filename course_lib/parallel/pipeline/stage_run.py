@@ -99,13 +99,13 @@ class StageRun:
         target = self.targets[i]
         if output.dim() == 0:
             raise ValueError(
-                f"the output is a single number; loss_of takes it beside the target, of shape {tuple(target.shape)}, "
-                "and both have a row for each sample"
+                "the output is a single number; loss_of needs an output with a row for each sample, as the target "
+                f"has, of shape {tuple(target.shape)}"
             )
         if len(output) != len(target):
             raise ValueError(
-                f"the output has {len(output)} samples and the target {len(target)}; the ranks of the first and the "
-                "last stage must be given as many samples"
+                f"the output has {len(output)} samples and the target {len(target)}; give the ranks of the first and "
+                "the last stage equally many samples"
             )
         return self._loss_of(output, target) * (len(target) / sum(map(len, self.targets)))
 

@@ -49,6 +49,6 @@ def refuse_to_wrap(stages: Sequence[nn.Module], schedule: Schedule, *, overlap: 
         )
     if tied_parameters(stages):
         raise ValueError(
-            f"two stages of this rank share a parameter, and wrap= would make two of it, which drift apart. Give the "
+            "two stages of this rank share a parameter, and wrap= would make two copies that drift apart. Give the "
             f"rank one stage: {schedule.name!r} has {len(stages)} here, '1f1b' one."
         )

@@ -31,7 +31,7 @@ def agree(
     """
     if any(is_lazy(p) for p in parameters):
         raise ValueError(
-            "a parameter has no shape yet, as in nn.LazyLinear: call the model once, and make the optimizer then"
+            "a parameter has no shape yet, as in nn.LazyLinear: call the model once before you make the optimizer"
         )
     if Members.of(me, group).count > 1:
         check_model(me, nn.ParameterList(parameters), (), [group])  # type: ignore[arg-type]
@@ -71,9 +71,9 @@ def check_memory(parameters: Sequence[Tensor]) -> None:
         for p in sharing:
             if _overlaps_itself(p):
                 raise ValueError(
-                    f"a parameter of shape {tuple(p.shape)} and strides {p.stride()} has several numbers in one "
-                    "place of memory, as expand() makes them: each would need a gradient of its own. "
-                    "Give it memory with p.contiguous()."
+                    f"a parameter of shape {tuple(p.shape)} and strides {p.stride()} keeps several numbers in one "
+                    "place of memory, as expand() does. Each would need a gradient of its own. Give it memory with "
+                    "p.contiguous()."
                 )
         if len(sharing) > 1:
             _check_distinct(sharing)
@@ -98,8 +98,8 @@ def _check_distinct(sharing: Sequence[Tensor]) -> None:
         own = taken.as_strided((*p.shape, size), strides, p.storage_offset() * size)
         if own.any():
             raise ValueError(
-                f"a parameter of shape {tuple(p.shape)} shares numbers with another one: each rank updates rows of "
-                "its own, and these would be updated on two. To tie weights let both modules have the same "
-                "nn.Parameter; to keep them apart, give one of them memory of its own with p.clone()."
+                f"a parameter of shape {tuple(p.shape)} shares numbers with another one. Each rank updates rows of "
+                "its own, and two ranks would update these. To tie weights let both modules have the same "
+                "nn.Parameter. To keep them apart, give one of them memory of its own with p.clone()."
             )
         own.fill_(True)

@@ -88,8 +88,8 @@ class StandIn(WeightShard):
         stand_in = Tensor._make_wrapper_subclass(cls, shard.shape, **facts)
         stand_in.shard, stand_in.is_part = shard, shard.is_part
         stand_in.what = (
-            f"{parameter.name} is at rest: of its shape {parameter.rows.shape} this rank keeps {tuple(shard.shape)}, "
-            f"and it is whole only while its unit, {unit_name}, computes"
+            f"{parameter.name} is at rest: this rank keeps {tuple(shard.shape)} of its shape {parameter.rows.shape}. "
+            f"It is whole only while its unit, {unit_name}, computes"
         )
         return stand_in
 

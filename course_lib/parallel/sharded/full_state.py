@@ -40,9 +40,8 @@ def load_full_state_dict(module: nn.Module, units: Sequence[Unit], state: Mappin
         shape = tuple(state[names[0]].shape)
         if shape != parameter.rows.shape:
             raise ValueError(
-                f"{names[0]} has shape {shape} in the state, and {parameter.rows.shape} in the model. Give "
-                "whole tensors, as "
-                "full_state_dict() returns them; a shard of another run is none."
+                f"{names[0]} has shape {shape} in the state, and {parameter.rows.shape} in the model. Give whole "
+                "tensors, as full_state_dict() returns them, and no shards of another run."
             )
     for parameter, names in rows:
         parameter.shard.copy_(parameter.rows.cut(state[names[0]], units[0].members.group_rank))

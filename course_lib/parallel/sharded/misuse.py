@@ -22,39 +22,38 @@ INSTEAD = (
     "whole. The rows themselves, for an optimizer say, are those of model.parameters() and named_parameters()."
 )
 CLIPPED = (
-    "torch.nn.utils.clip_grad_norm_ would clip by the norm of the rows that this rank keeps, every rank by another. "
-    "Use clip_gradients(model, max_norm) of course_lib.parallel.sharded, between backward() and step()."
+    "torch.nn.utils.clip_grad_norm_ would clip by the norm of this rank's rows, and each rank has another norm. Use "
+    "clip_gradients(model, max_norm) of course_lib.parallel.sharded, between backward() and step()."
 )
 COPIED = (
-    "a sharded model cannot be copied or pickled (copy, deepcopy, torch.save of the model itself): its hooks would go "
-    "on filling the original, and a file would hold the rows of one rank. Save full_state_dict(), which is that of "
-    "the plain model, or use save_sharded; for a second model make the plain one anew, wrap it, and give it "
+    "a sharded model cannot be copied or pickled (copy, deepcopy, torch.save of the model itself). The copy's hooks "
+    "would fill the original, and a file would hold one rank's rows. Save full_state_dict(), which is the plain "
+    "model's, or use save_sharded. For a second model wrap a new plain one, and call its "
     "load_full_state_dict(first.full_state_dict())."
 )
 REPLACED = (
-    "{name} is not the shard any more that this rank kept: something has replaced it, as model.to() does between some "
-    "devices, and load_state_dict(assign=True). Move and convert a model first, and shard it then."
+    "{name} is no longer the shard that this rank kept. Something has replaced it, as model.to() does between some "
+    "devices, or load_state_dict(assign=True). Move and convert a model before you shard it."
 )
 ADDED = (
     "{name} was added to a module of {unit} after the model was sharded: its gradient would stay on this rank. Add "
-    "parameters first, and shard the model then."
+    "parameters before you shard the model."
 )
 MISSING = (
-    "{names} got no gradient in this backward, on this rank. If another rank has one, ranks would not agree about it. "
-    "Use every parameter in the loss, or pass find_unused_parameters=True."
+    "{names} got no gradient in this backward, on this rank. If another rank has one, the ranks would disagree about "
+    "it. Use every parameter in the loss, or pass find_unused_parameters=True."
 )
 ASKED_FOR_SHARDS = (
-    "this backward was asked for gradients of single parameters of {unit}, by autograd.grad or backward(inputs=...). "
-    "Those of a sharded model come by messages, of a unit at a time, into .grad: call backward() and read .grad. "
-    "Gradients of inputs alone can be asked for."
+    "autograd.grad or backward(inputs=...) asked for gradients of single parameters of {unit}. A sharded model gets "
+    "its gradients by messages, one unit at a time, into .grad. Call backward() and read .grad. You can ask for "
+    "gradients of inputs alone."
 )
 CREATE_GRAPH = (
-    "create_graph=True does not work: a backward through this backward would need the weights whole once more, and "
-    "they are let go. Differentiate twice by the plain model, on a batch of its own."
+    "create_graph=True does not work: a backward through this backward would need whole weights again, and they are "
+    "freed. Differentiate the plain model twice, on a batch of its own."
 )
 OTHER_UNITS = (
-    "ranks have used different units since they last agreed, or in another order; this one: {passed}. All ranks take "
-    "part in every all-gather, and the next one in line is taken for the same unit: what was computed mixes rows of "
-    "different weights. Call the same units in the same order on all ranks; where a rank does not need one, "
-    "multiply its output by 0."
+    "since the last check ranks have used different units, or another order of them; this rank: {passed}. All ranks "
+    "take part in every all-gather, in order. So the results mix rows of different weights. Call the same units in "
+    "the same order on all ranks. If a rank does not need a unit, multiply its output by 0."
 )

@@ -51,7 +51,7 @@ def dequantize_blocks(codes: Tensor, scales: Tensor, block_size: int, dtype: tor
     at_least(1, block_size=block_size)
     if scales.shape != (num_blocks := -(-len(codes) // block_size),):
         raise ValueError(
-            f"{len(codes)} codes in blocks of {block_size} need {num_blocks} scales; these have the shape "
+            f"{len(codes)} codes in blocks of {block_size} need {num_blocks} scales; the scales have the shape "
             f"{tuple(scales.shape)}"
         )
     return (codes.float() * scales.repeat_interleave(block_size)[: len(codes)]).to(dtype)

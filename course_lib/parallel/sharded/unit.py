@@ -90,9 +90,9 @@ class Use:
         for tensor, parameter in zip(self.unsharded, self.unit.parameters, strict=True):
             if tensor._version:
                 raise RuntimeError(
-                    f"{parameter.name} was changed while it was whole, in the forward of {self.unit.name}; each rank "
-                    "keeps its own rows, so the change would be lost. Change it between steps: "
-                    "with unsharded(model, writable=True)."
+                    f"{parameter.name} was changed while it was whole, in the forward of {self.unit.name}. Each rank "
+                    "keeps only its rows, so the change would be lost. Change it between steps, with unsharded(model, "
+                    "writable=True)."
                 )
 
 
@@ -117,9 +117,8 @@ class Unit:
         dtypes = {p.shard.dtype for p in parameters}
         if len(dtypes) > 1:
             raise ValueError(
-                f"the parameters of unit {name!r} are {', '.join(sorted(map(str, dtypes)))}: what travels in "
-                "one message "
-                f"has one dtype. The nearest that works is model.to({max(dtypes, key=lambda d: d.itemsize)})."
+                f"the parameters of unit {name!r} are {', '.join(sorted(map(str, dtypes)))}: one message has one "
+                f"dtype. The nearest that works is model.to({max(dtypes, key=lambda d: d.itemsize)})."
             )
         self.dtype = dtype or dtypes.pop()
         self.reduce_dtype = reduce_dtype or self.dtype
@@ -174,7 +173,7 @@ class Unit:
                 dtype, device = parameter.born_as
                 raise RuntimeError(
                     f"{parameter.name} was {dtype} on {device} when the model was sharded, and is {shard.dtype} on "
-                    f"{shard.device} now. Move and convert a model first, and shard it then."
+                    f"{shard.device} now. Move and convert a model before you shard it."
                 )
 
     # -- whole weights ------------------------------------------------------------------------------------------

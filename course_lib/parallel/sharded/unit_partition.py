@@ -37,9 +37,8 @@ def divide(members: Members, model: nn.Module, units: Units | None, **options: A
         holder_names = [f"{names[module]}.{attribute}".lstrip(".") for module, attribute in holders]
         if len(owners) > 1:
             raise ValueError(
-                f"{' and '.join(holder_names)} are one tied parameter in {len(owners)} units, which would each "
-                "gather it and "
-                "never agree. Put the modules that share it into one unit: "
+                f"{' and '.join(holder_names)} are one tied parameter in {len(owners)} units. Each unit would gather "
+                "a copy of its own, and the copies would differ. Put the modules that share it into one unit: "
                 f"units=[[{', '.join('model.' + names[module] for module, _ in holders)}], ...]."
             )
         sharded = ShardedParameter(members, holder_names[0], parameter, holders)
@@ -62,9 +61,8 @@ def _groups(model: nn.Module, units: Units) -> list[list[nn.Module]]:
     for module in (module for group in groups for module in group):
         if not isinstance(module, nn.Module) or module not in inside:
             raise ValueError(
-                f"units has a {type(module).__name__} that is no part of the model; a unit is a module of it, "
-                "or a list of "
-                "them, such as list(model.blocks)"
+                f"units has a {type(module).__name__} that is no part of the model. A unit is a module of the model "
+                "or a list of modules, such as list(model.blocks)"
             )
         if module in seen:
             raise ValueError(f"units has the same {type(module).__name__} twice; once is enough")

@@ -173,8 +173,9 @@ def own_slice(region: Region, full: Tensor, placement: Placement) -> nn.Paramete
         size, n = part.size(placement.dim), region.members.count
         if size < n:
             raise ValueError(
-                f"A parameter of shape {tuple(part.shape)} is cut along a dim among {n} ranks, and dim {placement.dim} "
-                f"has size {size}: every rank needs something to hold. Make it at least {n}, or take {size} ranks."
+                f"A parameter of shape {tuple(part.shape)} is cut along dim {placement.dim} among {n} ranks, and this "
+                f"dim has size {size}. Every rank needs at least one row or column. Make it at least {n}, or take "
+                f"{size} ranks."
             )
         sizes = split_sizes(size, n)
         part = part.split(sizes, placement.dim)[region.members.group_rank]

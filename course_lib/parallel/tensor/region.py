@@ -47,8 +47,8 @@ class Region:
     def __post_init__(self) -> None:
         if self.regather and not self.sequence_parallel:
             raise ValueError(
-                "regather=True needs sequence_parallel=True: without it nothing is gathered that could be gathered "
-                "anew. Leave regather out."
+                "regather=True needs sequence_parallel=True: without it the layer gathers nothing, so it cannot "
+                "gather again. Leave regather out."
             )
 
     @property

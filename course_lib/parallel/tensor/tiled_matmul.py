@@ -34,7 +34,8 @@ def side_of_square(num_ranks: int) -> int:
     side = isqrt(max(num_ranks, 0))
     if num_ranks < 1 or side**2 != num_ranks:
         raise ValueError(
-            f"{num_ranks} ranks do not fill a square, and tiles need one. The nearest number is {max(side, 1) ** 2}."
+            f"{num_ranks} ranks do not fill a square, and tiles need a square of ranks. The nearest number is "
+            f"{max(side, 1) ** 2}."
         )
     return side
 

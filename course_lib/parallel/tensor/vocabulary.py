@@ -55,8 +55,8 @@ class VocabParallelEmbedding(HoldsParts):
         super().__init__()
         if embedding.padding_idx is not None or embedding.max_norm is not None or embedding.scale_grad_by_freq:
             raise ValueError(
-                "This embedding has padding_idx, max_norm or scale_grad_by_freq, which a split one does not know. "
-                "Use a plain nn.Embedding(num_tokens, width)."
+                "This embedding has padding_idx, max_norm or scale_grad_by_freq, which a split embedding does not "
+                "have. Use a plain nn.Embedding(num_tokens, width)."
             )
         self.region = Region(me, group, sequence_parallel)
         check_replicas(me, self.region.members, type(self).__name__, tensors_of(embedding))

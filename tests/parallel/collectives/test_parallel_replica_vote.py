@@ -91,5 +91,5 @@ def test_it_costs_eight_bytes_to_each_other_rank(cluster4):
 
 
 def test_a_tensor_without_values_is_refused():
-    with pytest.raises(ValueError, match=r"tensors\[1\] is on the device meta"):
+    with pytest.raises(ValueError, match=r"tensors\[1\] is on the meta device"):
         hash_of_bits([torch.ones(1), torch.ones(1, device="meta")])

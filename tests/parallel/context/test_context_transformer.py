@@ -190,17 +190,17 @@ FAULTS = {
     ),
     "positions": (
         lambda me: ring_attention(me, *_GOOD, SequenceCut(10, 2)),
-        "was given 4 positions; of 10 tokens, 2 ranks, zigzag it has",
+        "got 4 positions; its part of 10 tokens, 2 ranks, zigzag has",
     ),
     "dims": (lambda me: ring_attention(me, *with_q(4, 4, 3), CUT), "each has four dims"),
-    "shapes": (lambda me: ring_attention(me, *with_q(1, 4, 4, 5), CUT), "the same but for the number of heads"),
+    "shapes": (lambda me: ring_attention(me, *with_q(1, 4, 4, 5), CUT), "they may differ only in the number of heads"),
     "shared heads": (
         lambda me: ring_attention(me, *with_q(1, 3, 4, 3), CUT),
         "3 query heads do not share 2 key/value heads evenly; the nearest number of query heads that does is 4",
     ),
     "dtypes": (
         lambda me: ring_attention(me, *with_q(1, 4, 4, 3, dtype=torch.float64), CUT),
-        "they have one floating-point dtype",
+        "they need one floating-point dtype",
     ),
     "tile": (lambda me: ring_attention(me, *_GOOD, CUT, tile=0), "tile=0 does not work"),
     "no cut": (lambda me: ring_attention(me, *_GOOD, 8), "cut=8 does not work"),
@@ -215,19 +215,19 @@ FAULTS = {
     "way": (lambda me: split_context(me, Transformer(CONFIG), CUT, way="round"), "way is 'round'; it is one of"),
     "dropout": (
         lambda me: split_context(me, Transformer(replace(CONFIG, dropout=0.1)), CUT),
-        "dropout is 0.1; attention over a sequence that is cut among ranks knows none: set it to 0",
+        "dropout is 0.1; attention over a sequence that is cut among ranks has no dropout: set it to 0",
     ),
     "length": (
         lambda me: split_context(me, Transformer(CONFIG), CUT)(torch.zeros(1, 7, dtype=torch.int64)),
-        "does not have 8 positions along dim 1, and the cut is of 8 tokens",
+        "does not have 8 positions along dim 1, as the cut has: 8 tokens",
     ),
     "too long": (
         lambda me: split_context(me, Transformer(CONFIG), SequenceCut(17, 2)),
-        "a sequence of 17 tokens is longer than context_length=16: cut one of 16",
+        "a sequence of 17 tokens is longer than context_length=16: take a sequence of 16",
     ),
     "targets": (
         lambda me: context_loss(me, torch.zeros(2, 8, 11), torch.zeros(2, 8, dtype=torch.int64), CUT),
-        "logits have (2, 8) sequences and positions, and the targets of this rank's positions are (2, 4)",
+        "logits have (2, 8) sequences and positions, and this rank's targets are (2, 4)",
     ),
     "loss of other ranks": (
         lambda me: context_loss(me, torch.zeros(2, 4, 11), torch.zeros(2, 8, dtype=torch.int64), SequenceCut(8, 4)),
@@ -266,7 +266,7 @@ def test_an_error_leaves_the_model_as_it_was(cluster2):
 
 
 def test_parts_of_another_sequence_are_told():
-    with pytest.raises(ValueError, match=r"the parts have \[4, 3\] positions; of .* the places have \[4, 4\]"):
+    with pytest.raises(ValueError, match=r"the parts have \[4, 3\] positions; the places of .* have \[4, 4\]"):
         join_positions(CUT, [torch.zeros(1, 4), torch.zeros(1, 3)])
     with pytest.raises(ValueError, match=r"place=2 is not there"):
         own_positions(CUT, 2, torch.zeros(1, 8))

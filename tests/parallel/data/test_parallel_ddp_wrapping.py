@@ -36,7 +36,7 @@ def wrapped_within(me) -> list[str]:
 def test_a_wrapper_within_a_wrapper_is_refused_on_every_rank(two):
     for within, itself, of_torch, on_one in two.call(wrapped_within):
         assert "'1' of this model is a DistributedDataParallel already" in within
-        assert "wrap the outer model alone" in within
+        assert "Wrap the outer model alone" in within
         assert "this model is a DistributedDataParallel already" in itself
         assert "'0' of this model is a DistributedDataParallel already" in of_torch
         assert on_one.startswith("rank 1: '0' of this model is a DistributedDataParallel")

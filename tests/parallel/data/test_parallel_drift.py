@@ -350,6 +350,6 @@ def of_parts_alone(me: Rank) -> str:
 def test_a_model_of_parts_alone_has_nothing_to_compare(cluster2):
     for said in cluster2.call(of_parts_alone):
         assert said.startswith(
-            "ranks 0 and 1 hold different parts of module.weight and of all other parameters of this"
+            "ranks 0 and 1 hold different parts of module.weight and of this model's other parameters"
         )
         assert "Give the group of ranks that hold the same parts" in said

@@ -200,5 +200,5 @@ def a_pipelines_own_ranks(me) -> tuple[str, str]:
 
 def test_different_stages_are_not_averaged(two):
     for within, alone in two.call(a_pipelines_own_ranks):
-        assert "ranks 0, 1 of this group are one pipeline, and hold different stages" in within
+        assert "ranks 0, 1 of this group are in one pipeline, and hold different stages" in within
         assert alone == "nothing was raised"

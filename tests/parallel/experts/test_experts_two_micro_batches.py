@@ -187,7 +187,9 @@ def test_a_step_that_is_given_what_is_in_flight_says_so(clusters):
 
     (said,) = clusters(1).run(try_it)
     assert said[0] == said[1] == "this is <an exchange in flight>: call its wait() first, and give what that returns"
-    assert said[2] == "experts and combine want what dispatch(...).wait() or experts(...) gave; this is a Tensor"
+    assert (
+        said[2] == "experts and combine take the result of dispatch(...).wait() or experts(...); this is of type Tensor"
+    )
 
 
 @pytest.mark.parametrize("time_s", [-1.0, float("nan"), float("inf"), "1"])

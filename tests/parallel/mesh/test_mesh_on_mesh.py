@@ -188,10 +188,10 @@ def not_to_be_used(me):
 def test_what_cannot_be_used_is_told(clusters):
     for said in clusters(2).call(not_to_be_used):
         assert "a Transformer of course_lib.models" in said["another model"]
-        assert "given were Mesh and Linear" in said["another model"]
-        assert "given were Transformer and Mesh" in said["no mesh"]
-        assert "this model was closed" in said["closed"]
-        assert "these groups were closed" in said["closed groups"]
+        assert "you gave Mesh and Linear" in said["another model"]
+        assert "you gave Transformer and Mesh" in said["no mesh"]
+        assert "this model is closed" in said["closed"]
+        assert "these groups are closed" in said["closed groups"]
         assert said["closed twice"] == "nothing was raised"
 
 

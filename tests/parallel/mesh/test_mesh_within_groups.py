@@ -197,5 +197,5 @@ def tied_at_home(me):
 
 def test_a_wrapper_may_not_part_what_is_tied(clusters):
     said = clusters(2).call(tied_at_home)
-    assert said[0].startswith("two stages of this rank share a parameter, and wrap= would make two of it")
+    assert said[0].startswith("two stages of this rank share a parameter, and wrap= would make two copies")
     assert said[1] is None

@@ -204,7 +204,7 @@ class Pair(nn.Module):
 
 
 def test_a_piece_that_passes_on_no_tensor_is_named():
-    with pytest.raises(TypeError, match=r"the piece 1 gives a tuple, and what crosses a cut is one tensor"):
+    with pytest.raises(TypeError, match=r"the piece 1 returns a tuple, and one tensor crosses a cut"):
         crossing_costs(nn.Sequential(nn.Linear(2, 2), Pair()), torch.ones(1, 2))
 
 
@@ -213,7 +213,7 @@ def test_a_piece_that_passes_on_no_tensor_is_named():
     [[range(0, 2)], [range(0, 2), range(3, 4)], [range(0, 0), range(0, 4)], [range(2, 4), range(0, 2)]],
 )
 def test_a_cut_that_loses_repeats_or_reorders_pieces_is_refused(ranges):
-    with pytest.raises(ValueError, match=r"4 pieces stem, blocks\.0, blocks\.1, head.*A cut that works"):
+    with pytest.raises(ValueError, match=r"4 pieces stem, blocks\.0, blocks\.1, head.*The nearest cut is"):
         cut(SmallCNN(width=2), ranges)
 
 

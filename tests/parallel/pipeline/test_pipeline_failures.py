@@ -49,7 +49,7 @@ BACKWARD_FIRST = Schedule(
         ({"ranks": [1, 1]}, r"ranks=\[1, 1\] was given to rank 0; .* without ranks= is \[0, 1\]"),
         (
             {"ranks": [2, 3]},
-            r"ranks=\[2, 3\] was given to rank 0; every rank of a pipeline stands there once",
+            r"ranks=\[2, 3\] was given to rank 0; it must name every rank of a pipeline once",
         ),
     ],
 )
@@ -130,11 +130,11 @@ def step_with(me, stage, wrong, num_samples=8):
         (
             1,
             "try-out",
-            "stage 1 failed when it was tried out, before the first micro-batch, on zeros of shape (2, 5): ",
+            "stage 1 failed in a trial on zeros of shape (2, 5), before the first micro-batch: ",
         ),
         ("loss", None, "stage 3 failed in the forward of micro-batch 0: ArithmeticError: planted"),
-        (2, "in place", "stage 2 failed when it was tried out"),
-        (1, "pair", "it gave a tuple; what one stage gives to the next is one tensor"),
+        (2, "in place", "stage 2 failed in a trial"),
+        (1, "pair", "it returned a tuple; a stage gives the next one a single tensor"),
         (0, "dtype", "an activation of torch.complex64 with 2 dims cannot be passed on"),
         (2, "grows", "stage 2 has an activation of shape (4, 5)"),
     ],
@@ -148,7 +148,9 @@ def test_a_stage_that_fails_is_named_and_ends_all_ranks_which_then_go_on(two, st
 
 
 def test_the_ends_must_be_given_as_many_samples(two):
-    with pytest.raises(RankFailed, match="the output has 2 samples and the target 1; the ranks of the first and the"):
+    with pytest.raises(
+        RankFailed, match="the output has 2 samples and the target 1; give the ranks of the first and the"
+    ):
         two.call(step_with, (None, None, 4), show=False)
 
 
@@ -161,7 +163,8 @@ def one_number(me):
 
 def test_an_output_of_one_number_is_refused(two):
     with pytest.raises(
-        RankFailed, match=r"the output is a single number; .* of shape \(2, 5\), and both have a row for each"
+        RankFailed,
+        match=r"the output is a single number; loss_of needs an output with a row .* of shape \(2, 5\)",
     ):
         two.call(one_number, show=False)
 
@@ -178,5 +181,5 @@ def test_a_batch_of_another_size_is_refused_with_the_way_out(two):
         two.call(another_size, show=False)
     assert told.value.rank == 0
     assert "stage 0 has an activation of shape (3, 5)" in str(told.value)
-    assert "where in the first batch stage 1 was told to expect an activation of shape (2, 5)" in str(told.value)
+    assert "but in the first batch it announced an activation of shape (2, 5)" in str(told.value)
     assert "call forget_shapes() on every rank" in str(told.value)

@@ -131,5 +131,5 @@ def test_a_runtime_that_leaves_an_action_out_is_told(cluster2):
 
 
 def test_a_cluster_of_another_size_is_told(cluster2):
-    with pytest.raises(ValueError, match="2 ranks were given to 'GPipe', which has 3; give it as many"):
+    with pytest.raises(ValueError, match="'GPipe' got 2 ranks, and it has 3; give it 3"):
         run_runtime(cluster2, GivenStages, gpipe(3, 1), TIMES)

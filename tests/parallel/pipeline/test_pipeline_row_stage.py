@@ -74,11 +74,11 @@ def test_what_goes_out_can_be_sent_as_it_is():
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda: on(0).backward(1), r"backward\(1\) was asked for before forward\(1\)"),
-        (lambda: on(1).forward(0), r"forward\(0, \.\.\.\) was given None, where it needs activations"),
-        (lambda: on(0, num_micro_batches=4), "6 samples were to be cut in 4 micro-batches"),
-        (lambda: on(0, num_micro_batches=0), "6 samples were to be cut in 0 micro-batches"),
-        (lambda: on(0, world_size=3), "2 stages were given to 3 ranks"),
+        (lambda: on(0).backward(1), r"backward\(1\) was called before forward\(1\)"),
+        (lambda: on(1).forward(0), r"forward\(0, \.\.\.\) got None, and it needs activations"),
+        (lambda: on(0, num_micro_batches=4), "4 micro-batches do not divide 6 samples"),
+        (lambda: on(0, num_micro_batches=0), "0 micro-batches do not divide 6 samples"),
+        (lambda: on(0, world_size=3), "3 ranks got 2 stages"),
     ],
 )
 def test_other_use_gets_a_sentence(use, said):

@@ -62,11 +62,11 @@ def test_a_part_of_a_unit_used_alone_is_refused_by_name(clusters):
         for what, said in told.items():
             name = "0.1.bias" if what in ("scaled",) else "1.weight" if what == "tied by hand" else "0.1.weight"
             if what != "stacked":
-                assert said.startswith(f"{name} is at rest: of its shape"), (what, said)
+                assert said.startswith(f"{name} is at rest: this rank keeps"), (what, said)
                 assert f"only while its unit, {name[0]}, computes" in said
             assert "Call the model, or the unit, and not a part of it; or enter `with unsharded(model):`" in said
         assert "linear would compute with these rows alone" in told["layer"]
-        assert "of its shape (5, 6) this rank keeps" in told["layer"]
+        assert "of its shape (5, 6)" in told["layer"]
 
 
 def what_is_told(me):
@@ -145,7 +145,7 @@ def test_pytorchs_clip_is_refused_and_the_courses_is_right(clusters):
     run = clusters(2).call(clips, show=False)
     for told, untouched, _, (norm, expected) in run:
         for said in told:
-            assert said.startswith("torch.nn.utils.clip_grad_norm_ would clip by the norm of the rows")
+            assert said.startswith("torch.nn.utils.clip_grad_norm_ would clip by the norm of this rank's rows")
             assert "Use clip_gradients(model, max_norm)" in said
         assert untouched
         assert norm == pytest.approx(expected, rel=1e-12)
@@ -204,8 +204,8 @@ def replaced(me):
 def test_parameters_replaced_or_added_after_wrapping(clusters):
     for told in clusters(2).call(replaced, show=False):
         for what in ("assigned", "set"):
-            assert "0.0.weight is not the shard any more that this rank kept" in told[what]
+            assert "0.0.weight is no longer the shard that this rank kept" in told[what]
         for what in ("gone", "none"):
-            assert "0.0.bias is not the shard any more that this rank kept" in told[what]
+            assert "0.0.bias is no longer the shard that this rank kept" in told[what]
         assert "extra was added to a module of 0 after the model was sharded" in told["added"]
         assert told["itself"] == told["in place"] == "nothing was raised"

@@ -20,7 +20,7 @@ ROWS_OF_A_RANK = 2
 
 REFUSED = {
     "zero_dim": "a parameter of shape () has no rows to deal out",
-    "mixed_dtypes": "what travels in one message has one dtype",
+    "mixed_dtypes": "one message has one dtype",
     "tied": "are one tied parameter in 2 units",
     "sparse": "gives sparse gradients",
     "lazy": "ninitialized parameter|has no shape yet",

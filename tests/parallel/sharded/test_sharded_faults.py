@@ -144,7 +144,7 @@ def test_a_weight_changed_while_it_is_whole(clusters):
     ("move", "said"),
     [
         (lambda m: m.float(), r"was torch.float64 on cpu .* is torch.float32 on"),
-        (lambda m: m.to("meta"), "something has replaced it"),
+        (lambda m: m.to("meta"), "Something has replaced it"),
     ],
 )
 def test_a_model_that_is_moved_after_sharding(clusters, move, said):
@@ -157,7 +157,7 @@ def test_a_model_that_is_moved_after_sharding(clusters, move, said):
 
     for message in clusters(2).call(run, show=False):
         assert re.search(said, message)
-        assert "Move and convert a model first, and shard it then." in message
+        assert "Move and convert a model before you shard it." in message
 
 
 def test_a_parameter_without_gradient(clusters):

@@ -101,19 +101,19 @@ def pickles(model, opt, x):
     pickle.dumps(opt)
 
 
-CUT = r"was given what stands for a gradient at stage=2.*To clip.* optimizer\.clip_grad_norm\(max_norm\)"
+CUT = r"got a stand-in for a gradient.*To clip.* optimizer\.clip_grad_norm\(max_norm\)"
 SENTENCES = [  # what is done, and what is said at stage 1, and 2
-    (clips_by_torch, r"written to between backward and step.*optimizer\.clip_grad_norm", CUT),
-    (clips_by_torch_strictly, r"written to between backward and step.*optimizer\.clip_grad_norm", CUT),
-    (clips_values_by_torch, "written to between backward and step", CUT),
+    (clips_by_torch, r"was changed between backward and step.*optimizer\.clip_grad_norm", CUT),
+    (clips_by_torch_strictly, r"was changed between backward and step.*optimizer\.clip_grad_norm", CUT),
+    (clips_values_by_torch, "was changed between backward and step", CUT),
     (steps_by_torch, None, CUT),
-    (goes_on_after_a_clip, r"written to when its mean .* after the last backward", None),
+    (goes_on_after_a_clip, r"was changed after its mean .* after the last backward", None),
     (
         goes_on_with_a_part_after_a_clip,
         "4 of 5 parameters have the mean gradient",
         "4 of 5 parameters have the mean",
     ),
-    (zeroes_in_place, None, r"given what stands for a gradient at stage=2.*optimizer\.zero_grad\(\)"),
+    (zeroes_in_place, None, r"got a stand-in for a gradient.*optimizer\.zero_grad\(\)"),
     (scales_by_a_scaler, "a GradScaler looks for .* bfloat16", "a GradScaler looks for .* bfloat16"),
     (unfreezes, r"shape \(4,\) requires a gradient now", r"shape \(4,\) requires a gradient now"),
     (

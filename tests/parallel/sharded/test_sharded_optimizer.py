@@ -247,7 +247,7 @@ def test_a_parameter_without_gradient_is_told_and_nobody_hangs(clusters, stage):
         return message_of(train)
 
     for message in clusters(2).call(miss, (stage,), show=False):
-        assert "use every parameter" in message
+        assert "Use every parameter" in message
         assert "(11, 3)" in message
 
 

@@ -136,7 +136,7 @@ def gather(outputs: Sequence[Any], device: torch.device | str, dim: int = 0) -> 
     along: they become a vector with one entry for each replica, and a warning says so. Backward: a scatter.
     """
     if not outputs:
-        raise ValueError("there are no outputs to gather; give those of at least one replica")
+        raise ValueError("there are no outputs to gather; give the outputs of at least one replica")
     flat = [tree_flatten(output) for output in outputs]
     for r, (_, nesting) in enumerate(flat):
         if nesting != flat[0][1]:
@@ -153,7 +153,7 @@ def _gathered(column: tuple[Any, ...], device: torch.device, dim: int) -> Any:
         kinds = ", ".join(sorted({type(item).__name__ for item in column}))
         raise ValueError(f"a replica returned {kinds}; only tensors can be gathered, so return torch.tensor(...)")
     if all(item.dim() == 0 for item in column):
-        warnings.warn("every replica returned a scalar: what is gathered is a vector of them", stacklevel=4)
+        warnings.warn("every replica returned a scalar, so the gathered result is a vector of them", stacklevel=4)
         column, dim = tuple(item.unsqueeze(0) for item in column), 0
     return Gather.apply(device, dim, *column)
 
@@ -203,7 +203,7 @@ def _check_sizes(tensors: list[Tensor], dim: int) -> None:
     if any(not -len(shape) <= dim < len(shape) for shape in shapes):
         raise ValueError(f"tensors of shapes {shapes} cannot all be cut along dim {dim}; give each of them that dim")
     if len({shape[dim] for shape in shapes}) > 1:
-        needed = "what every replica needs whole belongs into a buffer of the module"
+        needed = "put tensors that every replica needs whole into a buffer of the module"
         raise ValueError(f"tensors of shapes {shapes} differ along dim {dim}, which is cut; {needed}")
 
 

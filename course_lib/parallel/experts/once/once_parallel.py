@@ -65,8 +65,8 @@ class DeduplicatedExperts(ExpertParallel):
         divides(len(moe.experts.w_up), "experts", num_ranks=me.world_size)
         if moe.router.capacity_factor is not None:
             raise ValueError(
-                f"capacity_factor={moe.router.capacity_factor:g} is not for this layer, which drops nothing; the "
-                "nearest that works is None"
+                f"capacity_factor={moe.router.capacity_factor:g} does not work with this layer, which drops no token; "
+                "the nearest that works is None"
             )
         super().__init__(me, moe)
         self.nodes, self.plan = nodes, plan

@@ -127,7 +127,7 @@ def _checked(arrived: Arrived) -> Arrived:
         raise TypeError(f"this is {arrived!r}: call its wait() first, and give what that returns")
     if not isinstance(arrived, Arrived):
         raise TypeError(
-            f"experts and combine want what dispatch(...).wait() or experts(...) gave; this is a "
+            "experts and combine take the result of dispatch(...).wait() or experts(...); this is of type "
             f"{type(arrived).__name__}"
         )
     return arrived

@@ -53,7 +53,7 @@ def watched_step(
         raise ValueError(f"stage={stage} is not known: it is 0 (DDP), 1, 2 or 3.")
     if wrap is not None and not (stage == 3 and reshard_after_forward):
         raise ValueError(
-            f"wrap={wrap!r} is for stage 3 with weights that are let go after forward; leave it out in stage {stage}."
+            f"wrap={wrap!r} needs stage 3 with weights that are freed after forward; leave it out in stage {stage}."
         )
     settings = {
         "stage": stage,

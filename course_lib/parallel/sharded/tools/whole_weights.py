@@ -39,9 +39,9 @@ def unsharded(model: FullySharded, *, writable: bool = False) -> Iterator[nn.Mod
             elif not torch.equal(own, parameter.shard.detach()):
                 _to_sharded(model)
                 raise RuntimeError(
-                    f"{parameter.name} was changed while it was whole, and the change would be lost: each rank "
-                    "keeps its own "
-                    "rows. To keep it, enter by unsharded(model, writable=True), and do the same on every rank."
+                    f"{parameter.name} was changed while it was whole, and the change would be lost: each rank keeps "
+                    "only its rows. To keep the change, use unsharded(model, writable=True), and make the same change "
+                    "on every rank."
                 )
     _to_sharded(model)
 

@@ -47,9 +47,9 @@ def is_averaged(gradient: Tensor | None) -> bool:
         return False
     if gradient._version != getattr(gradient, _AVERAGED):  # type: ignore[union-attr]
         raise RuntimeError(
-            f"a gradient of shape {tuple(gradient.shape)} was written to when its mean over ranks had been taken "  # type: ignore[union-attr]
-            "already: the change would be lost. Call clip_grad_norm after the last backward of a step; to begin "
-            "anew, call optimizer.zero_grad()."
+            f"a gradient of shape {tuple(gradient.shape)} was changed after its mean over ranks was taken, and the "
+            "change would be lost. Call clip_grad_norm after the last backward of a step; to start again, call "
+            "optimizer.zero_grad()."
         )
     return True
 
@@ -58,9 +58,9 @@ def check_unwritten(gradient: Tensor) -> None:
     """``RuntimeError`` where something has written to it since backward."""
     if gradient._version != getattr(gradient, _COMPLETE, gradient._version):
         raise RuntimeError(
-            f"a gradient of shape {tuple(gradient.shape)} was written to between backward and step. It is this rank's "
-            "own, and not the mean yet; clip_grad_norm_ of torch would scale each rank's by another factor. "
-            "To clip, call optimizer.clip_grad_norm(max_norm); to scale, multiply the loss."
+            f"a gradient of shape {tuple(gradient.shape)} was changed between backward and step. It is this rank's "
+            "own gradient, and not yet the mean. torch's clip_grad_norm_ would scale each rank's gradient by another "
+            "factor. To clip, call optimizer.clip_grad_norm(max_norm); to scale, multiply the loss."
         )
 
 

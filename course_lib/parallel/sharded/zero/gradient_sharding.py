@@ -56,7 +56,7 @@ class GradientSharding:
         if parameter.grad is None:
             raise RuntimeError(
                 f"the gradient of a parameter of shape {tuple(parameter.shape)} is gone: two ShardedOptimizers with "
-                "stage=2 are here for this model. Let the old one go: del optimizer."
+                "stage=2 work on this model. Delete the old one: del optimizer."
             )
         check_gradient(f"a parameter of shape {tuple(parameter.shape)}", parameter)
         self._ready[number].add(index)
@@ -93,9 +93,9 @@ class GradientSharding:
         self._start_anew()
         if missing:
             raise RuntimeError(
-                f"{len(missing)} parameters (of shapes {', '.join(map(str, missing[:3]))}) got no gradient in "
-                "this backward, on "
-                "this rank. If another rank has one, ranks would not agree about it: use every parameter, or freeze it."
+                f"{len(missing)} parameters (of shapes {', '.join(map(str, missing[:3]))}) got no gradient in this "
+                "backward, on this rank. If another rank has one, the ranks would disagree about it. Use every "
+                "parameter, or freeze it."
             )
 
     def _start_anew(self) -> None:
@@ -118,8 +118,8 @@ def _hooks(
             parameter.grad = None
         elif shard.grad is not None:
             raise RuntimeError(
-                f"a parameter of shape {tuple(parameter.shape)} has a gradient that this optimizer has not sent, "
-                "beside one that it has, as after a backward that raised: call optimizer.zero_grad() to begin anew."
+                f"a parameter of shape {tuple(parameter.shape)} has a gradient that this optimizer has not sent, and "
+                "one that it has, as after a backward that raised. Call optimizer.zero_grad() to start again."
             )
 
     def after(_parameter: Tensor) -> None:

@@ -50,9 +50,9 @@ class OptimizerBucket:
             if (tuple(parameter.shape), parameter.dtype, parameter.device) != (rows.shape, *self.born_as):
                 dtype, device = self.born_as
                 raise RuntimeError(
-                    f"a parameter was {dtype} of shape {rows.shape} on {device} when it came to this optimizer, and is "
-                    f"{parameter.dtype} of shape {tuple(parameter.shape)} on {parameter.device} now. Move and convert "
-                    "a model first, and make the optimizer then."
+                    f"a parameter was {dtype} of shape {rows.shape} on {device} when it came to this optimizer, and "
+                    f"is {parameter.dtype} of shape {tuple(parameter.shape)} on {parameter.device} now. Move and "
+                    "convert a model before you make the optimizer."
                 )
         for shard, rows in zip(self.shards, self._own_rows(), strict=True):
             if self.master_dtype:  # it has more digits than the model; what it has not written itself is new

@@ -44,8 +44,8 @@ def own_share(groups: Groups, buckets: Sequence[OptimizerBucket], full: State) -
     sizes = [[len(group["params"]) for group in those] for those in (full["param_groups"], groups)]
     if sizes[0] != sizes[1]:
         raise ValueError(
-            f"this state is of parameter groups of {sizes[0]} parameters, and this optimizer has groups of {sizes[1]}: "
-            "make it of the same parameters, frozen ones too"
+            f"this state has parameter groups of {sizes[0]} parameters, and this optimizer has groups of {sizes[1]}. "
+            "Make the optimizer with the same parameters, frozen ones too"
         )
     number_there = dict(zip(_parameters(groups), _parameters(full["param_groups"]), strict=True))
     bucket_of = _bucket_of(groups, buckets)

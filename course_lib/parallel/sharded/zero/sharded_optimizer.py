@@ -85,7 +85,7 @@ class ShardedOptimizer(torch.optim.Optimizer):
         _check(optimizer_class, stage)
         super().__init__(params, options)
         if not any(p.requires_grad for group in self.param_groups for p in group["params"]):
-            raise ValueError("no parameter given to this optimizer requires a gradient: there is nothing to train")
+            raise ValueError("no parameter of this optimizer requires a gradient, so there is nothing to train")
         self.me, self.members, self.stage = me, Members.of(me, group), stage
         self.bucket_size_bytes, self.master_dtype = bucket_size_bytes, master_dtype
         self.buckets: list[OptimizerBucket] = []
@@ -154,8 +154,8 @@ class ShardedOptimizer(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.requires_grad and p not in self._shard_of:
                     raise RuntimeError(
-                        f"a parameter of shape {tuple(p.shape)} requires a gradient now, and did not when it came to "
-                        "this optimizer, which has no rows of it: make the optimizer again."
+                        f"a parameter of shape {tuple(p.shape)} requires a gradient now, and did not when this "
+                        "optimizer was made. So the optimizer has no rows of it: make the optimizer again."
                     )
 
     def _gather_weights(self) -> None:
@@ -184,9 +184,9 @@ class ShardedOptimizer(torch.optim.Optimizer):
             return  # stage 2, or called before
         if any(is_there):
             raise RuntimeError(
-                f"{sum(is_there)} of {len(is_there)} parameters have the mean gradient over ranks, and the others one "
-                "of this rank, from another backward: average, or clip, after the last backward of a step. "
-                "optimizer.zero_grad() begins anew."
+                f"{sum(is_there)} of {len(is_there)} parameters have the mean gradient over ranks, and the others "
+                "have this rank's own, from another backward. Average, or clip, after the last backward of a step. "
+                "optimizer.zero_grad() starts again."
             )
         for parameter in self._shard_of:
             check_gradient(f"a parameter of shape {tuple(parameter.shape)}", parameter)  # type: ignore[arg-type]
@@ -222,9 +222,8 @@ class ShardedOptimizer(torch.optim.Optimizer):
                 if isinstance(value, Tensor) and value.dim() and tuple(value.shape) != shape:
                     raise ValueError(
                         f"{name} of parameter {number} has shape {tuple(value.shape)}, and this rank, "
-                        f"{self.members.group_rank} of "
-                        f"{self.members.count}, keeps {shape}: it is a share of another run. Save full_state_dict(), "
-                        "which loads on any number of ranks."
+                        f"{self.members.group_rank} of {self.members.count}, keeps {shape}: the value is a shard of "
+                        "another run. Save full_state_dict(), which loads on any number of ranks."
                     )
         self.inner.load_state_dict(state_dict)
         self.state = self.inner.state
@@ -245,9 +244,9 @@ class ShardedOptimizer(torch.optim.Optimizer):
     def __reduce_ex__(self, protocol: object) -> Any:
         """Asked by ``copy`` and ``pickle``: ``TypeError``."""
         raise TypeError(
-            "a ShardedOptimizer cannot be copied or pickled: it is one of several that work together, on rows of a "
-            "model's weights. Save full_state_dict(); for a copy of the model make another ShardedOptimizer, and give "
-            "it that by load_full_state_dict."
+            "a ShardedOptimizer cannot be copied or pickled: each rank has one for its rows of the weights, and they "
+            "work together. Save full_state_dict(). For a copy of the model make another ShardedOptimizer, and load "
+            "that state by load_full_state_dict."
         )
 
 
@@ -259,30 +258,32 @@ def _copy_settings(source: dict[str, Any], target: dict[str, Any]) -> None:
 def _missing_message(missing: list[Tensor], count: int) -> str:
     if len(missing) == count:
         return (
-            "no parameter has a gradient on this rank: call backward() before step(). A rank that left out a "
-            "step would answer the others a step too late."
+            "no parameter has a gradient on this rank: call backward() before step(). A rank that skips a step would "
+            "answer the other ranks one step late."
         )
     shapes = ", ".join(str(tuple(p.shape)) for p in missing[:3])
     return (
-        f"{len(missing)} of {count} parameters (of shapes {shapes}) have no gradient on this rank. If another rank has "
-        "one, ranks would not agree about it: use every parameter in the loss, or freeze it before you make the "
-        "optimizer."
+        f"{len(missing)} of {count} parameters (of shapes {shapes}) have no gradient on this rank. If another rank "
+        "has one, the ranks would disagree about it. Use every parameter in the loss, or freeze it before you make "
+        "the optimizer."
     )
 
 
 def _check(optimizer_class: type, stage: int) -> None:
     if stage not in (1, 2):
-        raise ValueError(f"stage={stage} is not known: 1 shares optimizer states, 2 gradients too; 3 is FullySharded")
+        raise ValueError(
+            f"stage={stage} is not known: 1 shards optimizer states, 2 shards gradients too, and 3 is FullySharded"
+        )
     name = getattr(optimizer_class, "__name__", str(optimizer_class))
     if not (isinstance(optimizer_class, type) and issubclass(optimizer_class, torch.optim.Optimizer)):
         raise ValueError(f"{name} is no optimizer class; give the class itself, such as torch.optim.AdamW")
     family = {one.__name__ for one in optimizer_class.__mro__}
     if family.intersection(NEEDS_WHOLE_MATRICES):
         raise ValueError(
-            f"{name} needs whole matrices: on a rank's rows alone it computes something else, without a word. Give it "
-            "whole ones by WholeMatrixOptimizer."
+            f"{name} needs whole matrices: on a rank's rows alone it computes other values and gives no error. Give "
+            "it whole matrices by WholeMatrixOptimizer."
         )
     if family.intersection(_NEEDS_EVERYTHING):
         raise ValueError(
-            f"{name} needs all gradients at once, and cannot work on a share. The nearest is torch.optim.AdamW."
+            f"{name} needs all gradients at once, and cannot work on a shard. The nearest is torch.optim.AdamW."
         )

@@ -15,7 +15,7 @@ from torch import Tensor
 __all__ = ["NO_SCALER", "GradientStandIn"]
 
 NO_SCALER = (
-    "a GradScaler looks for infinities in the gradients of its own rank, and would skip steps that other ranks take. "
+    "a GradScaler looks for infinities in its own rank's gradients, so it would skip steps that other ranks take. "
     "Train in bfloat16, which needs no scaler."
 )
 _NORMS = ("norm", "linalg_norm", "linalg_vector_norm", "vector_norm", "_foreach_norm")
@@ -45,10 +45,10 @@ class GradientStandIn(Tensor):
             raise RuntimeError(NO_SCALER)
         if writes or name in _NORMS:
             raise RuntimeError(
-                f"{name} was given what stands for a gradient at stage=2: the gradient itself is cut, and each rank "
-                "keeps the mean of its own rows. To clip, or for the norm, call optimizer.clip_grad_norm(max_norm); to "
-                "scale, multiply the loss; to step or to begin anew, optimizer.step() and optimizer.zero_grad(), of "
-                "the ShardedOptimizer."
+                f"{name} got a stand-in for a gradient. At stage=2 the gradient itself is sharded, and each rank "
+                "keeps the mean of its own rows. To clip, or for the norm, call optimizer.clip_grad_norm(max_norm). "
+                "To scale, multiply the loss. To step or to start again, call optimizer.step() or "
+                "optimizer.zero_grad() of the ShardedOptimizer."
             )
         with torch._C.DisableTorchFunctionSubclass():
             return func(*args, **(kwargs or {}))
