@@ -13,7 +13,7 @@ from course_lib.plan.estimate.dp_comm_time import data_axis
 from course_lib.plan.estimate.layer_time import attention_flops_per_s, layer_pass, output_s, tensor_call_s
 from course_lib.plan.estimate.links import Group
 from course_lib.plan.estimate.memory import stage_parameters
-from course_lib.plan.estimate.step_time import gradient_sum_s, layer_step
+from course_lib.plan.estimate.step_time import gradient_sum_s, hop_shown, layer_step
 from course_lib.plan.inputs.constants import ClusterKind
 
 SMALL = Decoder("small", layers=10, hidden=4096, heads=32, ffn=16384, vocab=32, tied=True)
@@ -56,7 +56,7 @@ def test_a_forward_pass_is_its_products_their_bytes_and_what_goes_element_by_ele
     products = [(rows, h, 3 * h / 2), (rows, h / 2, h), (rows, h, f / 2), (rows, f / 2, h)]
     wanted_s = sum(2 * a * b * c / peak + 2 * (a * b + b * c + a * c) / memory for a, b, c in products)
     attention_s = rows * 4 * 4096 * h * 0.5 / 2 / (0.32 * 989e12)
-    elements_s = 2 * rows * (12 * h / 2 + (6 * h + 2 * f) / 2) / memory
+    elements_s = 2 * rows * (12 * h / 2 + ((2 + 6) / 3 * h + 2 * f) / 2) / memory  # nothing is rotated
     found = forward(layout)
     assert found.attention_s == pytest.approx(attention_s)
     assert found.compute_s == pytest.approx(wanted_s + attention_s + elements_s)
@@ -309,6 +309,9 @@ def test_messages_of_a_pipeline() -> None:
     assert step(layout).pipeline_s == pytest.approx(8 * 2 * hop_s)
     chunked = step(replace(layout, chunks=2))
     assert chunked.pipeline_s == pytest.approx(8 * 2 * 2 * hop_s * (1 - C.hidden_share))
+    for software in (replace(EVEN, overlaps=True), replace(EVEN, sends_ahead=True)):
+        assert hop_shown(replace(layout, chunks=2), C, software) == pytest.approx(20 / 132)
+        assert hop_shown(layout, C, software) == 1
 
 
 def test_tensor_ranks_send_their_part_each() -> None:

@@ -11,7 +11,9 @@ from course_lib.plan.estimate.dp_comm_time import DataAxis, data_axis
 from course_lib.plan.estimate.layer_time import element_bytes
 from course_lib.plan.estimate.memory import stage_parameters
 from course_lib.plan.estimate.step_time import gradient_sum_s
-from course_lib.plan.inputs.profiles import load_profiles
+from course_lib.plan.inputs.profiles import constants_elsewhere, load_profiles, typical_constants
+from course_lib.plan.inputs.stages import layers_of_stages
+from course_lib.plan.runs.replayed import replayed_runs
 
 MODEL = MODELS["llama-3-8b"]
 JOB = Job(MODEL, 4096, 64)
@@ -53,6 +55,24 @@ def test_sharding_3_copies_what_it_gathers_and_sends() -> None:
     assert axis(Layout(dp=8, sharding=1), Software(copied_bytes=14.0)).copied_s == 0
 
 
+def test_a_list_of_tensors_takes_its_host_a_moment_for_each_rank() -> None:
+    layout = Layout(dp=8, sharding=3, recompute="full")
+    lists = Software(gathers_again=True, sharded_calls_a_layer=6, listed_s=8e-6)
+    more_s = axis(layout, lists).exposed_s - axis(layout, replace(lists, listed_s=0.0)).exposed_s
+    assert more_s == pytest.approx(8 * 32 * 6 * (3 + 1) * 8 * 8e-6)  # micro-batches, layers, calls, passes, ranks
+    assert axis(Layout(dp=8, sharding=1), lists).copied_s == 0
+
+
+def test_a_run_whose_owners_tell_its_chunks_has_them_and_its_ends_have_a_layer_less() -> None:
+    (llama,) = replayed_runs("llama3-405b")
+    assert {one.chunks for one in llama.of.layouts} == {llama.of.profile.chunks} == {8}
+    software = llama.of.profile.software("bfloat16")
+    assert llama.of.run.job.model.layers + 2 == 8 * 16  # chunks of one layer each, but for the first and the last
+    assert layers_of_stages(llama.of.run.job.model, 16, software) == (7, *[8] * 14, 7)
+    assert layers_of_stages(llama.of.run.job.model, 1, software) == (126,)
+    assert sum(layers_of_stages(llama.of.run.job.model, 9, software)) == 126
+
+
 @pytest.mark.parametrize(("recompute", "gathers"), [("full", 3), ("selective", 2), ("none", 2)])
 def test_weights_are_gathered_again_where_a_program_lets_go_of_them(recompute: str, gathers: int) -> None:
     found = axis(Layout(dp=8, sharding=3, recompute=recompute), Software(gathers_again=True))
@@ -92,7 +112,7 @@ def test_a_power_limit_slows_the_clock_of_arithmetic_and_nothing_else() -> None:
 def test_a_table_of_another_program_has_its_facts_and_its_neighbours_do_not() -> None:
     profile = load_profiles()["Selene", "A100-80GB"]
     other, own = (profile.of_table(name).software("float16") for name in ("megatron-2021-t2-zero3", "korthikanti-t5"))
-    assert (other.sharded_calls_a_layer, other.prefetches, other.gathers_again) == (12, False, True)
+    assert (other.sharded_calls_a_layer, other.prefetches, other.gathers_again) == (6, False, True)
     assert (own.sharded_calls_a_layer, own.prefetches, own.gathers_again) == (1, True, False)
     assert profile.of_table("megatron-2021-t2-zero3").constants == profile.constants
 
@@ -101,3 +121,13 @@ def test_gradients_travel_in_half_where_a_program_says_so() -> None:
     foundry = load_profiles()["foundry", "H100-80GB"]
     assert foundry.software("bfloat16").reduce_bytes == 2
     assert replace(foundry, half_gradients=False).software("bfloat16").reduce_bytes == 4
+
+
+def test_nvlink_that_owners_have_measured_tells_all_and_stands_for_what_the_runs_say() -> None:
+    profiles = load_profiles()
+    vtrain = profiles["vTrain", "A100-80GB"]
+    assert (vtrain.tells("inside_share"), vtrain.value_of("inside_share")) == (1.0, 0.765)
+    assert vtrain.value_of("matmul_share") == vtrain.constants.matmul_share
+    assert constants_elsewhere(vtrain).inside_share == 0.765
+    alone = typical_constants([replace(vtrain, told={})], [])
+    assert alone.inside_share == pytest.approx((0.7 * 0.765) ** 0.5)

@@ -136,7 +136,7 @@ def test_a_gpu_is_typical_of_measured_ones_with_its_rates_else_with_its_peak_els
     same_peak = [one for one in profiles if one.gpu.peak_flops_per_s == 989e12]
     assert len({one.gpu.name for one in same_peak}) > 1
     assert typical_of_gpu(989e12, 4.8e12) == typical_constants(same_peak) != typical_constants(h100)
-    slowest = [one for one in profiles if one.gpu.peak_flops_per_s == 125e12]
+    slowest = [one for one in profiles if one.gpu.peak_flops_per_s == 130.8e12]
     assert typical_of_gpu(1.0, 3.35e12) == typical_constants(slowest)
     assert profiles_alike(2.25e15, 7.7e12) == [one for one in same_peak if one.fitted_on > 1]
     known = {("Selene", "A100-80GB"): load_profiles()["Selene", "A100-80GB"]}
@@ -164,6 +164,8 @@ def test_a_host_that_blocks_and_a_network_known_to_be_slow_tell_nothing_of_other
     assert (jean_zay.tells("host_layer_s"), jean_zay.tells("outside_share")) == (0.0, 0.0)
     assert constants_elsewhere(jean_zay).outside_share == jean_zay.network_share == 0.27
     assert 0 < jean_zay.tells("matmul_share") <= 1
+    efa = load_profiles()["H100 EFA", "H100-80GB"]
+    assert (efa.tells("outside_share"), constants_elsewhere(efa).outside_share) == (0.0, 0.46)
     assert replace(jean_zay, told={}).tells("latency_s") == 1.0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -68,7 +69,11 @@ def test_elsewhere_knows_nothing_of_the_cluster_itself():
     for run in (replayed_runs("llama3-405b")[0], replayed_runs("tried")[0]):
         cluster, gpu = run.of.run.cluster, run.of.run.gpu
         others = {key: profile for key, profile in profiles.items() if key[0] != cluster}
-        assert run.elsewhere == profile_of("another", gpu, others).constants
+        measured = {"inside_share": profiles[cluster, gpu].domain_share, "outside_share": 0.0}
+        expected = replace(
+            profile_of("another", gpu, others).constants, **{name: each for name, each in measured.items() if each}
+        )
+        assert run.elsewhere == expected
         assert run.elsewhere != profiles[cluster, gpu].constants
         assert run.predicted_s == run.of.step_s(profiles[cluster, gpu].constants)
 

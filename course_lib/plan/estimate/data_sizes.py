@@ -18,7 +18,7 @@ from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.software import Software
-from course_lib.plan.inputs.stages import output_layers, stage_layers
+from course_lib.plan.inputs.stages import layers_of_stages
 
 __all__ = ["DataSizes", "data_sizes", "waits_s"]
 
@@ -67,7 +67,7 @@ def data_sizes(job: Job, layout: Layout, cluster: ClusterSpec, constants: Consta
             f"layout is {layout}. This term is for dense models with sharding 0, 1 or 3 on a data axis of two or more "
             "ranks. The nearest layout has one of these stages and shard_size=0."
         )
-    counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
+    counts = layers_of_stages(job.model, layout.pp, software)
     layers, layer_s = max(counts), layer_step(job, layout, cluster, constants, software).total_s
     micro_batches = max(1.0, job.batch / (layout.micro_batch * layout.dp))
     found: DataAxis = data_axis(job.model, layout, cluster, constants, software, layers, layer_s, micro_batches)

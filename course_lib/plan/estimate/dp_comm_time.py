@@ -68,7 +68,7 @@ class DataAxis(NamedTuple):
     hideable_s: float
     window_s: float
     hiding_share: float  # of what finds something to hide behind
-    copied_s: float = 0.0  # between tensors and what is sent, on the GPU itself
+    copied_s: float = 0.0  # between tensors and what is sent, on the GPU itself, and for lists on its host
     total_s: float = 0.0  # of all sendings
     # Of all-reduces of hybrid sharding, or of weights that are gathered behind the next forward pass:
     late_s: float = 0.0  # which can hide behind ``late_window_s``
@@ -172,6 +172,8 @@ def _sent(
     if layout.sharding == 3:
         memory = cluster.memory_bandwidth_bytes_per_s * constants.memory_share
         copied_s = micro_batches * software.copied_bytes * numbers / memory
+        calls = sum(one.times for one in sendings if one.operation != "all-reduce")
+        copied_s += calls * software.listed_s * min(layout.shards, size)
     total_s = sum(one.total_s for one in sendings)
     hideable_s = sum(one.total_s for one in sendings if ahead or one.what == "gradients") - late_s
     return _Sent(sendings, total_s, hideable_s, copied_s, late_s)

@@ -111,12 +111,19 @@ def product_work(job: Job, layout: Layout) -> MatrixWork:
 
 
 def element_bytes(job: Job, layout: Layout, *, fused: bool = True, fused_gate: bool = True) -> float:
-    """What a layer reads and writes element by element: norms, residual sums, dropout; rotations, activations."""
+    """What a layer reads and writes element by element: norms, residual sums, dropout; rotations, activations.
+
+    Without rotations the forward pass puts heads together, and the backward pass puts the gradients of queries, keys
+    and values together (Megatron-LM's ``ParallelAttention``, 2021): a third of that for each of three passes.
+    """
     model, tp = job.model, layout.tp
     rows = layout.micro_batch * job.seq / layout.cp
     met = rows * model.experts_per_token
     outside = rows * model.hidden / (tp if layout.sequence_parallel else 1)
-    inside = rows * (2 * model.q_width + 4 * model.kv_width) / tp
+    heads = 2 * model.q_width + 4 * model.kv_width  # rotated there and back, and taken apart
+    if not model.gated:
+        heads = (2 * model.q_width + heads) / 3
+    inside = rows * heads / tp
     inside += met * (3 if model.gated else 2) * model.ffn / tp
     eager = 0.0 if fused else 2 * _EAGER_NORM_BYTES * outside
     if not fused and model.gated:

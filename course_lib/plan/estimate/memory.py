@@ -24,7 +24,7 @@ from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.model import Decoder
 from course_lib.plan.inputs.software import Software
-from course_lib.plan.inputs.stages import output_layers, stage_layers
+from course_lib.plan.inputs.stages import layers_of_stages
 
 __all__ = [
     "GATHERED_LAYERS",
@@ -164,7 +164,7 @@ def fullest_stage(
 ) -> tuple[int, MemoryParts]:
     """The stage of which a rank needs most, the first of them, and its bytes."""
     stages, memo = layout.pp, memo or Memo()
-    counts = stage_layers(job.model.layers, stages, output_layers(job.model), software.layers_by_cost)
+    counts = layers_of_stages(job.model, stages, software)
     pieces = layout.tp, layout.cp, layout.micro_batch, layout.sequence_parallel, layout.recompute
     layer_bytes, again_bytes, handed, logits = memo.get(
         ("activations", *pieces, stages > 1), lambda: _activations(job, layout, software)

@@ -25,7 +25,7 @@ from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout, placement
 from course_lib.plan.inputs.software import Software
-from course_lib.plan.inputs.stages import output_layers, stage_layers
+from course_lib.plan.inputs.stages import layers_of_stages
 
 __all__ = [
     "ADAM_BYTES",
@@ -36,6 +36,7 @@ __all__ = [
     "StepParts",
     "gradient_sum_s",
     "hop_s",
+    "hop_shown",
     "layer_step",
     "least_step_s",
     "optimizer_numbers",
@@ -106,12 +107,12 @@ def step_parts(
     """
     model, pp, memo = job.model, layout.pp, memo or Memo()
     layer = _known_layer(job, layout, cluster, constants, software, memo)
-    counts = stage_layers(model.layers, pp, output_layers(model), software.layers_by_cost)
+    counts = layers_of_stages(model, pp, software)
     vocabulary_s = _known_output_s(job, layout, cluster, constants, software, memo)
     slowest, others_s = memo.get(("pace", pp, id(layer)), lambda: _pace(counts, layer.total_s, vocabulary_s))
     micro_batches = max(1.0, job.batch / (layout.micro_batch * layout.dp))
     hop = hop_s(job, layout, cluster, constants)
-    shown = 1 - constants.hidden_share if layout.chunks > 1 else 1.0  # another chunk computes meanwhile
+    shown = hop_shown(layout, constants, software)
     layers = micro_batches * counts[slowest]
     return StepParts(
         compute_s=layers * layer.compute_s,
@@ -137,7 +138,7 @@ def least_step_s(
     It takes a tenth of the work of ``step_parts``, so a search asks it first.
     """
     layer_s = _known_layer(job, layout, cluster, constants, software, memo).total_s
-    counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
+    counts = layers_of_stages(job.model, layout.pp, software)
     most = memo.get(("most layers before the last stage", layout.pp), lambda: max(counts[:-1], default=0))
     last_s = counts[-1] * layer_s + _known_output_s(job, layout, cluster, constants, software, memo)
     slowest_s = max(most * layer_s, last_s)
@@ -229,6 +230,13 @@ def hop_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants) 
     if not layout.sequence_parallel:
         joined_s = Group.of(cluster, constants, layout.tp, 1).all_gather_s(sent_bytes)
     return group.send_s(sent_bytes / layout.tp) + joined_s
+
+
+def hop_shown(layout: Layout, constants: Constants, software: Software) -> float:
+    """Which share of a message between stages a step waits for: with chunks, another one computes meanwhile."""
+    if layout.chunks == 1:
+        return 1.0
+    return 1 - (OVERLAPPED if software.overlaps or software.sends_ahead else constants.hidden_share)
 
 
 def _optimizer_s(job: Job, layout: Layout, cluster: ClusterSpec, constants: Constants, layers: int) -> float:

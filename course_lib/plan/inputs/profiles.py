@@ -83,6 +83,11 @@ class Profile:
     attention_share: float = 0.0
     blocks: bool = False
     gathers_ahead: bool = False
+    ends_as_layers: bool = False
+    sends_ahead: bool = False
+    listed_s: float = 0.0
+    chunks: int = 1  # of a rank of its pipelines, where a table does not say and the owners do
+    domain_share: float = 0.0  # of NVLink that NCCL gets, where its owners have measured it; 0: they have not
     network_share: float = 0.0  # of its ports that NCCL gets, where its owners have measured it; 0: they have not
     clock_share: float = 1.0  # of the clock that a limit of power leaves, which the owners set below the GPU's
     programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # other facts of a table's own program
@@ -116,6 +121,9 @@ class Profile:
             attention_share=self.attention_share,
             blocks=self.blocks,
             gathers_ahead=self.gathers_ahead,
+            ends_as_layers=self.ends_as_layers,
+            sends_ahead=self.sends_ahead,
+            listed_s=self.listed_s,
         )
 
     def of_table(self, table: str) -> Profile:
@@ -140,11 +148,17 @@ class Profile:
     def tells(self, name: str) -> float:
         """How much its runs tell of a constant: 0 nothing, 1 all; 1 where nobody has asked.
 
-        A host that waits for each kernel, and a network that its owners call slow, tell nothing of other clusters.
+        A host that waits for each kernel tells nothing of other clusters, nor does a network that its owners have
+        measured. NVLink is the same in all: what its owners have measured of it tells all.
         """
         if (name == "host_layer_s" and self.blocks) or (name == "outside_share" and self.network_share):
             return 0.0
-        return self.told.get(name, 1.0)
+        return 1.0 if name == "inside_share" and self.domain_share else self.told.get(name, 1.0)
+
+    def value_of(self, name: str) -> float:
+        """A constant as others may take it: what the owners have measured of NVLink, else what the runs tell."""
+        measured = self.domain_share if name == "inside_share" else 0.0
+        return measured or getattr(self.constants, name)
 
 
 @lru_cache(maxsize=4)
@@ -204,7 +218,7 @@ def typical_constants(profiles: Sequence[Profile], every: Sequence[Profile] | No
 
 
 def _mean(name: str, profiles: Sequence[Profile]) -> float:
-    weighed = [(1.0, KINDS[name].typical), *((one.tells(name), getattr(one.constants, name)) for one in profiles)]
+    weighed = [(1.0, KINDS[name].typical), *((one.tells(name), one.value_of(name)) for one in profiles)]
     return exp(sum(weight * log(value) for weight, value in weighed) / sum(weight for weight, _ in weighed))
 
 
@@ -212,12 +226,13 @@ def _mean(name: str, profiles: Sequence[Profile]) -> float:
 def constants_elsewhere(own: Profile, profiles: Mapping[tuple[str, str], Profile] | None = None) -> Constants:
     """What to expect of a cluster by all others: typical constants, without any that its own runs tell.
 
-    Its network has the share that its owners have measured with NCCL alone, if they have.
+    Its links have the shares that its owners have measured with NCCL alone, if they have.
     """
     found = load_profiles() if profiles is None else profiles
     others = {key: profile for key, profile in found.items() if key[0] != own.cluster}
     constants = profile_of("elsewhere", own.gpu.name, others).constants
-    return replace(constants, outside_share=own.network_share) if own.network_share else constants
+    measured = {"inside_share": own.domain_share, "outside_share": own.network_share}
+    return replace(constants, **{name: share for name, share in measured.items() if share})
 
 
 @checked

@@ -31,6 +31,11 @@ class Software:
     cannot issue work ahead. ``bucket_bytes``: in which gradients are sent; 0: all in one call, as where nothing
     overlaps; 25 MB are DDP's.
 
+    ``ends_as_layers``: a pipeline's first and last stage have a layer less, for the embedding and the output (Llama 3).
+    ``sends_ahead``: interleaved stages send while another chunk computes (Llama 3); ``overlaps`` says so too.
+    ``listed_s``: what the host needs for each rank of a list of tensors that sharding 3 sends or gets. DeepSpeed and
+    PyTorch of 2021 take a view and make a copy for each, and nothing is computed meanwhile.
+
     ``fused_elements``: a norm, a rotation or an activation is one kernel; else PyTorch runs them operation by
     operation, norms and rotations in float32. ``gathers_again``: with full recomputation sharding 3 gathers a layer's
     weights a third time, as DeepSpeed did in 2021. ``copied_bytes``: of a number that sharding 3 copies in a
@@ -72,6 +77,9 @@ class Software:
     attention_share: float = 0.0
     blocks: bool = False
     gathers_ahead: bool = False
+    ends_as_layers: bool = False
+    sends_ahead: bool = False
+    listed_s: float = 0.0
 
     def __post_init__(self) -> None:
         at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
@@ -79,3 +87,4 @@ class Software:
         at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)
         not_negative(bucket_bytes=self.bucket_bytes, copied_bytes=self.copied_bytes, buffer_bytes=self.buffer_bytes)
         not_negative(loss_bytes=self.loss_bytes, attention_share=self.attention_share)
+        not_negative(listed_s=self.listed_s)

@@ -5,13 +5,27 @@ from __future__ import annotations
 from functools import lru_cache
 
 from course_lib.plan.inputs.model import Decoder
+from course_lib.plan.inputs.software import Software
 
-__all__ = ["output_layers", "stage_layers"]
+__all__ = ["layers_of_stages", "output_layers", "stage_layers"]
 
 
 def output_layers(model: Decoder) -> float:
     """As how many layers the output matrix counts."""
     return model.embedding_parameters / model.active_layer_weights
+
+
+def layers_of_stages(model: Decoder, stages: int, software: Software) -> tuple[int, ...]:
+    """How many layers each of ``stages`` stages has, first to last, as the program shares them out.
+
+    >>> from course_lib.plan.inputs.models import MODELS
+    >>> layers_of_stages(MODELS["llama-3-70b"], 4, Software(ends_as_layers=True))
+    (20, 21, 20, 19)
+    """
+    if not software.ends_as_layers or stages == 1:
+        return stage_layers(model.layers, stages, output_layers(model), software.layers_by_cost)
+    first, *between, last = stage_layers(model.layers + 2, stages, 0.0, False)
+    return first - 1, *between, last - 1
 
 
 @lru_cache(maxsize=4096)

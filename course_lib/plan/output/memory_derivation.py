@@ -28,7 +28,7 @@ from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.software import Software
-from course_lib.plan.inputs.stages import output_layers, stage_layers
+from course_lib.plan.inputs.stages import layers_of_stages
 from course_lib.plan.output.derived import Derived, Factor, Term
 
 __all__ = ["MemoryDerivation"]
@@ -40,7 +40,7 @@ class MemoryDerivation:
     def __init__(self, job: Job, layout: Layout, constants: Constants, software: Software) -> None:
         self.job, self.layout, self.constants, self.software = job, layout, constants, software
         self.stage, self.memory = fullest_stage(job, layout, constants, software)
-        counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
+        counts = layers_of_stages(job.model, layout.pp, software)
         self.layers = counts[self.stage]
         self.tables = tables_of(job.model, self.stage, layout.pp)
         self.numbers = stage_parameters(job.model, layout, self.layers, self.tables)

@@ -30,6 +30,7 @@ from course_lib.plan.estimate.step_time import (
     StepParts,
     gradient_sum_s,
     hop_s,
+    hop_shown,
     layer_step,
     optimizer_numbers,
     step_parts,
@@ -40,7 +41,7 @@ from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.software import Software
-from course_lib.plan.inputs.stages import output_layers, stage_layers
+from course_lib.plan.inputs.stages import layers_of_stages
 from course_lib.plan.output.derived import Derived, Factor, Term
 
 __all__ = ["TimeDerivation"]
@@ -62,7 +63,7 @@ class TimeDerivation:
         self.forward: LayerPass = layer_pass(job, layout, cluster, constants, software)
         self.vocabulary_s = output_s(job, layout, cluster, constants, software)
         self.hop_s = hop_s(job, layout, cluster, constants)
-        self.counts = stage_layers(job.model.layers, layout.pp, output_layers(job.model), software.layers_by_cost)
+        self.counts = layers_of_stages(job.model, layout.pp, software)
         stages_s = [count * self.layer.total_s for count in self.counts]
         stages_s[-1] += self.vocabulary_s
         self.slowest = max(range(layout.pp), key=stages_s.__getitem__)
@@ -198,7 +199,7 @@ class TimeDerivation:
 
     def _pipeline(self) -> Iterator[Derived]:
         layout = self.layout
-        shown = 1 - self.constants.hidden_share if layout.chunks > 1 else 1.0
+        shown = hop_shown(layout, self.constants, self.software)
         hops = [Factor(self.micro_batches, "micro-batches"), Factor(2, "ways"), Factor(self.hop_s, "s")]
         if layout.chunks > 1:
             hops += [Factor(layout.chunks, "chunks"), Factor(shown, "of it shows")]

@@ -49,7 +49,9 @@ class Prepared:
 
 
 def prepared(run: PublishedRun, profile: Profile) -> Prepared:
-    """The run with its profile. A micro-batch that is not published is free, and with it the chunks of a pipeline.
+    """The run with its profile. A micro-batch that is not published is free, and with it a pipeline's chunks.
+
+    The chunks are those of the profile where the owners tell them.
 
     Of these, those that fit are open; where none does, the run had a way to save memory that its source does not tell:
     the smallest micro-batch is taken then.
@@ -58,8 +60,8 @@ def prepared(run: PublishedRun, profile: Profile) -> Prepared:
     if run.has_micro_batch:
         return Prepared(run, profile, (run.layout,))
     layers = run.job.model.layers // run.layout.pp
-    chunks = [run.layout.chunks]
-    if run.layout.pp > 1 and run.layout.chunks == 1:
+    chunks = [profile.chunks if run.layout.pp > 1 and run.layout.chunks == 1 else run.layout.chunks]
+    if run.layout.pp > 1 and chunks == [1]:
         chunks = [v for v in range(1, layers + 1) if profile.layers_by_cost or layers % v == 0]
     sequences = max(1, run.job.batch // run.layout.dp)
     sizes = [size for size in (1, 2, 4, 8, _MOST_IN_MICRO_BATCH) if sequences % size == 0]
