@@ -9,5 +9,6 @@ In the order to read:
 - ``dp_comm_time.py``: what the data axis sends in a step, and how much of it does not hide behind computing
 - ``stage_memory.py``: the bytes of a rank by hand
 - ``step_time.py``: how long a step takes, by part, from a job, a layout and a cluster's profile
+- ``host_doubt.py``: how much longer or shorter a step may be for its host
 - ``data_sizes.py``: the sizes of which a data axis' term is made, for one who builds it by hand
 """

@@ -35,6 +35,7 @@ __all__ = [
     "expert_copies",
     "expert_parameters",
     "fullest_stage",
+    "gathered_bytes",
     "handed_bytes",
     "in_flight",
     "layer_activation_bytes",
@@ -186,10 +187,10 @@ def fullest_stage(
 
 
 def _activations(job: Job, layout: Layout, software: Software) -> tuple[float, float, float, float]:
-    """Of a micro-batch: a layer's, the layer that is computed again, what a stage hands on, and logits, in bytes."""
+    """Of a micro-batch: a layer's, what the one that computes needs besides, what a stage hands on, and logits."""
     return (
         layer_activation_bytes(job.model, layout, job.seq, software),
-        again_layer_bytes(job, layout, software),
+        again_layer_bytes(job, layout, software) + gathered_bytes(job, layout, software),
         handed_bytes(job, layout),
         _logits_bytes(job, layout, software),
     )
@@ -249,6 +250,13 @@ def again_layer_bytes(job: Job, layout: Layout, software: Software) -> float:
         sequence_parallel=layout.sequence_parallel,
     )
     return layer_activation_bytes(job.model, inside, job.seq, software)
+
+
+def gathered_bytes(job: Job, layout: Layout, software: Software) -> float:
+    """Whole tensors of the layer that computes, which sequence parallelism gathers or is about to share out."""
+    if not layout.sequence_parallel:
+        return 0.0
+    return software.gathered_buffers * 2 * layout.micro_batch * job.seq / layout.cp * job.model.hidden
 
 
 def _logits_bytes(job: Job, layout: Layout, software: Software) -> float:

@@ -11,7 +11,7 @@ were fitted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from math import ceil, exp, log
@@ -56,6 +56,10 @@ class ErrorBand:
         """Wide enough for both; of the same runs."""
         return replace(self, low=min(self.low, other.low), high=max(self.high, other.high))
 
+    def reaching(self, low: float, high: float) -> ErrorBand:
+        """The same around a step that may be ``low`` to ``high`` times as long as told for a reason of its own."""
+        return replace(self, low=self.low * low, high=self.high * high)
+
     def around(self, told: float) -> tuple[float, float]:
         """From where to where, in the unit of ``told``."""
         return self.low * told, self.high * told
@@ -70,12 +74,14 @@ class ErrorBands:
     """Of one case: bands of the step's time by kind of layout, of memory, and what makes a tie.
 
     ``tie`` is a ratio of two steps: where layouts of one job were told no farther apart, more than 1 of 10 pairs could
-    have come the other way round.
+    have come the other way round. ``host``: how many times faster or slower than told a host may be; ``time`` is of
+    steps as if it were known, and what it may change comes on top.
     """
 
     time: Mapping[str, ErrorBand]
     memory: ErrorBand
     tie: float
+    host: float = 1.0
 
     def record(self) -> dict[str, object]:
         """As JSON keeps them, to three digits behind the point."""
@@ -83,6 +89,7 @@ class ErrorBands:
             "time": {kind: _rounded(band) for kind, band in self.time.items()},
             "memory": _rounded(self.memory),
             "tie": round(self.tie, 3),
+            "host": self.host,
         }
 
     def judged_kind(self, cluster: ClusterSpec, layout: Layout) -> str:
@@ -90,9 +97,12 @@ class ErrorBands:
         kind = kind_of(cluster, layout)
         return kind if kind in self.time else ALL_KINDS
 
-    def time_band(self, cluster: ClusterSpec, layout: Layout) -> ErrorBand:
-        """That of the layout's kind."""
-        return self.time[self.judged_kind(cluster, layout)]
+    def time_band(
+        self, cluster: ClusterSpec, layout: Layout, reach: Callable[[Layout, float], tuple[float, float]] | None = None
+    ) -> ErrorBand:
+        """That of the layout's kind; ``reach``, as ``Listing`` has it, adds what a slower or faster host would do."""
+        band = self.time[self.judged_kind(cluster, layout)]
+        return band if reach is None else band.reaching(*reach(layout, self.host))
 
 
 @checked
@@ -167,6 +177,7 @@ def _read(path: Path) -> dict[str, ErrorBands]:
                 {kind: ErrorBand(**band) for kind, band in record[case]["time"].items()},
                 ErrorBand(**record[case]["memory"]),
                 record[case]["tie"],
+                record[case]["host"],
             )
             for case in CASES
         }

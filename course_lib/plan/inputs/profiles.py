@@ -86,6 +86,7 @@ class Profile:
     ends_as_layers: bool = False
     sends_ahead: bool = False
     listed_s: float = 0.0
+    gathered_buffers: int = 0
     chunks: int = 1  # of a rank of its pipelines, where a table does not say and the owners do
     domain_share: float = 0.0  # of NVLink that NCCL gets, where its owners have measured it; 0: they have not
     network_share: float = 0.0  # of its ports that NCCL gets, where its owners have measured it; 0: they have not
@@ -124,6 +125,7 @@ class Profile:
             ends_as_layers=self.ends_as_layers,
             sends_ahead=self.sends_ahead,
             listed_s=self.listed_s,
+            gathered_buffers=self.gathered_buffers,
         )
 
     def of_table(self, table: str) -> Profile:

@@ -31,6 +31,9 @@ class Software:
     cannot issue work ahead. ``bucket_bytes``: in which gradients are sent; 0: all in one call, as where nothing
     overlaps; 25 MB are DDP's.
 
+    ``gathered_buffers``: with sequence parallelism, tensors of a whole micro-batch that a rank has beside what it keeps
+    of each layer. nanotron (tensor_parallel/functional.py) keeps two into which it gathers, and has a gradient before
+    it is shared out: 3.
     ``ends_as_layers``: a pipeline's first and last stage have a layer less, for the embedding and the output (Llama 3).
     ``sends_ahead``: interleaved stages send while another chunk computes (Llama 3); ``overlaps`` says so too.
     ``listed_s``: what the host needs for each rank of a list of tensors that sharding 3 sends or gets. DeepSpeed and
@@ -80,6 +83,7 @@ class Software:
     ends_as_layers: bool = False
     sends_ahead: bool = False
     listed_s: float = 0.0
+    gathered_buffers: int = 0
 
     def __post_init__(self) -> None:
         at_least(1, gradient_bytes=self.gradient_bytes, reduce_bytes=self.reduce_bytes)
@@ -87,4 +91,4 @@ class Software:
         at_least(1, sharded_calls_a_layer=self.sharded_calls_a_layer)
         not_negative(bucket_bytes=self.bucket_bytes, copied_bytes=self.copied_bytes, buffer_bytes=self.buffer_bytes)
         not_negative(loss_bytes=self.loss_bytes, attention_share=self.attention_share)
-        not_negative(listed_s=self.listed_s)
+        not_negative(listed_s=self.listed_s, gathered_buffers=self.gathered_buffers)

@@ -10,7 +10,7 @@ from course_lib.plan.inputs.error_bands import ErrorBand, ErrorBands, error_band
 from course_lib.plan.inputs.numbers import three_digits
 from course_lib.plan.search.listing import Listing, Option
 
-__all__ = ["certainty", "how_sure", "step_band"]
+__all__ = ["band_of", "certainty", "how_sure", "step_band"]
 
 _GB = 1e9
 _WIDTH = 104
@@ -28,9 +28,14 @@ def how_sure(listing: Listing, option: Option | None = None, case: str = "elsewh
     return "\n".join(textwrap.fill(said, _WIDTH) for said in certainty(listing, chosen, error_bands(case)))
 
 
+def band_of(listing: Listing, option: Option, bands: ErrorBands) -> ErrorBand:
+    """That of the layout's kind, and what a slower or a faster host would change."""
+    return bands.time_band(listing.cluster, option.layout, listing.reach)
+
+
 def step_band(listing: Listing, option: Option, bands: ErrorBands) -> str:
     """Between which times 8 of 10 runs of its kind lie, as in "14.1-21.7 s"."""
-    low_s, high_s = bands.time_band(listing.cluster, option.layout).around(option.step_s)
+    low_s, high_s = band_of(listing, option, bands).around(option.step_s)
     return f"{three_digits(low_s)}-{three_digits(high_s)} s"
 
 
@@ -45,6 +50,11 @@ def certainty(listing: Listing, option: Option, bands: ErrorBands) -> list[str]:
         f"its cluster. 8 in 10 used {bands.memory.low:.2f} to {bands.memory.high:.2f} times the predicted memory, "
         f"here {low_bytes / _GB:.1f}-{high_bytes / _GB:.1f} GB ({_judged(bands.memory)})."
     ]
+    if listing.reach(option.layout, bands.host) != (1.0, 1.0):
+        said.append(
+            "The host, the processor that starts the GPU's work, may set the pace here. So these times are of hosts "
+            f"that take {1 / bands.host:.2f} to {bands.host:g} times as long for a layer as is typical."
+        )
     tied = listing.tied(bands.tie)
     if len(tied) > 1:
         easiest = min(_no_less_sure(listing, tied, bands), key=lambda one: (one.effort, one.step_s))
@@ -64,5 +74,5 @@ def _judged(band: ErrorBand) -> str:
 
 def _no_less_sure(listing: Listing, tied: Sequence[Option], bands: ErrorBands) -> list[Option]:
     """Those of a tie that are one at the far end of their bands too: kinds with wide bands may take much longer."""
-    ends_s = [bands.time_band(listing.cluster, one.layout).around(one.step_s)[1] for one in tied]
+    ends_s = [band_of(listing, one, bands).around(one.step_s)[1] for one in tied]
     return [one for one, end_s in zip(tied, ends_s, strict=True) if end_s <= bands.tie * ends_s[0]]

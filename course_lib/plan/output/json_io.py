@@ -17,6 +17,7 @@ from course_lib.plan.inputs.error_bands import ErrorBands, error_bands
 from course_lib.plan.inputs.job import Job
 from course_lib.plan.inputs.layout import Layout
 from course_lib.plan.inputs.model import Decoder
+from course_lib.plan.output.certainty import band_of
 from course_lib.plan.output.exporters import PROGRAMS, to_type
 from course_lib.plan.output.report import rates
 from course_lib.plan.search.budget import Budget
@@ -103,7 +104,7 @@ class Plan:
             **rates(self.listing, option),
             **self.budget.of(self.listing, option),
             "memory_bytes": option.memory.total_bytes,
-            "step_band_s": list(self.bands.time_band(self.listing.cluster, option.layout).around(option.step_s)),
+            "step_band_s": list(band_of(self.listing, option, self.bands).around(option.step_s)),
             "memory_band_bytes": list(self.bands.memory.around(option.memory.total_bytes)),
             "time": asdict(option.step),
             "memory": asdict(option.memory),

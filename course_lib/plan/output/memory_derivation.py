@@ -17,6 +17,7 @@ from course_lib.plan.estimate.memory import (
     expert_copies,
     expert_parameters,
     fullest_stage,
+    gathered_bytes,
     handed_bytes,
     in_flight,
     layer_activation_bytes,
@@ -119,4 +120,6 @@ class MemoryDerivation:
         if layout.recompute == "full":
             again = Factor(again_layer_bytes(job, layout, self.software), "bytes")
             terms.append(Term((again,), what="one layer recomputed"))
+        if whole_bytes := gathered_bytes(job, layout, self.software):
+            terms.append(Term((Factor(whole_bytes, "bytes"),), what="whole tensors of the layer that computes"))
         return Derived("activations", self.memory.activations_bytes, "bytes", tuple(terms))

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import TypeVar
 
+from course_lib.plan.estimate.host_doubt import HostDoubt
 from course_lib.plan.inputs.constants import Constants
 from course_lib.plan.inputs.error_bands import kind_of
 from course_lib.plan.inputs.profiles import Profile, constants_elsewhere
@@ -52,6 +53,16 @@ class KeptApart:
     def told_s(self) -> float:
         """The step that the planner tells."""
         return self.run.step_s(self.constants)
+
+    def reach(self, doubt: float) -> tuple[float, float]:
+        """How many times as long a step is told to take with a host ``doubt`` times faster and slower."""
+        run, profile = self.run.run, self.run.profile
+        if doubt == 1:
+            return 1.0, 1.0
+        cluster = profile.machines(run.gpus, run.node_size)
+        host = HostDoubt(run.job, cluster, self.constants, profile.software(run.dtype))
+        fastest = min(self.run.layouts, key=lambda one: host.told_s(one))
+        return host.reach(fastest, doubt)
 
     @property
     def told_bytes(self) -> float:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from course_lib.base.checked import checked_before
+from course_lib.plan.estimate.host_doubt import HostDoubt
 from course_lib.plan.estimate.memo import Memo
 from course_lib.plan.estimate.memory import memory_parts
 from course_lib.plan.estimate.step_time import least_step_s, step_parts
@@ -54,7 +55,8 @@ def list_fastest(
                     step = step_parts(job, layout, cluster, constants, software, memo)
                     option = Option(layout, memory, step)
                     best = option if best is None else min(best, option, key=rank_of)
-    return Listing(job, cluster, () if best is None else (best,), ())
+    found = () if best is None else (best,)
+    return Listing(job, cluster, found, (), HostDoubt(job, cluster, constants, software))
 
 
 def _least_of(layout: Layout) -> tuple[object, ...]:

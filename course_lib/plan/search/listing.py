@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from course_lib.base.checked import checked, checked_before
+from course_lib.plan.estimate.host_doubt import HostDoubt
 from course_lib.plan.estimate.memo import Memo
 from course_lib.plan.estimate.memory import MemoryParts, memory_parts
 from course_lib.plan.estimate.step_time import StepParts, step_parts
@@ -102,6 +103,11 @@ class Listing:
     cluster: ClusterSpec
     options: tuple[Option, ...]
     refusals: tuple[Refusal, ...]
+    host: HostDoubt | None = field(default=None, compare=False, repr=False)  # None: as told
+
+    def reach(self, layout: Layout, doubt: float) -> tuple[float, float]:
+        """How many times as long as told a step of ``layout`` takes with a host ``doubt`` times faster and slower."""
+        return (1.0, 1.0) if self.host is None else self.host.reach(layout, doubt)
 
     @property
     def best(self) -> Option | None:
@@ -165,7 +171,7 @@ def list_layouts(
                 step = step_parts(job, layout, cluster, constants, software, memo)
                 options.append(Option(layout, memory, step))
     options.sort(key=rank_of)
-    return Listing(job, cluster, tuple(options), tuple(refusals))
+    return Listing(job, cluster, tuple(options), tuple(refusals), HostDoubt(job, cluster, constants, software))
 
 
 def rank_of(option: Option) -> tuple[float, ...]:

@@ -26,6 +26,7 @@ from pathlib import Path
 from course_lib.authoring.bench.published_runs.few_and_more import (
     CASE_WORDS,
     as_judged,
+    bands_of_case,
     bands_record,
     kept_apart,
     report_bands,
@@ -43,7 +44,6 @@ from course_lib.plan.inputs.profiles import (
     typical_constants,
     with_constants,
 )
-from course_lib.plan.runs.bands import bands_of
 from course_lib.plan.runs.fit import by_cluster, fit_and_told, thinned
 from course_lib.plan.runs.predict_run import Prepared, prepared
 from course_lib.plan.runs.published import PublishedRun, read_runs
@@ -103,7 +103,7 @@ def _judged(
             report_bands(case, ones)
         report_missing(apart["elsewhere"])
         missing = {table: one.record() for table, one in missing_facts(apart["elsewhere"]).items()}
-        bands = {case: bands_record(ones) for case, ones in apart.items()}
+        bands = {case: bands_record(case, ones) for case, ones in apart.items()}
         return {CASE_WORDS[case]: as_judged(ones) for case, ones in apart.items()}, {"bands": bands, "missing": missing}
     if options.fit:
         every = _fit_and_keep(every, options.file)
@@ -232,7 +232,7 @@ def _fit_and_keep(runs: Sequence[Prepared], file: Path) -> list[Prepared]:
     print(f"kept in {PROFILES_FILE.name}", file=sys.stderr)
     anew, _ = _prepared([run.run for run in runs])
     try:
-        bands = {case: bands_of(ones) for case, ones in kept_apart(anew).items()}
+        bands = {case: bands_of_case(case, ones) for case, ones in kept_apart(anew).items()}
     except ValueError as error:
         print(f"{BANDS_FILE.name} stays as it was: {error}", file=sys.stderr)
         return anew
