@@ -285,7 +285,8 @@ for run in (zero_384, zero_1536):
 #
 # 18 published runs have weights that are sharded over several machines. The next cell puts your term in the place of
 # the planner's. In the first column as much hides as the planner assumes. In the second column nothing hides, and in
-# the third everything. The last column leaves out the data axis.
+# the third everything. The last column leaves out your term. What a program copies to and from its messages is not in
+# your term, and stays.
 
 # %% tags=["computed-time"]
 family = [run for run in plan.replayed_runs() if run.kind == "weights sharded over nodes"]
