@@ -330,8 +330,8 @@ gpu_areas(step_of, title="What is paid for: GPUs by time")
 # On real GPUs the link is faster, and so are the GPUs. Take GPT-2 (124 million parameters) with half a million tokens a
 # step, on 1 to 128 H100 GPUs. For each number of GPUs the planner prints its best layout with a data axis alone. The
 # price is for 10 billion tokens: first as predicted, then the band in which 8 in 10 of such runs lie. A small model's
-# passes are short. So the band also says what a slower or a faster *host* would change: the processor that starts the
-# GPU's work.
+# passes are short. So the *host*, the processor that starts the GPU's work, may set the pace. The band also says what
+# a slower or a faster one would change.
 
 # %%
 h100 = typical_constants([one for one in load_profiles().values() if one.gpu.name.startswith("H100")])
