@@ -106,7 +106,7 @@ def test_one_tensor_group_may_hold_copies_of_experts_and_shares_their_states_out
     assert why_illegal(JOB, shared, 8) is None
     mine, halved = (memory_parts(JOB, one, cluster(one), CONSTANTS, Software()) for one in (whole, shared))
     assert mine.optimizer_bytes - halved.optimizer_bytes == pytest.approx(12 * EXPERTS / 4 / 2)
-    assert "Here that is 1 rank" in (why_illegal(JOB, replace(shared, ep=8), 8) or "")
+    assert "here that is 1 rank" in (why_illegal(JOB, replace(shared, ep=8), 8) or "")
 
 
 # -- time -----------------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_one_search_keeps_the_meshes_apart() -> None:
         (replace(FOLDED, ep=1, etp=3), "mixtral-8x7b", "does not divide an expert's width 14336: the nearest is 2"),
         (replace(FOLDED, ep=1, etp=16), "mixtral-8x7b", "does not divide the 8 GPUs of a stage: the nearest is 8"),
         (replace(FOLDED, etp=2), "mixtral-8x7b", "x etp=2 does not divide the 8 GPUs of a stage: the nearest ep is 4"),
-        (replace(FOLDED, sequence_parallel=False), "mixtral-8x7b", "from all tp=4 ranks. With sequence parallelism"),
+        (replace(FOLDED, sequence_parallel=False), "mixtral-8x7b", "from all tp=4 ranks: with sequence parallelism"),
         (
             replace(FOLDED, ep=4, dp=4, sharding=3, shard_size=1, tp=2),
             "mixtral-8x7b",

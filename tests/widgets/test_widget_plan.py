@@ -130,7 +130,7 @@ def test_every_control_redraws_and_says_so(explorer, control, value, said):
         ({"tp": 8, "cp": 2}, "cp=2 does not divide the 1 GPU that tp8 leaves: the nearest is 1."),
         (
             {"tp": 8},
-            "cannot be: sharding 3 shards states among the ranks of dp and cp. Here that is 1 rank, so take sharding "
+            "cannot be: sharding 3 shards states among the ranks of dp and cp: here that is 1 rank, so take sharding "
             "0.",
         ),
         (

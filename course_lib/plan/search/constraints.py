@@ -83,7 +83,7 @@ def _why_expert_mesh(job: Job, layout: Layout) -> str | None:
         return f"ep={ep} x etp={etp} does not divide the {ranks} GPUs of a stage: the nearest ep is {near}"
     if layout.tp > 1 and not layout.sequence_parallel:
         return (
-            f"experts on a mesh of their own would get the same rows from all tp={layout.tp} ranks. With sequence "
+            f"experts on a mesh of their own would get the same rows from all tp={layout.tp} ranks: with sequence "
             "parallelism each rank has rows of its own, so add sp"
         )
     copies, dense = layout.expert_dp, layout.cp * layout.dp
@@ -123,14 +123,14 @@ def _why_pipeline(job: Job, layout: Layout) -> str | None:
         return f"{chunks} chunks without a pipeline: with pp=1, chunks must be 1"
     count = layout.num_micro_batches(job.batch)
     if count % pp:
-        return f"interleaving needs a multiple of pp={pp} micro-batches, and the number is {count}: 1 chunk works"
+        return f"interleaving needs a multiple of pp={pp} micro-batches: the number is {count}, and 1 chunk works"
     return None
 
 
 def _why_states(layout: Layout) -> str | None:
     size, stage, shards = layout.dp * layout.cp, layout.sharding, layout.shard_size
     if stage and size == 1 and not (layout.etp and layout.expert_dp > 1):
-        return f"sharding {stage} shards states among the ranks of dp and cp. Here that is 1 rank, so take sharding 0"
+        return f"sharding {stage} shards states among the ranks of dp and cp: here that is 1 rank, so take sharding 0"
     if shards and size % shards:
         return f"shard_size={shards} does not divide {size} ranks of dp and cp: the nearest is {_near(shards, size)}"
     if stage == 2 and layout.pp > 1:
