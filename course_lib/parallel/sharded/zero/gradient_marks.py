@@ -43,9 +43,9 @@ def unmark(parameter: Tensor) -> None:
 
 def is_averaged(gradient: Tensor | None) -> bool:
     """Whether the mean was taken of it. ``RuntimeError`` where it has been written to since."""
-    if not hasattr(gradient, _AVERAGED):
+    if gradient is None or not hasattr(gradient, _AVERAGED):
         return False
-    if gradient._version != getattr(gradient, _AVERAGED):  # type: ignore[union-attr]
+    if gradient._version != getattr(gradient, _AVERAGED):
         raise RuntimeError(
             f"a gradient of shape {tuple(gradient.shape)} was changed after its mean over ranks was taken, and the "
             "change would be lost. Call clip_grad_norm after the last backward of a step; to start again, call "
