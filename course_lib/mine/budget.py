@@ -94,7 +94,7 @@ class OwnFunction:
         after = "run this cell again, and" if _is_on_rank() and not is_over else "from here on"
         return (
             f"mine.{self.entry.name}, which is yours, has used its {self.limit_s:g} s of this page; {after} the "
-            f'course\'s runs in its place. mine.check_again("{self.entry.name}") takes it back into use.'
+            f'course\'s function runs in its place. mine.check_again("{self.entry.name}") takes it back into use.'
         )
 
 

@@ -151,7 +151,7 @@ def test_fewer_open_lessons_where_that_is_enough():
     said = " ".join(advise(node(), taken(), 30, 4))
     assert "15 fit here" in said
     assert "with one lesson open each, 30 of 30 fit" in said
-    assert "cull" in said
+    assert "cull" in said.lower()
     said = " ".join(advise(node(), taken(), 20, 4))
     assert "with 2 lessons open each, 20 of 20 fit" in said
 

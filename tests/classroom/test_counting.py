@@ -154,7 +154,7 @@ def test_sentences_say_how_far_the_room_was_off():
     assert "3 learners predicted. The middle answer: 20 KiB." in text
     assert "Measured: 6 KiB in the middle of 3 runs, from 5 KiB to 6 KiB. The cost model says 5 KiB." in text
     assert "3.3 times too much" in text
-    assert "1 of 3 who have seen it had predicted right." in text
+    assert "1 of 3 learners who have seen it had predicted right." in text
 
 
 def test_revealed_before_anybody_has_run_it():

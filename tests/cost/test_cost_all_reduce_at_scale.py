@@ -183,7 +183,7 @@ def test_even_parts_are_those_of_the_model(num_nodes, per_node):
         (lambda: all_reduce_point("rign", 1.0, NETWORKS["2 x 2"]), "way is 'rign'.*Did you mean 'ring'"),
         (lambda: all_reduce_point("ring", -1.0, NETWORKS["2 x 2"]), "size_bytes is -1.0"),
         (lambda: all_reduce_point("ring", math.inf, NETWORKS["2 x 2"]), "size_bytes is inf"),
-        (lambda: all_reduce_at_scale(1.0, H100, ranks=[12]), "whole machines of 8 devices.*nearest is 16"),
+        (lambda: all_reduce_at_scale(1.0, H100, ranks=[12]), "devices of one machine.*multiple of 8.*nearest is 16"),
         (lambda: all_reduce_at_scale(1.0, H100, ranks=[0]), "ranks=0 does not work.*is 1"),
         (lambda: all_reduce_at_scale(1.0, H100, ranks=[1 << 21]), "ranks is at most 1,048,576"),
         (lambda: all_reduce_at_scale(1.0, H100, ranks=[8], ways=["star"]), "way is 'star'; it is one of ring"),

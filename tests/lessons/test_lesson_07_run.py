@@ -108,7 +108,7 @@ def test_what_works_on_gloo_alone_passes_with_a_warning():
 
 def test_a_backward_before_its_forward_is_told_so():
     seen = verdict(lambda me, row, stage: stage.backward(0))
-    assert "asked for before forward(0)" in seen.message
+    assert "backward(0) was called before forward(0)" in seen.message
 
 
 def together(me, row, stage):

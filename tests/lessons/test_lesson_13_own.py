@@ -223,7 +223,7 @@ SAID = [
     (a_boolean, "the verdict is to be one of 'holds'"),
     (medians_in_a_list, "a dictionary with the sizes"),
     (half_of_the_pairs, "from too few measurements: 30 of"),
-    (means_in_place_of_medians, "the verdict is right; at"),
+    (means_in_place_of_medians, "the verdict is right, but at"),
     (always("holds"), "there 'false' is right, and your trial says 'holds'"),
     (lambda time_s, sizes, pairs: time_s(3), "here 67,108,864, 268,435,456 bytes are of interest"),
     (lambda time_s, sizes, pairs: ("holds", dict.fromkeys(sizes, "two")), "is to be a number, got 'two'"),

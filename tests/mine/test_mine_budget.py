@@ -72,7 +72,7 @@ def test_after_an_error_on_ranks_the_courses_stands_in_until_it_passes_again(ann
     anna.become()
     capsys.readouterr()
     assert cloudpickle.loads(cloudpickle.dumps(own)) is courses.positions_of  # also one that a page took before
-    assert "from here on the course's stands in its place" in capsys.readouterr().out
+    assert "from here on the course's function runs in its place" in capsys.readouterr().out
     assert mine.positions_of is courses.positions_of
     assert "yours took over 60 s of a page" in capsys.readouterr().out
     assert check_again("positions_of").passed

@@ -46,7 +46,7 @@ def test_replicas_of_a_pipeline_are_compared_at_their_first_average(cluster4):
     said = list(cluster4.call(pipelines_side_by_side, (3,)))
     assert said[0] == said[2] == NOTHING
     assert said[1] == said[3]
-    assert said[1].startswith("ranks 1 and 3 differ in 1.weight (and 1 more): average_gradients takes")
+    assert said[1].startswith("ranks 1 and 3 differ in 1.weight (and 1 more): average_gradients needs the same model")
 
 
 def test_and_at_no_later_one(cluster4):

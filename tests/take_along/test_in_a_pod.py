@@ -22,8 +22,8 @@ def test_torchrun_reads_the_jobs_sizes_from_it():
 @pytest.mark.parametrize(
     ("text", "node", "words"),
     [
-        ("kind: Job", 0, "does not say numNodes and numProcPerNode"),
-        ("  numNodes: 2", 0, "does not say numProcPerNode"),
+        ("kind: Job", 0, "lacks numNodes and numProcPerNode"),
+        ("  numNodes: 2", 0, "lacks numProcPerNode"),
         ("  numNodes: 2\n  numProcPerNode: 8", 2, "node is 2, and the job has 2: give 0 to 1"),
         ("  numNodes: 2\n  numProcPerNode: 8", -1, "node is -1"),
     ],

@@ -56,8 +56,8 @@ def test_the_few_layouts_that_are_looked_at_have_the_best_cuts_of_all(given):
     by_layout = {option.layout: option for option in every.options}
     assert all(by_layout[option.layout] == option for option in found.options)
     expected = [option.step_s for option in best_of_cuts(every, 4)]
-    # The planner ranks by three digits.
-    assert [option.step_s for option in best_of_cuts(found, 4)] == pytest.approx(expected, rel=0.005)
+    # The planner ranks by three digits, and 1.016 s and 1.024 s are one there.
+    assert [option.step_s for option in best_of_cuts(found, 4)] == pytest.approx(expected, rel=0.01)
 
 
 def test_options_fit_stand_in_order_once_each_and_recompute_no_more_than_they_must():

@@ -169,12 +169,12 @@ def test_both_serve_a_data_loader():
     ("settings", "message"),
     [
         ({"num_items_or_dataset": 0}, "num_items=0 does not work.*nearest that works is 1"),
-        ({"num_items_or_dataset": []}, "The data set is empty"),
+        ({"num_items_or_dataset": []}, "The data set has 0 items.*at least 1"),
         ({"rank": 4}, r"rank=4 is none of 0 \.\. 3.*nearest is 3"),
         ({"rank": -1}, "rank=-1.*nearest is 0"),
         ({"world_size": 0}, "world_size=0 does not work"),
         ({"start": -1}, "start=-1 does not work"),
-        ({"start": 99}, "start=99 lies beyond the end: an epoch has 3 .*largest that works is 3"),
+        ({"start": 99}, "start=99 lies beyond the end: an epoch has 3 .*largest start is 3"),
     ],
 )
 def test_bad_input_gets_a_sentence(settings, message):

@@ -224,7 +224,7 @@ def test_convert_returns_what_takes_the_place_of_a_single_layer():
     [
         ((4,), r"an input of shape \(4,\) does not fit: SyncBatchNorm takes \(N, 3, ...\)"),
         ((4, 5), r"shape \(4, 5\) does not fit.*its 3 channels in dim 1"),
-        ((0, 3), "the batch of all ranks has 0 values per channel.*2 at least"),
+        ((0, 3), "the batch of all ranks has 0 values per channel.*at least 2"),
     ],
 )
 def test_bad_input_gets_a_sentence(clusters, shape, message):

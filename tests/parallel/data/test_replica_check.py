@@ -57,7 +57,7 @@ def compared(me, kind: str, is_other: bool) -> str:
 def test_every_bit_of_every_kind_is_compared(cluster2, kind):
     assert list(cluster2.call(compared, (kind, False))) == [NOTHING] * 2
     for said in cluster2.call(compared, (kind, True)):
-        assert said.startswith("ranks 0 and 1 differ in weight: a strategy takes")
+        assert said.startswith("ranks 0 and 1 differ in weight: a strategy needs the same model")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_what_does_not_fit_gets_a_sentence(clusters):
             DeduplicatedExperts(me, layer_of(**options))
 
     clusters(2).run(made, num_experts=5, match="num_ranks=2 does not work")
-    clusters(2).run(made, num_experts=4, capacity_factor=2.0, match="drops nothing")
+    clusters(2).run(made, num_experts=4, capacity_factor=2.0, match="drops no token")
 
     def nodes(me):
         with pytest.raises(ValueError, match="ranks_per_node=3 does not work"):

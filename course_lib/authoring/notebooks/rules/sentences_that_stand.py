@@ -10,6 +10,5 @@ __all__ = ["REASONED"]
 REASONED: dict[str, dict[str, str]] = {
     "docs/at-scale.md": {"Measured by:": "a list of sources, each with its year, its number and its table"},
     "docs/instructor/lessons/02.md": {'"It is a ring': "what a learner says, in the learner's words"},
-    "docs/instructor/lessons/04.md": {"Of what?": "a question of the instructor, who points at a number"},
 }
 """For each page by its name: the beginnings of sentences that stand, each with the reason."""

@@ -66,7 +66,7 @@ class DeduplicatedExperts(ExpertParallel):
         if moe.router.capacity_factor is not None:
             raise ValueError(
                 f"capacity_factor={moe.router.capacity_factor:g} does not work with this layer, which drops no token; "
-                "the nearest that works is None"
+                "leave capacity_factor out, or give None"
             )
         super().__init__(me, moe)
         self.nodes, self.plan = nodes, plan
