@@ -206,7 +206,7 @@ def test_one_search_keeps_the_meshes_apart() -> None:
         (replace(FOLDED, ep=1, etp=3), "mixtral-8x7b", "does not divide an expert's width 14336: the nearest is 2"),
         (replace(FOLDED, ep=1, etp=16), "mixtral-8x7b", "does not divide the 8 GPUs of a stage: the nearest is 8"),
         (replace(FOLDED, etp=2), "mixtral-8x7b", "x etp=2 does not divide the 8 GPUs of a stage: the nearest ep is 4"),
-        (replace(FOLDED, sequence_parallel=False), "mixtral-8x7b", "from all tp=4 ranks: with sequence parallelism"),
+        (replace(FOLDED, sequence_parallel=False), "mixtral-8x7b", "from all tp=4 ranks; sequence parallelism"),
         (
             replace(FOLDED, ep=4, dp=4, sharding=3, shard_size=1, tp=2),
             "mixtral-8x7b",

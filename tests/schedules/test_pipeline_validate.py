@@ -85,8 +85,8 @@ ONE_STAGE = [
     ),
     (
         "F0 F1 B0 B1\nF1 F0 B0 B1",
-        "rank 1 uses the activations of F1 of stage 0 and later those of F0 of stage 0, but rank 0 sends them the "
-        "other order",
+        "rank 1 uses the activations of F1 of stage 0 and later those of F0 of stage 0, but rank 0 sends them "
+        "in the other order",
     ),
     (
         "F0 F1 B1 B0\nF0 F1 I0 W0 B1",

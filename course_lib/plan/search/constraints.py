@@ -83,8 +83,8 @@ def _why_expert_mesh(job: Job, layout: Layout) -> str | None:
         return f"ep={ep} x etp={etp} does not divide the {ranks} GPUs of a stage: the nearest ep is {near}"
     if layout.tp > 1 and not layout.sequence_parallel:
         return (
-            f"experts on a mesh of their own would get the same rows from all tp={layout.tp} ranks; add sp: "
-            "sequence parallelism gives each rank rows of its own"
+            f"experts on their own mesh would get the same rows from all tp={layout.tp} ranks; sequence "
+            "parallelism gives each rank its own: add sp"
         )
     copies, dense = layout.expert_dp, layout.cp * layout.dp
     if layout.shard_size and copies * layout.shard_size % dense:
