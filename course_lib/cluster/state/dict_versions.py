@@ -20,6 +20,7 @@ from typing import Any
 __all__ = ["Tables"]
 
 _VERSION_BYTES = 8
+_LOOKED_AT_AT_ONCE = 128 * _VERSION_BYTES  # few have changed, and most of these blocks are equal as a whole
 _VERSION_AT = 3 * ctypes.sizeof(ctypes.c_void_p)  # in a dict: after its count of references, its type and its length
 
 
@@ -43,9 +44,12 @@ class Tables:
         self._seen = now
         if now == seen:
             return []
-        step = _VERSION_BYTES
         return [
-            i for i in range(len(now) // step) if now[i * step : i * step + step] != seen[i * step : i * step + step]
+            at // _VERSION_BYTES
+            for start in range(0, len(now), _LOOKED_AT_AT_ONCE)
+            if now[start : start + _LOOKED_AT_AT_ONCE] != seen[start : start + _LOOKED_AT_AT_ONCE]
+            for at in range(start, min(start + _LOOKED_AT_AT_ONCE, len(now)), _VERSION_BYTES)
+            if now[at : at + _VERSION_BYTES] != seen[at : at + _VERSION_BYTES]
         ]
 
     def _read(self) -> bytes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from course_lib.learn.judging.compare import difference
+from course_lib.learn.sandbox.call_watcher import unwatched
 
 __all__ = ["PARTS", "Kept"]
 
@@ -27,6 +28,7 @@ class Kept:
     change, as ``ignore=("weights", "gradients")``. Raises ``ValueError`` for a name that is none of these.
     """
 
+    @unwatched
     def __init__(self, *, ignore: Collection[str] = (), **things: Any) -> None:
         unknown = [part for part in ignore if part not in PARTS]
         if unknown:
@@ -34,6 +36,7 @@ class Kept:
         self._ignore, self._things = frozenset(ignore), things
         self._before = {name: self._snapshot(thing) for name, thing in things.items()}
 
+    @unwatched
     def changes(self) -> str:
         """The first thing that has changed, as "`model` was left in eval mode"; empty when nothing has."""
         for name, thing in self._things.items():
@@ -68,20 +71,21 @@ class Kept:
         return _Parts({part: value for part, value in parts.items() if part not in self._ignore})
 
     def _of_module(self, module: Any) -> _Parts:
+        modules, parameters, buffers = (
+            dict(found()) for found in (module.named_modules, module.named_parameters, module.named_buffers)
+        )
         parts: dict[str, Callable[[], Any]] = {
-            "modes": lambda: {name: one.training for name, one in module.named_modules()},
-            "flags": lambda: {name: one.requires_grad for name, one in module.named_parameters()},
-            "weights": lambda: {name: one.detach().clone() for name, one in module.named_parameters()},
+            "modes": lambda: {name: one.training for name, one in modules.items()},
+            "flags": lambda: {name: one.requires_grad for name, one in parameters.items()},
+            "weights": lambda: {name: one.detach().clone() for name, one in parameters.items()},
             "gradients": lambda: {
-                name: None if one.grad is None else one.grad.detach().clone() for name, one in module.named_parameters()
+                name: None if one.grad is None else one.grad.detach().clone() for name, one in parameters.items()
             },
-            "buffers": lambda: {name: one.detach().clone() for name, one in module.named_buffers()},
-            "hooks": lambda: {
-                name: _num_hooks(one) for name, one in (*module.named_modules(), *module.named_parameters())
-            },
-            "graphs": lambda: {name: _is_followed(one) for name, one in module.named_parameters()},
-            "settings": lambda: _settings(module),
-            "types": lambda: {name: one.dtype for name, one in (*module.named_parameters(), *module.named_buffers())},
+            "buffers": lambda: {name: one.detach().clone() for name, one in buffers.items()},
+            "hooks": lambda: {name: _num_hooks(one) for name, one in (*modules.items(), *parameters.items())},
+            "graphs": lambda: {name: _is_followed(one) for name, one in parameters.items()},
+            "settings": lambda: _settings((*modules.items(), *parameters.items())),
+            "types": lambda: {name: one.dtype for name, one in (*parameters.items(), *buffers.items())},
         }
         return _Parts({part: read() for part, read in parts.items() if part not in self._ignore})
 
@@ -115,10 +119,10 @@ def _is_followed(tensor: Any) -> bool:
     return tensor.grad is not None and tensor.grad.requires_grad
 
 
-def _settings(module: Any) -> dict[str, Any]:
+def _settings(named: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The values that a layer is made with, ``...`` for other attributes, of a module's parts and parameters."""
     found: dict[str, Any] = {}
-    for name, part in (*module.named_modules(), *module.named_parameters()):
+    for name, part in named:
         made_with = getattr(type(part), "__constants__", ())
         for attribute, value in vars(part).items():
             if not attribute.startswith("_") and attribute != "training":
@@ -170,8 +174,10 @@ def _part(part: str, before: Any, after: Any, name: str) -> str:
 
 
 def _same(before: Any, after: Any) -> bool:
+    if before is after:
+        return True
     if before is None or after is None:
-        return before is after
+        return False
     return not difference(before, after, relative=0.0, absolute=0.0)
 
 

@@ -12,13 +12,18 @@ import inspect
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["from_library", "is_of_course", "is_of_judges", "resolve", "watch"]
+__all__ = ["from_library", "is_of_course", "is_of_judges", "resolve", "unwatched", "watch"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_Watcher = Callable[[FrameType, str, Any], None]
 
 _COURSE = str(Path(__file__).resolve().parents[2])
 _JUDGES = str(Path(__file__).resolve().parents[1])
@@ -67,7 +72,8 @@ def watch(forbidden: Sequence[str]) -> Iterator[set[str]]:
     if not forbidden:
         yield called
         return
-    profile = _Profile({name: resolve(name) for name in forbidden}, called)
+    targets = {name: resolve(name) for name in forbidden}
+    profile, forget = _profile(targets, called)
     before, before_in_threads = sys.getprofile(), threading.getprofile()
     threading.setprofile(profile)  # for threads that begin from now on
     sys.setprofile(profile)
@@ -76,36 +82,61 @@ def watch(forbidden: Sequence[str]) -> Iterator[set[str]]:
     finally:
         sys.setprofile(before)
         threading.setprofile(before_in_threads)
-        profile.is_over = True  # a thread may run on
+        forget()  # a thread may run on
 
 
-class _Profile:
-    """The function that ``sys.setprofile`` calls for each call."""
+def unwatched(function: Callable[P, R]) -> Callable[P, R]:
+    """A judge's own function, in which nobody watches: each call there would call the watcher as well."""
 
-    def __init__(self, targets: dict[str, Any], called: set[str]) -> None:
-        self.called, self.is_over = called, False
-        self.by_code: dict[CodeType, str] = {}
-        self.wrappers: set[CodeType] = set()
-        self.built_in: list[tuple[str, Any]] = []
-        for name, target in targets.items():
-            codes = _codes(target)
-            if codes:
-                self.by_code[codes[-1]] = name
-                self.wrappers.update(codes[:-1])
-            else:
-                self.built_in.append((name, target))
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        if (watcher := sys.getprofile()) is None:
+            return function(*args, **kwargs)
+        sys.setprofile(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            sys.setprofile(watcher)
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
-        if self.is_over:
-            return
-        if event == "call" and frame.f_code in self.by_code:
-            caller = frame.f_back
-            while caller is not None and caller.f_code in self.wrappers:
-                caller = caller.f_back
-            if caller is not None and not from_library(caller.f_code.co_filename):
-                self.called.add(self.by_code[frame.f_code])
-        elif event == "c_call" and self.built_in and not from_library(frame.f_code.co_filename):
-            self.called.update(name for name, target in self.built_in if _is_call_of(argument, target))
+    return call
+
+
+def _profile(targets: dict[str, Any], called: set[str]) -> tuple[_Watcher, Callable[[], None]]:
+    """What ``sys.setprofile`` calls for each call and each return, a function with little to do; and its end."""
+    by_code: dict[CodeType, str] = {}
+    wrappers: set[CodeType] = set()
+    built_in: list[tuple[str, Any]] = []
+    for name, target in targets.items():
+        codes = _codes(target)
+        if codes:
+            by_code[codes[-1]] = name
+            wrappers.update(codes[:-1])
+        else:
+            built_in.append((name, target))
+    # To look a code object up takes the hash of all that it holds: the name says for nearly all calls that it is none.
+    names = frozenset(code.co_name for code in by_code)
+    of_library: dict[str, bool] = {}  # by file
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            if frame.f_code.co_name in names and frame.f_code in by_code:
+                caller = frame.f_back
+                while caller is not None and caller.f_code in wrappers:
+                    caller = caller.f_back
+                if caller is not None and not from_library(caller.f_code.co_filename):
+                    called.add(by_code[frame.f_code])
+        elif event == "c_call" and built_in:
+            file = frame.f_code.co_filename
+            if file not in of_library:
+                of_library[file] = from_library(file)
+            if not of_library[file]:
+                called.update(name for name, target in built_in if _is_call_of(argument, target))
+
+    def forget() -> None:
+        by_code.clear()
+        built_in.clear()
+
+    return profile, forget
 
 
 def _codes(target: Any) -> list[CodeType]:
