@@ -103,28 +103,29 @@ def unwatched(function: Callable[P, R]) -> Callable[P, R]:
 
 def _profile(targets: dict[str, Any], called: set[str]) -> tuple[_Watcher, Callable[[], None]]:
     """What ``sys.setprofile`` calls for each call and each return, a function with little to do; and its end."""
-    by_code: dict[CodeType, str] = {}
+    # By the name of the code first: to look a code object up takes the hash of all that it holds.
+    by_name: dict[str, list[tuple[CodeType, str]]] = {}
     wrappers: set[CodeType] = set()
     built_in: list[tuple[str, Any]] = []
     for name, target in targets.items():
         codes = _codes(target)
         if codes:
-            by_code[codes[-1]] = name
+            same_name = by_name.setdefault(codes[-1].co_name, [])
+            same_name[:] = [pair for pair in same_name if pair[0] is not codes[-1]] + [(codes[-1], name)]
             wrappers.update(codes[:-1])
         else:
             built_in.append((name, target))
-    # To look a code object up takes the hash of all that it holds: the name says for nearly all calls that it is none.
-    names = frozenset(code.co_name for code in by_code)
     of_library: dict[str, bool] = {}  # by file
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
-            if frame.f_code.co_name in names and frame.f_code in by_code:
-                caller = frame.f_back
-                while caller is not None and caller.f_code in wrappers:
-                    caller = caller.f_back
-                if caller is not None and not from_library(caller.f_code.co_filename):
-                    called.add(by_code[frame.f_code])
+            for code, name in by_name.get(frame.f_code.co_name, ()):
+                if code is frame.f_code:
+                    caller = frame.f_back
+                    while caller is not None and caller.f_code in wrappers:
+                        caller = caller.f_back
+                    if caller is not None and not from_library(caller.f_code.co_filename):
+                        called.add(name)
         elif event == "c_call" and built_in:
             file = frame.f_code.co_filename
             if file not in of_library:
@@ -133,7 +134,7 @@ def _profile(targets: dict[str, Any], called: set[str]) -> tuple[_Watcher, Calla
                 called.update(name for name, target in built_in if _is_call_of(argument, target))
 
     def forget() -> None:
-        by_code.clear()
+        by_name.clear()
         built_in.clear()
 
     return profile, forget
