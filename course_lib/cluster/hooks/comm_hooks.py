@@ -90,7 +90,7 @@ def _operator_names() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if name != "check_for_nan" and "." not in name))
 
 
-@lru_cache(maxsize=None)  # what an operator's arguments are called, PyTorch reads anew each time
+@functools.cache  # what an operator's arguments are called, PyTorch reads anew each time
 def _kernel(name: str) -> Callable[..., Any]:
     operator = getattr(torch.ops.c10d, name).default
     argument_names = [argument.name for argument in operator._schema.arguments]
