@@ -17,7 +17,7 @@ class ForwardAlone(nn.Module):
 
     def everybodys(self, tokens):
         every = tokens.new_empty(self.me.world_size * len(tokens), tokens.size(1))
-        dist.all_gather_into_tensor(every, tokens.contiguous())
+        dist.all_gather_into_tensor(every, tokens.detach().contiguous())
         return every
 
     def summed(self, out):
