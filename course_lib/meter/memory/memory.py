@@ -26,6 +26,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from course_lib.meter.memory.balance import LABELS, Balance, Entry, History, check_label
+from course_lib.meter.memory.other_threads import settle
 from course_lib.meter.memory.storages import Snapshot, StorageBook, StorageWatch, resizes_seen_by
 
 __all__ = ["LABELS", "Balance", "Entry", "History", "MemoryLedger", "ledger"]
@@ -133,8 +134,9 @@ class MemoryLedger:
         return min(devices, key=str) if devices else None
 
     def _claim_owned(self) -> None:
+        settle()
         for label, name, tensor in _owned(self._model, self._optimizers):
-            self._book.claim(label, name, tensor)
+            self._book.claim(label, name, tensor, is_settled=True)
 
     def _hooks(self) -> Iterator[Any]:
         """Hooks that catch gradients and optimizer states at their birth, and know the running module."""

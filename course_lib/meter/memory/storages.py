@@ -99,14 +99,23 @@ class StorageBook:
         self._peak: Snapshot | None = None
 
     def see(
-        self, storage: torch.UntypedStorage, name: str, *, foreign: bool, recomputed: bool = False
+        self,
+        storage: torch.UntypedStorage,
+        name: str,
+        *,
+        foreign: bool,
+        recomputed: bool = False,
+        is_settled: bool = False,
     ) -> StorageRecord:
-        """Enter a storage, unless it is known; one whose size has changed is entered anew."""
+        """Enter a storage, unless it is known; one whose size has changed is entered anew.
+
+        ``is_settled``: other threads have let go this moment (``settle``), and nothing was begun since.
+        """
         key = storage._cdata
         known = self.live.get(key)
         if known is not None and known.size_bytes == storage.nbytes():
             return known
-        if self.total_bytes + storage.nbytes() > self.peak_bytes:
+        if not is_settled and self.total_bytes + storage.nbytes() > self.peak_bytes:
             settle()  # what another thread is about to free is no part of a peak
         record = StorageRecord(storage, name=name, foreign=foreign, recomputed=recomputed)
         if known is not None:
@@ -125,10 +134,10 @@ class StorageBook:
     def knows(self, storage: torch.UntypedStorage) -> bool:
         return storage._cdata in self.live
 
-    def claim(self, label: str, name: str, value: Any) -> None:
+    def claim(self, label: str, name: str, value: Any, *, is_settled: bool = False) -> None:
         """Say what the storages under ``value`` are for; the earlier of ``LABELS`` wins, then the first."""
         for storage in storages_of(value):
-            record = self.see(storage, name, foreign=True)
+            record = self.see(storage, name, foreign=True, is_settled=is_settled)
             if record.owner is None or _PRIORITY[label] < _PRIORITY[record.owner]:
                 record.owner, record.name = label, name
 
