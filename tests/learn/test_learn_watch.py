@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import cProfile
 import functools
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import all_reduce as renamed
 
-from course_lib.learn.sandbox.call_watcher import resolve, watch
+from course_lib.learn.sandbox.call_watcher import resolve, unwatched, watch
 from course_lib.learn.sandbox.forbidden_names import mentions
 
 NAMES = ("torch.cumsum", "torch.Tensor.cumsum", "torch.distributed.all_reduce", "torch.nn.Linear")
@@ -53,6 +56,38 @@ def all_reduce_without_a_group(function):
 )
 def test_a_call_is_seen_while_it_runs(function, name):
     assert called_by(function) == {name}
+
+
+@unwatched
+def of_a_judge(fails):
+    torch.cumsum(torch.ones(2), 0)
+    if fails:
+        raise KeyError
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_judges_own_call_is_none_and_the_next_of_the_answer_is_seen(fails):
+    def answer():
+        with contextlib.suppress(KeyError):
+            of_a_judge(fails)
+        torch.nn.Linear(1, 1)
+
+    assert called_by(answer) == {"torch.nn.Linear"}
+
+
+def test_a_profiler_of_somebody_else_is_left_alone():
+    with cProfile.Profile() as profile:
+        of_a_judge(False)
+        assert sys.getprofile() is profile
+
+
+class Sized:
+    def __init__(self, size):
+        self.size = size
+
+
+def test_another_constructor_is_not_taken_for_the_forbidden_one():
+    assert called_by(lambda: Sized(1)) == set()
 
 
 class Shelf:

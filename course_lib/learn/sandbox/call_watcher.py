@@ -24,6 +24,7 @@ __all__ = ["from_library", "is_of_course", "is_of_judges", "resolve", "unwatched
 P = ParamSpec("P")
 R = TypeVar("R")
 _Watcher = Callable[[FrameType, str, Any], None]
+_watching: set[Any] = set()  # functions of ours that ``sys.setprofile`` calls at present
 
 _COURSE = str(Path(__file__).resolve().parents[2])
 _JUDGES = str(Path(__file__).resolve().parents[1])
@@ -75,6 +76,7 @@ def watch(forbidden: Sequence[str]) -> Iterator[set[str]]:
     targets = {name: resolve(name) for name in forbidden}
     profile, forget = _profile(targets, called)
     before, before_in_threads = sys.getprofile(), threading.getprofile()
+    _watching.add(profile)
     threading.setprofile(profile)  # for threads that begin from now on
     sys.setprofile(profile)
     try:
@@ -82,15 +84,19 @@ def watch(forbidden: Sequence[str]) -> Iterator[set[str]]:
     finally:
         sys.setprofile(before)
         threading.setprofile(before_in_threads)
+        _watching.discard(profile)
         forget()  # a thread may run on
 
 
 def unwatched(function: Callable[P, R]) -> Callable[P, R]:
-    """A judge's own function, in which nobody watches: each call there would call the watcher as well."""
+    """A judge's own function, in which nobody watches: each call there would call the watcher as well.
+
+    It is for functions that call no answer. The watcher of somebody else, such as cProfile's, stays.
+    """
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        if (watcher := sys.getprofile()) is None:
+        if (watcher := sys.getprofile()) not in _watching:
             return function(*args, **kwargs)
         sys.setprofile(None)
         try:
