@@ -22,8 +22,8 @@
 #
 # ![Six steps in a row: predict, run, reveal, explain, build, break](../assets/00_loop.png)
 #
-# *Predict* is the step that people like to skip. Do not: a guess that fails is what you will remember. Run the
-# cells from top to bottom with Shift + Enter. No cell depends on one further down.
+# *Predict* is the step that people like to skip. Do not skip it: you will remember a guess that failed. Run the cells
+# from top to bottom with Shift + Enter. No cell depends on one further down.
 
 # %%
 from course_lib import ask, calibrate, check, hint, machine, progress, quiz, reveal, shared_cluster, solution
@@ -41,8 +41,8 @@ from course_lib import ask, calibrate, check, hint, machine, progress, quiz, rev
 print(machine().summary())
 
 # %% [markdown]
-# Where a part of a lesson needs more than this, it says so and is skipped. If something here surprises you (a
-# GPU that is missing, say), `course doctor` in a terminal tells why and what to do.
+# Where a part of a lesson needs more than this machine has, the part says so and is skipped. If something here
+# surprises you, such as a missing GPU, run `course doctor` in a terminal: it says why, and what to do.
 
 # %% [markdown]
 # ## Four processes say hello
@@ -73,11 +73,11 @@ def hello(me):
 run = ranks.run(hello)
 
 # %% [markdown]
-# Four process numbers: these are four programs. If you saw a warning about more ranks than cores, it is true and
-# harmless: the ranks take turns on the cores.
+# You see four process numbers, so these are four programs. A warning about more ranks than cores is true and harmless:
+# the ranks take turns on the cores.
 #
-# What the ranks print is collected and shown in the order of the ranks, whatever the order in time. What they
-# return is in `run`.
+# What the ranks print is collected and shown in the order of the ranks, not in the order of time. What they return is
+# in `run`.
 
 # %%
 print(run)
@@ -118,8 +118,8 @@ print("the ranks return", list(run))
 reveal("00.shared", counter)
 
 # %% [markdown]
-# A copy for each process is the first thing to get used to. **Nothing is shared unless it is sent.** No rank can look
-# into another's memory; a change reaches others only as a message, and somebody has to send it.
+# Each process has a copy of its own: this is the first thing to get used to. **Nothing is shared unless it is sent.**
+# No rank can look into another's memory; a change reaches others only as a message, and somebody has to send it.
 #
 # You can also stay *in* the ranks. A cell that begins with `%%ranks` runs on every rank, and its variables last
 # from cell to cell, on that rank. The name `rank` is there already.
@@ -150,9 +150,9 @@ print("x in the notebook:", globals().get("x", "there is none"))
 #
 # <!-- word: replica -->
 # <!-- word: shard -->
-# A **replica** is a whole copy of something, such as a model, on each rank. A **shard** is one piece of something,
-# the rest of which lies on other ranks. Whether to replicate or to shard, and *what*, is the question behind
-# every method in this course.
+# A **replica** is a whole copy of something, such as a model, on each rank. A **shard** is one piece of something, the
+# rest of which lies on other ranks. Every method in this course answers one question: *what* is replicated, and what is
+# sharded?
 #
 # ![Left: four ranks hold the pieces A, B, C and D each; right: each of four ranks holds one
 # piece](../assets/00_replica_and_shard.png)
@@ -168,8 +168,8 @@ print("replicas:", model_gb * world_size, "GB in all,", model_gb, "GB on each ra
 print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each rank")
 
 # %% [markdown]
-# The same goes for data. Small models are replicated, and large ones are sharded too (lesson 05). But the *data* is
-# sharded in nearly every job: each rank works on its own part. So the first thing to write is: which part is mine?
+# Small models are replicated, and large ones are sharded (lesson 05). The *data* of a job is sharded in nearly every
+# case: each rank works on its own part. So the first function to write answers the question: which part is mine?
 
 # %% [markdown]
 # ## Exercise 1: deal out the items
@@ -180,7 +180,7 @@ print("shards:  ", model_gb, "GB in all,", model_gb // world_size, "GB on each r
 #
 # - every item belongs to exactly one rank, and the blocks follow each other in the order of the ranks;
 # - the largest block is at most one item longer than the smallest;
-# - where it does not come out even, the first ranks take one more, as in the picture.
+# - where the items do not divide evenly, each of the first ranks takes one more, as in the picture.
 
 
 # %%
@@ -200,9 +200,9 @@ def my_share(num_items: int, rank: int, world_size: int) -> range:
 share_verdict = check("00.share", my_share)
 
 # %% [markdown]
-# `check` tries your answer in several cases and tells you what is wrong, if anything. It never stops the
-# notebook. A call of a library that does the whole exercise is no answer here. When you are stuck, take the `#` away in
-# the next cell; each further run of it gives one more hint, three in all. `solution("00.share")` tells where the solved
+# `check` tries your answer in several cases and tells you what is wrong, if anything. It never stops the notebook. A
+# library call that does the whole exercise does not count as an answer. When you are stuck, take the `#` away in the
+# next cell; each further run of it gives one more hint, three in all. `solution("00.share")` says where the solved
 # version stands.
 
 # %%
@@ -211,10 +211,10 @@ share_verdict = check("00.share", my_share)
 # %% [markdown]
 # ## How fast is this machine?
 #
-# Ranks that cannot share must send, so it matters what a message costs. The course measures three things of your
-# machine once and keeps the results. They are how fast it multiplies matrices, how fast it copies memory, and how fast
-# a message goes between two ranks. That takes some seconds, and up to a minute where others work too: `[*]` beside the
-# cell says that it runs.
+# Ranks share no memory and must send messages, so it matters what a message costs. The course measures three things of
+# your machine once and keeps the results. They are how fast it multiplies matrices, how fast it copies memory, and how
+# fast a message goes between two ranks. That takes some seconds, and up to a minute where other programs run too: `[*]`
+# beside the cell says that it runs.
 
 # %% tags=["nbval-ignore-output"]
 calibration = calibrate()
@@ -239,8 +239,8 @@ for size_bytes in [4, 4_000, 4_000_000, 400_000_000]:
     print(f"{size_bytes:>12,}   {time_s * 1e6:>12,.0f} µs   {link.latency_s / time_s:>10.0%}")
 
 # %% [markdown]
-# Small messages are all latency, large ones all bandwidth. Sending one number costs nearly as much as sending a
-# thousand. Keep that in mind for the next question.
+# The time of a small message is nearly all latency; the time of a large one is nearly all bandwidth. Sending one number
+# costs nearly as much as sending a thousand. Keep that in mind for the next question.
 
 # %% [markdown]
 # ## One number, four ranks
@@ -260,10 +260,10 @@ dist.all_reduce(number)
 number.item()
 
 # %% [markdown]
-# No rank was in charge, and nobody asked the notebook. (`dist` is `torch.distributed`, PyTorch's own library;
-# nothing here is a toy.)
+# No rank was in charge, and no rank asked the notebook. (`dist` is `torch.distributed`, PyTorch's own library; nothing
+# here is a toy.)
 #
-# **How long does it take four ranks to add up one number each?** The addition itself is three additions. Which messages
+# **How long does it take four ranks to add up one number each?** Four numbers need only three additions. Which messages
 # have to travel?
 
 # %% tags=["computed-time"]
@@ -275,7 +275,8 @@ ask("00.sum").commit(1)  # "four numbers: next to nothing"
 # %% [markdown]
 # <!-- word: barrier -->
 # The ranks repeat the call a hundred times, and we take the middle one of the times. A **barrier** is a collective that
-# carries nothing: nobody leaves it before all have come. One stands before each call, so that all begin together.
+# carries nothing: nobody leaves it before all have come. The ranks call one before each sum, so that all begin
+# together.
 #
 # For comparison, one process adds four numbers that it has already.
 
@@ -313,11 +314,11 @@ print(f"which is {together_us / alone_us:,.0f} times as long")
 # <!-- word: cost model | also: performance model -->
 # <!-- word: gloo -->
 # <!-- word: NCCL -->
-# Why? A **cost model** is a formula that says what a run should cost before it runs. Here is a first one. **gloo** is
-# the library that carries messages between CPU ranks. **NCCL** (NVIDIA's collective communications library, said
-# "nickel") carries messages between NVIDIA GPUs. With gloo the partial sums are passed around in a ring. With $p$ ranks
-# a message has to be passed on $2(p-1)$ times, one after the other. Each time costs one latency. You measured the
-# latency above.
+# Why does the sum take so long? A **cost model** is a formula that says what a run should cost before it runs. Here is
+# a first one. **gloo** is the library that carries messages between CPU ranks. **NCCL** (NVIDIA's collective
+# communications library, said "nickel") carries messages between NVIDIA GPUs. With gloo the partial sums are passed
+# around in a ring. With $p$ ranks a message has to be passed on $2(p-1)$ times, one after the other. Each time costs
+# one latency. You measured the latency above.
 
 # %% tags=["nbval-ignore-output"]
 steps = 2 * (ranks.world_size - 1)
@@ -339,8 +340,8 @@ for num_ranks in [2, 3, 4]:
 
 # %% [markdown]
 # Look at the growth first. By the model, each further rank adds two messages, and so the same time again. How evenly
-# does yours grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also waits for a
-# core, and the model does not know this. On GPUs and between nodes the messages take other paths.
+# does your measured time grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also
+# waits for a core, and the model does not know this. On GPUs and between nodes the messages take other paths.
 #
 # Still, the model tells you what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.**
 # Lesson 02 shows how the ring works; here it is enough to know that agreeing on one number is not free.
@@ -348,10 +349,10 @@ for num_ranks in [2, 3, 4]:
 # %% [markdown]
 # ## Exercise 2: a mean that no rank knows
 #
-# Each rank holds some numbers, not equally many; a rank may hold none at all. Write `global_mean`: **every** rank
-# returns the mean over all the numbers of all ranks. You have `dist.all_reduce(tensor)`, which adds up a tensor over
-# the ranks *in place*: afterwards the tensor holds the sum. A rank may hold millions of numbers: send no more than a
-# few, and leave `values` as they are.
+# Each rank holds some numbers. The ranks may hold different counts of them, and a rank may hold none at all. Write
+# `global_mean`: **every** rank returns the mean over all the numbers of all ranks. You have `dist.all_reduce(tensor)`,
+# which adds up a tensor over the ranks *in place*: afterwards the tensor holds the sum. A rank may hold millions of
+# numbers: send no more than a few, and leave `values` as they are.
 
 
 # %%
@@ -375,8 +376,8 @@ mean_verdict = check("00.mean", global_mean)
 # hint("00.mean")
 
 # %% [markdown]
-# Now both of your functions on real data, images of handwritten digits. How many of them are a seven? Four
-# ranks look at a part each and agree; then one process counts them all.
+# Now use both of your functions on real data, images of handwritten digits. Which share of them shows a seven? Each of
+# four ranks looks at one part, and the ranks agree on the share. Then one process counts all images.
 
 # %%
 from course_lib.data import digits
@@ -401,8 +402,8 @@ else:
     print("Solve exercises 1 and 2, then run this cell again.")
 
 # %% [markdown]
-# The same number on every rank, and the same as one process finds. That comparison, *is it what one process
-# would have computed?*, is the test behind every method in this course.
+# Every rank has the same number, and one process finds the same. That comparison, *is it what one process would have
+# computed?*, is the test behind every method in this course.
 #
 # There was a second idea in this exercise. The mean of the ranks' means would have been wrong, since the shares
 # are not equal. Real training code has this bug, in the last batch of an epoch.
@@ -431,11 +432,11 @@ except RankError as error:
     print(error)
 
 # %% [markdown]
-# Read it from the top: *who* failed first, *why*, *at which line*, and *where everybody else stood*. The three others
-# did nothing wrong. A real job prints no such report; near the end of this lesson you read what it prints.
+# Read the report from the top: *who* failed first, *why*, *at which line*, and *where everybody else stood*. The three
+# others did nothing wrong. A real job prints no such report; near the end of this lesson you read what it prints.
 #
 # The ranks that stood in the collective could not be freed, so the cluster ended them and will start fresh ones. What
-# your `%%ranks` cells had made there is gone. You need not do anything; the next call works.
+# your `%%ranks` cells had made in those ranks is gone. You need not do anything; the next call works.
 
 # %%
 print(list(ranks.run(lambda me: f"rank {me.rank} is here")))
@@ -447,9 +448,9 @@ print(list(ranks.run(lambda me: f"rank {me.rank} is here")))
 # Then the evidence decides.
 #
 # <!-- word: hang -->
-# *The symptom.* A colleague wants to log the mean loss. One line in the log is enough, so only rank 0 writes
-# it. Since then the job gets no further than the first log line. A **hang** is a job that neither goes on nor
-# ends: no error, no crash, and here the processors are idle.
+# *The symptom.* A colleague wants to log the mean loss. One line in the log is enough, so only rank 0 writes it. Since
+# this change the job gets no further than the first log line. A **hang** is a job that neither goes on nor ends: no
+# error, no crash, and here the processors are idle.
 #
 # ![Four ranks have done their own work; what each of them does afterwards is a question
 # mark](../assets/00_silent_job.png)
@@ -477,8 +478,8 @@ ask("00.cause").commit("rank 0 is too slow")  # "it is the one that hangs"
 ### END SOLUTION
 
 # %% [markdown]
-# *The evidence.* The cluster notices that nobody will ever answer, and asks each rank where it stands. (`ranks.call`
-# is `ranks.run` with options: here, the longest that we would wait.)
+# *The evidence.* The cluster notices that nobody will ever answer, and asks each rank where it stands. (`ranks.call` is
+# `ranks.run` with options: here, the longest time that we would wait.)
 
 # %%
 try:
@@ -493,9 +494,9 @@ reveal("00.cause")
 # ![Rank 0 stands at the meeting point; the other three have returned and gone
 # on](../assets/00_waiting.png)
 #
-# A collective is a meeting: **every rank must come, and in the same order.** An `if me.rank == 0` around a
-# collective is the most common way to break this. In real code the collective is often hidden in a function
-# that the `if` calls.
+# A collective is a meeting: **every rank must come, and all ranks must come to their meetings in the same order.** An
+# `if me.rank == 0` around a collective is the most common way to break this. In real code the collective is often
+# hidden in a function that the `if` calls.
 #
 # Note that rank 0 looked guilty, since it was the one that hung. The cause was on the ranks that did *not* hang.
 #
@@ -533,7 +534,7 @@ check("00.report", mended_report)
 #
 # <!-- word: torchrun | also: torch.distributed.run -->
 # <!-- word: rendezvous | sentences: 2 -->
-# Ranks that wait in a notebook, started before they are needed, are for learning. Real jobs are started by
+# In a notebook the ranks are started before you need them, and wait. This is for learning. Real jobs are started by
 # **torchrun**, PyTorch's own launcher, and the script joins the others in its first lines. The **rendezvous** is the
 # meeting at the start of a job. All processes that take part report at one agreed address, and agree on who is there
 # and which rank each has.
@@ -563,8 +564,8 @@ print(f"{told}\\n  the sum is {number.item():g}\\n", end="")
 """
 
 # %% [markdown]
-# From the cell below, torchrun starts two ranks of it. What the ranks write is collected, and shown when the job is
-# over. This takes some seconds, or up to a minute on a busy machine, since each new process loads PyTorch first.
+# The next cells let torchrun start two ranks of this script. What the ranks write is collected, and shown when the job
+# is over. This takes some seconds, or up to a minute on a busy machine, since each new process loads PyTorch first.
 
 # %%
 import subprocess
@@ -592,13 +593,13 @@ torchrun_s = time.perf_counter() - start_s
 print(output if job.returncode == 0 else errors)
 
 # %% [markdown]
-# The same sum on both ranks. In a terminal the command is `torchrun --nproc-per-node=2 sum_up.py`; the other options of
-# the cell keep the meeting on this machine and on a free port. (torchrun sets one thread a process, too.
+# Both ranks print the same sum. In a terminal the command is `torchrun --nproc-per-node=2 sum_up.py`; the other options
+# of the cell keep the rendezvous on this machine and on a free port. (torchrun sets one thread a process, too.
 # `TORCH_DISABLE_SHARE_RDZV_TCP_STORE` gives each start a meeting point of its own, which torch 2.13 needs.) If you
 # start the script by `python sum_up.py`, it dies in part 1 with `KeyError: 'RANK'`: no launcher has given it a rank.
 #
 # <!-- word: local rank | also: `LOCAL_RANK` -->
-# These six variables are all that a process knows of its job. `RANK` and `WORLD_SIZE` you know. `MASTER_ADDR` and
+# These six variables are all that a process knows of its job. You know `RANK` and `WORLD_SIZE`. `MASTER_ADDR` and
 # `MASTER_PORT` are the address of the rendezvous, the same for all. The **local rank** is the number of a rank on its
 # own node, and `LOCAL_WORLD_SIZE` is how many ranks that node has. On one node, local rank and rank are equal. So
 # scripts that mix them up work until the day they get a second node.
@@ -617,7 +618,7 @@ for rank in range(2 * gpus_per_node):
 # 6, and CUDA answers "invalid device ordinal". Without the line it is worse: in every process of the node, `"cuda"`
 # means GPU 0, and the other GPUs stand idle.
 #
-# What does the start of processes cost, against a call to ranks that are up?
+# How long does it take to start processes, compared with a call to ranks that already run?
 
 # %% tags=["nbval-ignore-output"]
 warm_s = statistics.median(ranks.run(lambda me: None).time_s for _ in range(20))
@@ -632,14 +633,14 @@ print(f"a call to ranks that wait:   {warm_s * 1e3:10,.1f} ms for 4 ranks")
 #
 # Use torchrun for every job that is to last. It spans many nodes, and it ends all ranks when one has died. With
 # `--max-restarts 3` it starts them again, up to three times. (Without that option it does not: the default is 0.)
-# Lesson 12 takes it over several machines.
+# Lesson 12 uses torchrun on several machines.
 
 # %% [markdown]
 # ## A log from production
 #
-# Some day you will get a log, and nobody who explains it. This one is real: a job of two ranks under torchrun, recorded
-# on a machine without GPUs. (The first half of the paths of PyTorch's files is left out; nothing else was touched.)
-# Here is what came first.
+# Some day you will get a log, and nobody will explain it to you. This one is real: a job of two ranks under torchrun,
+# recorded on a machine without GPUs. (The first half of the paths of PyTorch's files is left out; nothing else was
+# touched.) The next cell prints its first lines.
 
 # %%
 from course_lib.base import project_root
@@ -652,8 +653,8 @@ told_by_ranks = next(number for number, line in enumerate(log) if line.startswit
 print("\n".join(log[:told_by_ranks]))
 
 # %% [markdown]
-# Only rank 0 left a traceback (the `[rank0]:` before a line says who wrote it). It stood in the all-reduce of the
-# fourth step, and there its connection was closed.
+# Only rank 0 left a traceback (the `[rank0]:` before a line says who wrote it). Rank 0 was in the all-reduce of the
+# fourth step when its connection was closed.
 #
 # **Who failed first, and how?** Look also for what the log does *not* have.
 
@@ -664,8 +665,8 @@ ask("00.first").commit("rank 0, by the RuntimeError")  # "there stands its trace
 ### END SOLUTION
 
 # %% [markdown]
-# Then torchrun itself speaks. The traceback in the middle is its own, and the same in every such log: skip it. The
-# table at the end is what counts.
+# The other lines come from torchrun itself. The traceback in the middle is torchrun's own, and the same in every such
+# log: skip it. The table at the end is what counts.
 
 # %%
 print("\n".join(log[told_by_ranks:]))
@@ -674,13 +675,12 @@ reveal("00.first", log)
 # %% [markdown]
 # <!-- word: exit code | sentences: 3 -->
 # How do you read such a table? An **exit code** is the number that a process leaves behind when it ends. Zero is
-# success, and a positive one is what the program said itself (1 after an exception that nobody caught). A negative one
-# is the number of the signal that ended the process. (A *signal* is a short message of the operating system to a
-# process.)
+# success, and a positive one was set by the program itself (1 after an exception that nobody caught). A negative one is
+# the number of the signal that ended the process. (A *signal* is a short message of the operating system to a process.)
 #
-# - -9 is SIGKILL. No program can catch it, so there are no last words. For this recording somebody typed `kill -9`.
-#   Where nobody did, it is mostly the operating system's out-of-memory killer, which ends a process when the memory of
-#   the machine is full. The command `dmesg` shows it.
+# - -9 is SIGKILL. No program can catch it, so the process can write nothing more. For this recording somebody typed
+#   `kill -9`. In other jobs the signal mostly comes from the operating system's out-of-memory killer, which ends a
+#   process when the memory of the machine is full. The command `dmesg` shows it.
 # - -15 is SIGTERM, here from torchrun itself: the line with "Sending process" says so. What torchrun ended is not the
 #   cause. (Rank 0 was about to end by its RuntimeError, with exit code 1; the signal was faster.)
 # - -11 is SIGSEGV, a crash in compiled code such as PyTorch's own; -6 is SIGABRT, which is also how the watchdog ends a
@@ -690,8 +690,8 @@ reveal("00.first", log)
 # table are whole seconds. Where two ranks fail together, the table may name the second one, which failed because of the
 # first. So compare with what the ranks wrote.
 #
-# On GPUs the other ranks say less. This was gloo, where a lost connection is an error at once. Under NCCL the others
-# often keep waiting, without a word, until torchrun or the watchdog ends them.
+# On GPUs the other ranks write less. This job used gloo, where a lost connection is an error at once. Under NCCL the
+# other ranks often keep waiting, without a word, until torchrun or the watchdog ends them.
 #
 # And where a rank ends by an *exception*, its traceback comes into the table as well, if the script's main function has
 # the decorator [`@record`](https://docs.pytorch.org/docs/stable/elastic/errors.html).
@@ -699,7 +699,7 @@ reveal("00.first", log)
 # %% [markdown]
 # ## Five questions
 #
-# Answers are computed, not stored, and a wrong one tells you what was mixed up.
+# The course computes the right answers. After a wrong one it says what was mixed up.
 
 # %%
 quiz("00")
@@ -710,7 +710,8 @@ quiz("00")
 # You can start ranks and send them work, deal out data, and let ranks agree on a number and say what that costs. You
 # can read a hang from its evidence, and a log for its first cause. And you can say what each part of a torchrun script
 # is for. `progress()` shows what you have done in every lesson. It is kept on this machine, in a file of yours, and
-# holds no code. `from course_lib import start; start()` says what comes next, and asks missed questions again.
+# holds no code. `from course_lib import start; start()` says what comes next, and asks again the questions that you
+# missed.
 
 # %% tags=["nbval-ignore-output"]
 progress()

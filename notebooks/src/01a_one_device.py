@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 01a · One device: where the memory goes
 #
-# You train two small models on one device and account for every byte that the training takes. You find out what each
-# byte is for, when it is allocated and when it is freed. Then a job dies because its memory is full, and you find the
-# line that was to blame.
+# You train two small models on one device and count every byte that the training takes. You find out what each byte is
+# for, when it is allocated and when it is freed. Then a job dies because its memory is full, and you find the line that
+# was to blame.
 #
 # **65 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -15,12 +15,12 @@
 # At the end you can
 #
 # - write a training loop, and say how the learning rate changes during a run;
-# - say what a model will take in memory before you start it, and check it with a ledger that balances to the byte;
+# - say how much memory the training of a model will take before you start it, and check this number to the byte;
 # - find the line of code that keeps memory which it should free.
 #
 # In [lesson 00](00_start_here.ipynb) ranks sent each other numbers. Before they share a model, you need to know what
-# one of them holds alone. Several GPUs are worth their trouble when one is too small or too slow. This part measures
-# *too small*, part 2 *too slow*.
+# one of them holds alone. Several GPUs are worth their trouble when one is too small or too slow. This part is about a
+# GPU that is too small, part 2 about one that is too slow.
 
 # %%
 from course_lib import ask, check, cost, hint, machine, reveal, solution
@@ -48,8 +48,9 @@ device = machine().device_for(0)  # the first GPU where there is one, else the C
 # %% [markdown]
 # ## A training loop to build on
 #
-# Four lines, in this order: clear the gradients, go forward, go backward, change the weights. Every later lesson cuts,
-# copies or spreads this loop, so read it slowly. `loss_of` compares the model's answer with the right one.
+# A training step has four lines, in this order: clear the gradients, go forward, go backward, change the weights. Every
+# later lesson cuts, copies or spreads this loop, so read it slowly. `loss_of` compares the model's answer with the
+# right one.
 
 
 # %%
@@ -83,8 +84,8 @@ model.train()
 print(f"more than nine of ten unseen digits read right: {share > 0.9}")
 
 # %% [markdown]
-# The second is a small transformer that reads Python's own documentation, byte by byte, and guesses the next byte.
-# Another model, another loss, the same loop.
+# The second is a small transformer that reads Python's own documentation, byte by byte, and guesses the next byte. It
+# has another model and another loss, and the same loop.
 
 # %% tags=["nbval-ignore-output"]
 config = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
@@ -106,8 +107,8 @@ num_parameters = parameter_count(model)
 print(f"the CNN: {num_parameters:,} parameters of 4 bytes: {4 * num_parameters / 2**20:.2f} MiB")
 
 # %% [markdown]
-# **The parameters take the mebibytes printed above. How many does a training step hold at its fullest moment?**
-# Everything counts: whatever lies in memory because you train this model on this batch with AdamW.
+# **The parameters take the mebibytes printed above. How many mebibytes does a training step hold at its fullest
+# moment?** Everything counts: whatever lies in memory because you train this model on this batch with AdamW.
 
 # %%
 ### BEGIN SOLUTION
@@ -118,8 +119,8 @@ ask("01.peak").commit(0.36)  # "the parameters, and not much else"
 # %% [markdown]
 # <!-- word: ledger | also: memory profiler | sentences: 2 -->
 # Now we run the step and record its memory. A **ledger** watches every storage (the block of memory behind a tensor).
-# It gives the storage one label, and notes when it is born and when it dies. Elsewhere such a tool is called a memory
-# profiler. `mark` gives a moment a name.
+# It gives the storage one label, and notes when it is allocated and when it is freed. Elsewhere such a tool is called a
+# memory profiler. `mark` gives a moment a name.
 
 # %%
 with MemoryLedger(model, optimizer, inputs=(x, y)) as ledger:
@@ -163,8 +164,8 @@ reveal("01.peak", ledger.peak(), state, kept)
 memory_curve(ledger.history(), title="Live bytes during one step")
 
 # %% [markdown]
-# A hill. The forward pass climbs it, layer by layer; the backward pass comes down, and frees what it has used. The
-# three named moments, from the formulas alone:
+# The curve is a hill. In the forward pass it rises, layer by layer; in the backward pass it falls, since that pass
+# frees what it has used. The next picture shows the three named moments, from the formulas alone:
 #
 # ![Three bars, one each for the start of a step, the end of the forward pass and the end of the backward pass. The
 # parameters and the optimizer state are in all three; activations are in the middle bar alone, gradients in the last
@@ -172,9 +173,9 @@ memory_curve(ledger.history(), title="Live bytes during one step")
 #
 # ### Does it balance?
 #
-# The cost model is a formula that never saw the model: it knows the model's sizes alone. It should agree with the
-# ledger at every named moment on a CPU, to the byte; the last column says whether it does. On a GPU the kernels keep
-# slightly other things, and a difference may show.
+# The cost model is a formula. It has never seen the model, and knows only its sizes. It should agree with the ledger at
+# every named moment on a CPU, to the byte; the last column says whether it does. On a GPU the kernels keep slightly
+# other things, and a difference may show.
 
 # %%
 moments = ledger.marks
@@ -188,8 +189,8 @@ for name, formula, found in rows:
     print(f"{name:<16} formula {formula:>9,}   ledger {found:>9,}   difference {found - formula}")
 
 # %% [markdown]
-# Which of these depend on the batch? Ask the formula. For a batch of 64 it gives the number that stands as the cost
-# model's beside your prediction above.
+# Which of these four depend on the batch? The next cell asks the formula. For a batch of 64, the sum of the four is the
+# cost model's number that you saw after your prediction.
 
 # %%
 bars = {}
@@ -207,9 +208,8 @@ memory_bars(bars, title="Memory of a step, for four sizes of the batch")
 # <!-- word: frozen parameter -->
 # <!-- word: tied parameter | also: shared parameter, weight tying -->
 # You are given a list of parameters. Count what their training with AdamW holds, to the byte (in whole numbers), before
-# any of it exists.
-# A **frozen parameter** (`requires_grad` is False) does not learn. A **tied parameter** is used in two places of a
-# model; here it stands in the list twice.
+# any of it is allocated. A **frozen parameter** (`requires_grad` is False) does not learn. A **tied parameter** is used
+# in two places of a model; here it stands in the list twice.
 
 
 # %%
@@ -266,8 +266,8 @@ print(f"weights that moved by the learning rate, give or take 1 %: {within:.0%}"
 
 # %% [markdown]
 # Whether its gradient is large or small, a weight moves by the learning rate. After one batch AdamW knows the sign of a
-# gradient, and nothing yet of how much it varies. The first steps are as long as later ones, and rest on the fewest
-# batches. So most runs begin with a small learning rate, raise it, and lower it again towards the end.
+# gradient, and nothing yet of how much it varies. The first steps are as long as later ones, but less is known about
+# their gradients. So most runs begin with a small learning rate, raise it, and lower it again towards the end.
 #
 # <!-- word: learning-rate schedule | also: learning-rate scheduler -->
 # A **learning-rate schedule** is the rule by which the learning rate changes from step to step. The usual one rises in
@@ -299,7 +299,7 @@ def learn(schedule, highest=0.1, epochs=3):
 
 
 # %% [markdown]
-# The highest rate is thirty times that of our first run: too high, one would think.
+# The highest rate is thirty times that of our first run, which seems too high.
 
 # %% tags=["nbval-ignore-output"]
 runs = {"constant": learn(lambda step: 1.0), "up and down": learn(up_and_down)}
@@ -316,16 +316,16 @@ lines(
 )
 
 # %% [markdown]
-# Look at both ends. Above the figure stand the highest loss of the first ten steps, and the mean of the last ten, since
-# a single step says little. Compare them between the two runs. One model and one seed are an example, no proof. With
-# `highest=3e-3` (try it) the loss does not jump at the start, and the schedule need not win. Lesson 04 comes back to
-# warm-up, for many ranks and large batches.
+# Look at both ends of each curve. The lines above the figure give the highest loss of the first ten steps, and the mean
+# of the last ten. (A single step says little.) Compare these numbers between the two runs. One model and one seed are
+# an example, no proof. With `highest=3e-3` (try it) the loss does not jump at the start, and the schedule need not win.
+# Lesson 04 comes back to warm-up, for many ranks and large batches.
 
 # %% [markdown]
 # ## Clinic: a job that dies after its first epoch
 #
-# *Symptoms.* Memory climbs and climbs, until the process dies: every time in the first evaluation, just after the
-# first epoch. With a smaller data set nothing happens. The code, as it was sent in:
+# *Symptoms.* Memory grows until the process dies. This happens every time in the first evaluation, just after the first
+# epoch. With a smaller data set nothing happens. Here is the code:
 
 
 # %%
@@ -357,12 +357,12 @@ ask("01.clinic").commit("total += loss in train_epoch")  # the one that everybod
 ### END SOLUTION
 
 # %% [markdown]
-# The evidence: a balance of the ledger before every batch, in both functions.
+# Here is the evidence: the ledger's numbers before every batch, in both functions.
 
 
 # %%
 def marked(ledger, batches):
-    """Hand out the batches, and take a balance before each of them."""
+    """Hand out the batches, and mark the moment before each of them."""
     for number, batch in enumerate(batches):
         ledger.mark(f"before batch {number}")
         yield batch
@@ -386,8 +386,8 @@ reveal("01.clinic")
 # %% [markdown]
 # ### Mend it
 #
-# Write the evaluation so that it keeps nothing for a backward pass that never comes. Then memory does not climb from
-# batch to batch. It may change nothing of the model but its mode.
+# Write the evaluation so that it keeps nothing for a backward pass that never comes. Then memory does not grow from
+# batch to batch. It may change the mode of the model, and nothing else of it.
 
 
 # %%
@@ -428,7 +428,7 @@ check("01.evaluate", evaluate)
 # <!-- word: reserved memory -->
 # Two numbers of a GPU are easily mixed up. **Allocated memory** is what tensors hold now. **Reserved memory** is what
 # PyTorch has taken from the driver and keeps, so that the next tensor need not ask for it. `nvidia-smi` shows the
-# second, and some hundred MiB that CUDA itself takes: it cannot tell you what your model needs.
+# reserved memory, and some hundred MiB that CUDA itself takes: it cannot tell you what your model needs.
 
 # %% tags=["nbval-ignore-output"]
 if device.type == "cuda":
@@ -441,7 +441,7 @@ else:
 # ## What you can do now
 #
 # You can say what a training step holds, by label and to the byte, before you start it. State belongs to the model, and
-# activations belong to the batch. And when memory climbs, you know what to look for: the variable that still holds it.
+# activations belong to the batch. And when memory grows, you know what to look for: the variable that still holds it.
 #
 # [Part 2](01b_time_and_data.ipynb) asks where the *time* of a step goes. [Part 3](01c_less_memory.ipynb) makes the same
 # training do with less memory.

@@ -19,7 +19,7 @@
 # - choose among the three for a given limit.
 #
 # From part 1 you need the labels of the ledger: parameters, gradients and optimizer state belong to the model,
-# *activations* to the batch. From part 2, that forward is about a third of a step's arithmetic.
+# *activations* to the batch. From part 2 you need that forward is about a third of a step's arithmetic.
 
 # %%
 from course_lib import ask, check, cost, hint, machine, problems, quiz, reveal, solution
@@ -35,7 +35,7 @@ import torch.nn.functional as F
 device = machine().device_for(0)  # the first GPU where there is one, else the CPU
 
 # %% [markdown]
-# The CNN and the transformer of part 1, and one batch for each. A first step makes AdamW's state.
+# The next cell makes the CNN and the transformer of part 1, and one batch for each. A first step makes AdamW's state.
 
 # %%
 torch.manual_seed(0)
@@ -97,7 +97,7 @@ off = ((cut - whole).norm() / whole.norm()).item()  # as a share of the gradient
 reveal("01.pieces", off)
 
 # %% [markdown]
-# Take BatchNorm out, and the sentence of the textbooks holds:
+# Here is the same comparison for a CNN without BatchNorm:
 
 # %%
 torch.manual_seed(0)
@@ -145,7 +145,7 @@ check("01.accumulate", step_in_pieces)
 # hint("01.accumulate")
 
 # %% [markdown]
-# What did it buy? The same 64 digits, in one piece and in four, at their fullest:
+# How much memory does this save? Here is the peak for the same 64 digits, in one piece and in four:
 
 # %%
 for size in (64, 16):
@@ -167,9 +167,10 @@ optimizer.zero_grad()
 # <!-- word: mixed precision -->
 # <!-- word: bfloat16 | also: bf16 -->
 # **Mixed precision** computes with short numbers where they are good enough, and with float32 where they are not.
-# **bfloat16** is a number in 2 bytes, with the range of float32 and far fewer digits. Matrix products stand it well.
-# Sums of small steps do not. (The older float16 has more digits and a small range: the smallest gradients become zero
-# in it. So `torch.amp.GradScaler` multiplies the loss first; bfloat16 does not need that.)
+# **bfloat16** is a number in 2 bytes, with the range of float32 and far fewer digits. For matrix products that is
+# precise enough. For sums of many small steps it is not. (The older float16 has more digits and a small range: the
+# smallest gradients become zero in it. So `torch.amp.GradScaler` multiplies the loss first; bfloat16 does not need
+# that.)
 
 # %%
 weight = torch.tensor(1.0, dtype=torch.bfloat16)
@@ -257,8 +258,8 @@ print(
 # ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)). The field calls it *activation checkpointing* (or gradient
 # checkpointing), and PyTorch has it as `torch.utils.checkpoint` (no relation to the checkpoint that you save to disk).
 #
-# **All four blocks are recomputed. How large are the activations that are alive at once, at most, in per cent of
-# before?**
+# **All four blocks are recomputed. How large are the activations that are alive at once, at most, in per cent of the
+# most without recomputation?**
 
 # %%
 ### BEGIN SOLUTION
@@ -288,13 +289,13 @@ reveal("01.recompute", config, most_plain, most_lean)
 # ![Above, a row of four blocks each with five small boxes kept for backward. Below, the same blocks with one box kept
 # each; the block whose turn it is in backward has its other boxes filled in again.](../assets/01_recompute.png)
 #
-# In the curve above, each tooth after the forward pass is a block that comes back and goes. A row of `n` blocks keeps
-# `n` inputs and one block in full.
+# In the curve above, each tooth after the forward pass is one block, whose activations are computed again and freed
+# again. A row of `n` blocks keeps `n` inputs and one block in full.
 #
-# The price is time: one forward pass more. **Forward is a third of the arithmetic. How many times as long does one more
-# make a step?** Work it out, then ask the stopwatch. It may well show more than you worked out. It also times what
-# PyTorch does around each block, such as keeping the state of the random numbers and putting it back. Small blocks feel
-# that.
+# The price is time: one forward pass more. **Forward is a third of the arithmetic. How many times as long is a step
+# with one forward pass more?** Work it out, then ask the stopwatch. It may well show more than you worked out. It also
+# times what PyTorch does around each block, such as keeping the state of the random numbers and putting it back. For
+# small blocks that is a large share.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -318,8 +319,8 @@ print(
 #
 # The heart of recomputation is a function that autograd calls when backward reaches the block. It is given the block,
 # the block's input, the gradient of the block's output, and the state that the random number generator was in. It
-# returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was, but
-# for what any forward pass changes, such as the running means of a BatchNorm.
+# returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was, except
+# what any forward pass changes, such as the running means of a BatchNorm.
 
 
 # %%
@@ -348,8 +349,8 @@ recompute_verdict
 
 # %% [markdown]
 # With a function that passes, these lines make the transformer recompute by your function. `forward` of an autograd
-# function runs unrecorded, so nothing is kept but what we save. (The state kept here is that of the CPU's generator. On
-# a GPU dropout draws from the device's own: PyTorch keeps and restores both.)
+# function runs unrecorded, so only what we save is kept. (The state kept here is that of the CPU's generator. On a GPU,
+# dropout uses the generator of the device. PyTorch keeps and restores the states of both.)
 
 
 # %%
@@ -383,8 +384,8 @@ else:
     print("Write gradient_again first, then run this cell again.")
 
 # %% [markdown]
-# Is yours the higher one? PyTorch ends its second forward pass as soon as it has the last tensor that backward asks
-# for. Yours goes on to the end of the block, and keeps `y` too. Inside
+# Is your number the higher one? PyTorch ends its second forward pass as soon as it has the last tensor that backward
+# asks for. Your function goes on to the end of the block, and keeps `y` too. Inside
 # `torch.utils.checkpoint.set_checkpoint_early_stop(False)` PyTorch goes on to the end as well.
 
 # %% [markdown]
@@ -397,11 +398,11 @@ else:
 # ![A panel with four controls (batch size, optimizer, precision, recomputation) above two bars of memory by
 # label.](../assets/01_explorer.png)
 #
-# The explorer below has the formulas of this lesson, for a transformer of 12 layers and width 512. Its dials change
-# what goes into them. You can keep a bar and compare the next one with it. There are two missions, and the explorer
-# says which of them you have done.
+# The explorer below has the formulas of this lesson, for a transformer of 12 layers and width 512. Its dials (the
+# controls) change the numbers that go into these formulas. You can keep a bar and compare the next one with it. There
+# are two missions, and the explorer says which of them you have done.
 #
-# 1. Find the largest batch that stays below the dashed line, with AdamW and any other dials.
+# 1. Find the largest batch that stays below the dashed line, with AdamW and any setting of the other dials.
 # 2. At batch size 1, one of the dials *adds* memory. Keep the first bar at batch size 1, then turn one dial.
 
 # %%
@@ -442,7 +443,7 @@ print(explorer.missions)
 # | autocast | `torch.autocast`, as above |
 # | `gradient_again` | `torch.utils.checkpoint.checkpoint(..., use_reentrant=False)` |
 #
-# You have compared the last of them already: its bytes stand beside yours, under *Recomputation*.
+# You have already compared the last one with `gradient_again`: a cell under *Recomputation* prints the bytes of both.
 #
 # ## Quiz
 
@@ -461,7 +462,7 @@ quiz("01")
 #
 # (Other choices do change it, on one device too. An optimizer can have one tensor where AdamW has two, such as Muon or
 # SGD with momentum. AdamW's tensors can be kept in [8 bits](https://arxiv.org/abs/2110.02861) or in bfloat16, or be
-# offloaded to the CPU. Each is a trade of its own.)
+# offloaded to the CPU. Each of these choices has its own price.)
 #
 # **The limit.** With those 16 bytes, a model of a billion parameters has 16 GB of state before its first activation.
 # And one device computes one batch at a time. Both limits fall to several devices that share the work, and for that

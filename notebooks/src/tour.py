@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tour · One model, many GPUs, in ten minutes
 #
-# One small transformer, trained for three steps on one device. Then the same three steps on four ranks, in five ways.
+# You train one small transformer for three steps on one device. Then four ranks do the same three steps, in five ways.
 # Each way runs for real, on your machine, in seconds.
 #
 # **10 minutes · difficulty 1 of 5 · needs: cpu**
@@ -26,8 +26,8 @@ import torch.distributed as dist
 # %% [markdown]
 # ## One device
 #
-# A transformer of four layers, a batch of 16 sequences, and AdamW. Numbers are float64, so that "the same result" can
-# mean the same to ten digits. On a CPU the device is one core, as it will be for each rank.
+# The model is a transformer of four layers. It trains on a batch of 16 sequences, with AdamW. Numbers are float64, so
+# that results can be compared to ten digits. On a CPU the device is one core, as it will be for each rank.
 
 # %%
 torch.set_num_threads(1)
@@ -70,10 +70,10 @@ def held_bytes(model, optimizer):
 
 
 # %% [markdown]
-# The picture below grows with the tour. On the left, a bar is what one device, or one rank, holds: its parameters,
-# their gradients, and the states of the optimizer. AdamW keeps two numbers for each parameter. On the right is the time
-# of one step, the quicker of the last two. It was measured in this run: another run shows other times, most of all
-# where programs share the cores.
+# The picture below gets a new bar with each way. On the left, a bar is what one device, or one rank, holds: its
+# parameters, their gradients, and the states of the optimizer. AdamW keeps two numbers for each parameter. On the right
+# is the time of one step, the quicker of the last two. It was measured in this run: another run shows other times,
+# especially where programs share the cores.
 
 # %%
 right_losses, held, step = on_one_device(make_model().to(device))
@@ -94,9 +94,9 @@ four = shared_cluster(4)
 print(f"{four.world_size} ranks, which send by {four.run(lambda me: me.backend)[0]}")
 
 # %% [markdown]
-# Here is the same training on ranks. This function does not say how the ranks share the work. A **mesh** says it: an
-# arrangement of the ranks, as you will see. `OnMesh`, from the course's library, puts a transformer on a mesh. In
-# lesson 09 you build it.
+# Here is the same training on ranks. This function does not say how the ranks share the work. A **mesh**, which is an
+# arrangement of the ranks, says it. `OnMesh`, from the course's library, puts a transformer on a mesh. In lesson 09 you
+# build it.
 
 
 # %%
@@ -153,8 +153,8 @@ memory_and_time_bars(bars, times)
 # %% [markdown]
 # The losses are the same, and four ranks worked. But each holds what one device held: four times the memory in all.
 #
-# The time is divided: C is computing, and W waiting for a rank that has not come yet. M is messages: all have come, and
-# the result is on its way. Where ranks share cores, each of the three holds some waiting for a core as well.
+# The time is divided: C is computing, and W is waiting for a rank that has not come yet. M is messages: all ranks have
+# come, and the result is on its way. Where ranks share cores, each of the three holds some waiting for a core as well.
 #
 # ## Way 2: shards
 #
@@ -180,13 +180,14 @@ train("stages", pp=4)
 memory_and_time_bars(bars, times)
 
 # %% [markdown]
-# The bar shows the rank that holds most. The first and the last rank have the vocabulary beside their layer. In time
-# there is a *bubble*: a stage waits until its first piece arrives, and then for gradients.
+# The bar shows the rank that holds most. Beside its layer, the first rank and the last rank each have weights for all
+# tokens of the vocabulary. A part of the waiting is a *bubble*: a stage waits until its first piece arrives, and then
+# for gradients.
 #
 # ## Way 4: slices
 #
-# Each rank has a slice of *every* matrix, and works on the whole batch. Within each layer the ranks add up what they
-# have ([lesson 08](08a_tensor_parallel.ipynb)).
+# Each rank has a slice of *every* matrix, and works on the whole batch. Within each layer the ranks add up their
+# partial results ([lesson 08](08a_tensor_parallel.ipynb)).
 
 # %%
 train("slices", tp=4)
@@ -197,7 +198,7 @@ memory_and_time_bars(bars, times)
 # %% [markdown]
 # ## What travels
 #
-# Four ways, and the same losses to ten digits. What differs is memory, and what travels. Guess before you look:
+# The four ways give the same losses to ten digits. They differ in memory, and in what travels. Guess before you look:
 # **in which way does a rank send the most bytes in a step?** Type your guess into the next cell: `"copies"`,
 # `"shards"`, `"stages"` or `"slices"`.
 
@@ -213,13 +214,13 @@ print(
 )
 
 # %% [markdown]
-# What copies send grows with the model: its gradients. What slices send grows with the batch: they add up
-# *activations*, several times in each layer, forward and backward. So slices need fast links, and stages get along with
-# slow ones. Much of the course follows from this table.
+# Copies send gradients, so their bytes grow with the model. Slices add up *activations*, several times in each layer,
+# forward and backward, so their bytes grow with the batch. So slices need fast links, while slow ones are enough for
+# stages. Much of the course follows from this table.
 #
 # ## Way 5: several at once
 #
-# Large jobs combine ways. A mesh has an axis for each: here two shards of two slices.
+# Large jobs combine ways. A mesh has an axis for each way: here each of two shards is cut into two slices.
 
 # %%
 train("shards of slices", dp_shard=2, tp=2)
@@ -231,8 +232,8 @@ memory_and_time_bars(bars, times)
 # Only the mesh has changed. On eight ranks it could be `pp=2, dp_shard=2, tp=2` ([lesson 09](09a_meshes.ipynb)).
 #
 # Look for the shortest bar of time in your picture. Four ranks that share two cores compute no faster than two ranks
-# would, and in so small a model messages take a good part. [Part 2 of lesson 04](04b_batches_and_scaling.ipynb) works
-# out when several devices pay.
+# would. And in so small a model messages take a large part of the time. [Part 2 of lesson
+# 04](04b_batches_and_scaling.ipynb) works out when several devices pay.
 #
 # ## When one does not come
 #
@@ -255,13 +256,13 @@ except Exception as error:
     print(error)
 
 # %% [markdown]
-# In this course the ranks say within seconds which of them waits where, and for which other. In [lesson
-# 02](02c_hangs.ipynb) you read such stories, and in [lesson 12](12b_when_ranks_die.ipynb) ranks die.
+# In this course the course says within seconds which rank waits, at which call, and for which other rank. In [lesson
+# 02](02c_hangs.ipynb) you read such reports, and in [lesson 12](12b_when_ranks_die.ipynb) ranks die.
 #
 # ## Your own model
 #
-# Which of these ways is for your model? The course's planner works out the memory and the time of every layout of a
-# job. It has learned its constants from runs that others have published. Change the model, the machine and the batch.
+# Which of these ways fits your model? The course's planner works out the memory and the time of every layout of a job.
+# It has learned its constants from runs that others have published. Change the model, the machine and the batch.
 
 # %% tags=["computed-time"]
 job = plan.Job(plan.decoder("llama-3-8b"), seq=8192, batch=64)
@@ -281,5 +282,5 @@ for option in listing.options[:3]:
 #
 # - [Lesson 00](00_start_here.ipynb) begins at the beginning: ranks, messages, and the first thing that you build.
 # - Each way above has its lesson, where you predict, run, and build it yourself.
-# - With GPUs on this machine all of this ran on them. Where NCCL carried the bytes, the bars of time are undivided (U):
+# - If this machine has GPUs, all of this ran on them. Where NCCL carried the bytes, the bars of time are undivided (U):
 #   no clock of the CPU sees when NCCL is done. [A page](../docs/machines.md) says what else changes.

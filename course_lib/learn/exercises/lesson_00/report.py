@@ -127,5 +127,5 @@ REPORT = Exercise(
         "The `if me.rank == 0` does two jobs: it decides who computes and who reports. Only the second is right.",
         "Call `dist.all_reduce(loss)` before the `if`; inside it, only build and return the text.",
     ),
-    passed="Every rank meets and one rank reports, on 2, 3, 4 and 5 ranks, with nothing left under way.",
+    passed="On 2, 3, 4 and 5 ranks, all ranks call the all-reduce, rank 0 reports, and no call is left unfinished.",
 )

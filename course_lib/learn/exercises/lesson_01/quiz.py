@@ -76,7 +76,7 @@ QUIZ = (
             Fraction(3, 2): "That would be so if backward were as long as forward; it is twice as long.",
             Fraction(2): "Only the forward pass runs twice, and it is a third of a step.",
         },
-        because="Forward is one part, backward two; a second forward makes four parts of three.",
+        because="Forward is one part and backward two. With a second forward, three parts become four.",
     ),
     Question(
         name="batch",

@@ -29,6 +29,6 @@ MEAN = Exercise(
         "`dist.all_reduce(totals)` every rank divides totals[0] by totals[1].",
     ),
     forbidden=("course_lib.parallel.data.global_mean",),
-    passed="The same mean on every rank, on 2, 3, 4 and 5 ranks. With uneven shares, with a rank that holds nothing, "
-    "and with a few numbers sent where thousands are held.",
+    passed="Every rank has the same mean, on 2, 3, 4 and 5 ranks. It is right with uneven shares and with a rank that "
+    "holds nothing, and where ranks hold thousands of numbers they send only a few.",
 )

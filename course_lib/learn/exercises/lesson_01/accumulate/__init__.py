@@ -200,5 +200,6 @@ ACCUMULATE: Exercise = Exercise(
         "`total` "
         "is the number of examples in all pieces.",
     ),
-    passed="The same step as the whole batch, ragged pieces included, with one piece in memory at a time.",
+    passed="Your step is that of the whole batch, with pieces of unequal size too, and one piece is in memory at a "
+    "time.",
 )

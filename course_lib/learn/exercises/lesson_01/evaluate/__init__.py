@@ -101,6 +101,6 @@ EVALUATE = Exercise(
         "otherwise.",
         "Put the loop inside `with torch.no_grad():`.",
     ),
-    passed="The same loss with nothing kept and one batch in memory at a time. Dropout and BatchNorm at rest, and all "
-    "but the model's mode as it was.",
+    passed="The loss is the same, nothing is kept, and one batch is in memory at a time. The model is in evaluation "
+    "mode, and nothing else has changed.",
 )

@@ -245,5 +245,5 @@ LEDGER: Exercise = Exercise(
         "course_lib.meter.MemoryLedger",
         "torch.optim.AdamW",
     ),
-    passed="To the byte what torch's own AdamW holds, for bfloat16, frozen and shared tensors too.",
+    passed="Your count is, to the byte, what torch's own AdamW holds, for bfloat16, frozen and shared tensors too.",
 )

@@ -25,7 +25,8 @@ def _peak(peak: Balance, state: StateBytes, kept: int) -> Explanation:
         measured=mib(peak.total_bytes),
         model=mib(state.total + kept),
         because="The model adds up parameters, gradients, optimizer state and activations. The real peak lies inside "
-        "backward: some activations are gone by then, and gradients on their way, labelled other, have come.",
+        "backward. By then some activations are freed, and there are gradients on their way, which have the label "
+        "other.",
         misreadings={
             alone: "That is the parameters alone. Training also holds what the optimizer remembers, and everything "
             "that the forward pass keeps for the backward pass.",
@@ -34,8 +35,8 @@ def _peak(peak: Balance, state: StateBytes, kept: int) -> Explanation:
             whole_state: "That is the whole state of the model: parameters, gradients and AdamW's two. It leaves out "
             "the activations.",
         },
-        apart="Go through the ledger's table label by label. The next sections hold each label against its formula. "
-        "What is left is other: gradients on their way, and on a GPU also memory that kernels work in.",
+        apart="Go through the ledger's table label by label. The next sections compare each label with its formula. "
+        "The rest has the label other: gradients on their way, and on a GPU also memory that kernels work in.",
     )
 
 
@@ -78,8 +79,8 @@ def _recompute(config: TransformerConfig, most_plain: int, most_lean: int) -> Ex
     return Explanation(
         measured=round(100 * most_lean / most_plain),
         model=round(100 * lean / plain),
-        because="By the model, the most are alive when backward has begun. The head is done with, the last of four "
-        "blocks is back in full, and of the others the inputs are there.",
+        because="By the model, the most activations are alive when backward has begun. Those of the head are freed, "
+        "those of the last of four blocks are all back, and of the other blocks the inputs are kept.",
         misreadings={
             lambda percent: percent < 15: "That is about what the inputs take. Something else has to come back: one "
             "block at a time, in full.",
@@ -106,11 +107,11 @@ def _clinic() -> Explanation:
         because="No backward() ever comes, so nothing frees what each forward pass kept, and the sum holds on to every "
         "graph. model.eval() changes dropout and BatchNorm; it does not stop the recording.",
         misreadings={
-            _SUSPECTS[0]: "It is as large in the last row as in the first: it comes with the first step.",
+            _SUSPECTS[0]: "The state is as large in the last row as in the first: it comes with the first step.",
             _SUSPECTS[1]: "This is the best-known suspect, and here it is nearly innocent. backward() has freed what "
             "the graph kept, so the sum holds a chain of small nodes and no activations. It is still bad style; "
             "loss.item() keeps nothing.",
-            _SUSPECTS[3]: "Their bytes stay level: they were all made before the loop.",
+            _SUSPECTS[3]: "Their bytes stay the same: all batches were made before the loop.",
         },
     )
 
@@ -138,7 +139,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="01.recompute",
-        question="Most activations alive at once, in per cent of before?",
+        question="Most activations alive at once, in per cent of the most without recomputation?",
         unit="%",
         high=100,
         tell=_recompute,

@@ -207,6 +207,6 @@ RECOMPUTE: Exercise = Exercise(
         "state, `y = block(x)` and `torch.autograd.backward(y, grad_y)`; the answer is `x.grad`.",
     ),
     forbidden=("torch.utils.checkpoint.checkpoint", "torch.utils.checkpoint.checkpoint_sequential"),
-    passed="The same gradients as a recorded forward pass, dropout, frozen and tied weights included, from the input "
-    "alone; and all else is as it was.",
+    passed="From the input alone you get the gradients of a recorded forward pass, with dropout, frozen and tied "
+    "weights too. All else is as it was.",
 )
