@@ -2,7 +2,7 @@
 # # 02a · Collectives: what travels
 #
 # Four ranks hold a tensor each, and all of them need the sum. You see what travels, and build the algorithm that
-# training jobs use all day. Then a count shows that no exchange of messages does it with fewer bytes.
+# training jobs use in every step. Then a count shows that no exchange of messages does it with fewer bytes.
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -38,9 +38,9 @@ ranks = shared_cluster(4)
 # %% [markdown]
 # ## Eight ways to move
 #
-# In the pictures below, each of four ranks has a tensor of four parts. Those of rank 0 are called A0, A1, A2 and A3,
-# those of rank 1 B0 to B3, and so on. A part keeps its name wherever it lies, and one with several letters is a *sum*:
-# AB3 is A3 + B3. Nothing here is drawn by hand: `record` runs a collective on the ranks and reads their memory.
+# In the pictures below, each of four ranks has a tensor of four parts. The parts of rank 0 are called A0, A1, A2 and
+# A3, those of rank 1 B0 to B3, and so on. A part keeps its name wherever it lies. A name with several letters means a
+# *sum*: AB3 is A3 + B3. Nothing here is drawn by hand: `record` runs a collective on the ranks and reads their memory.
 
 
 # %%
@@ -81,7 +81,8 @@ before_and_after("all_gather", "all_to_all")
 # %% [markdown]
 # ### With adding
 #
-# A tile has a cell for each of the four ranks. Where no cell is empty, the tile is a sum over all four.
+# A tile is one part, and has a cell for each of the four ranks. Where no cell is empty, the tile is a sum over all four
+# ranks.
 
 # %%
 before_and_after("reduce", "reduce_scatter", "all_reduce, ring")
@@ -137,9 +138,9 @@ reveal("02.which", {name: record(ranks, name).frames[-1].held for name in names}
 # ## What does a sum cost?
 #
 # <!-- word: naive all-reduce | also: gather + broadcast | sentences: 2 -->
-# We begin with the way that comes to mind first. It is that of a *parameter server*: one process through which
-# everything goes. The **naive all-reduce** is a gather and a broadcast. All ranks send their tensor to rank 0, which
-# adds them up and sends the sum to everybody.
+# We begin with the simplest way. A *parameter server* works like this: everything goes through one process. The **naive
+# all-reduce** is a gather and a broadcast. All ranks send their tensor to rank 0, which adds them up and sends the sum
+# to everybody.
 #
 # <!-- word: point-to-point | also: P2P, `send` and `recv` -->
 # <!-- word: `exchange` | also: `batch_isend_irecv` -->
@@ -210,7 +211,8 @@ reveal("02.naive", sent)
 # The **bottleneck link** is the one that all others wait for. In the naive all-reduce it is the link at rank 0. So cut
 # the tensor in as many parts as there are ranks, and let every rank work all the time. In a **ring all-reduce** each
 # rank sends, in each step, *one part* of the tensor to the next rank. It receives one part from the rank before. After
-# a first lap, every part has met all ranks and is complete somewhere; in a second lap the complete parts go round.
+# a first lap, every part has been added up over all ranks, and one rank holds the complete sum. In a second lap the
+# complete parts go round.
 #
 # <details>
 # <summary>An aside: where the ring comes from</summary>
@@ -236,18 +238,18 @@ reveal("02.ring_bytes", ring)
 
 # %% [markdown]
 # Here is the first lap as it happened; it begins as in the drawing above. Follow one part, say number 2, from rank to
-# rank. Who has it complete after three steps?
+# rank. Which rank has the complete sum of this part after three steps?
 
 # %%
 steps = record(ranks, "all_reduce, ring").frames
 tiles({"start": steps[0], "step 1": steps[1], "step 2": steps[2], "step 3": steps[3]})
 
 # %% [markdown]
-# Can any all-reduce send less? Think of one part of the tensor. Before it is complete somewhere, n - 1 ranks must have
-# sent theirs, or a sum that holds it. Then n - 1 ranks must receive it. That is 2 (n - 1) messages for each part,
-# however they travel, so on average a rank has to send $2(n-1)/n$ tensors. The ring needs exactly that, and shares it
-# out evenly: **no all-reduce made of messages between ranks can send less** ([Patarasuk and Yuan,
-# 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)).
+# Can any all-reduce send less? Think of one part of the tensor. Before some rank has its complete sum, n - 1 ranks must
+# have sent their own part, or a sum that holds it. Then n - 1 ranks must receive the complete sum. That is 2 (n - 1)
+# messages for each part, however they travel, so on average a rank has to send $2(n-1)/n$ tensors. The ring needs
+# exactly that, and shares it out evenly: **no all-reduce made of messages between ranks can send less** ([Patarasuk and
+# Yuan, 2009](https://doi.org/10.1016/j.jpdc.2008.09.002)).
 #
 # *Made of messages between ranks* is a condition. Some switches can add: NVLink SHARP (NVLS) and InfiniBand SHARP sum
 # up inside the network. There a rank sends its tensor about once, whatever n is. (The course's cost model calls that
@@ -256,10 +258,10 @@ tiles({"start": steps[0], "step 1": steps[1], "step 2": steps[2], "step 3": step
 # %% [markdown]
 # ## Build: the ring
 #
-# Now write it. In the recording rank r sends part r - 1 first; you may begin with any other part, if all ranks do the
-# same. The sum must be right, and each rank keeps to the bound above, with $2(n-1)$ messages of one part each. The
-# tensor is flat, and n need not divide it. `tensor.tensor_split(n)` gives n parts that are views, so that writing into
-# a part writes into the tensor.
+# Now write it. In the recording rank r sends part r - 1 first. You may begin with another part, such as part r, if all
+# ranks begin by the same rule. The sum must be right, and each rank keeps to the bound above, with $2(n-1)$ messages of
+# one part each. The tensor is flat, and n need not divide it. `tensor.tensor_split(n)` gives n parts that are views, so
+# that writing into a part writes into the tensor.
 
 
 # %%
@@ -295,7 +297,7 @@ ring_verdict = check("02.ring", ring_all_reduce)
 # hint("02.ring")
 
 # %% [markdown]
-# What does *your* ring look like? The recorder takes any function.
+# What does *your* ring look like? The recorder works with any function.
 
 # %%
 recorded = []
@@ -312,9 +314,9 @@ if ring_verdict.passed:
 # end every rank has all of them](../assets/02_halves.png)
 #
 # <!-- word: reduce-scatter | also: reduce_scatter -->
-# A **reduce-scatter** adds up the tensors of all ranks and leaves each rank with one complete part of the sum. The ring
-# has done just this half-way. What follows is an all-gather. **all_reduce = reduce_scatter + all_gather**, and nothing
-# is lost by doing the two one by one:
+# A **reduce-scatter** adds up the tensors of all ranks and leaves each rank with one complete part of the sum. After
+# its first lap, the ring has done exactly this. The second lap is an all-gather. **all_reduce = reduce_scatter +
+# all_gather**, and nothing is lost by doing the two one by one:
 
 
 # %%
@@ -328,12 +330,12 @@ print("the same sum:", list(halves), "and each rank sent", halves.communication.
 
 # %% [markdown]
 # <!-- word: ZeRO -->
-# You could do something between the halves: update a quarter of the weights on each rank, say. In **ZeRO**
+# You could do something between the halves: for example, update a quarter of the weights on each rank. In **ZeRO**
 # ([Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054)) each rank updates its own shard of the weights, and
 # keeps the optimizer state of that shard alone. Lesson 05 is about this idea.
 #
-# **Our reduce-scatter of 1 MiB sends 0.75 MiB from each rank. How many times as much does PyTorch's own send, on these
-# ranks?**
+# **Our reduce-scatter of 1 MiB sends 0.75 MiB from each rank. How many times as much does PyTorch's own reduce-scatter
+# send, on these ranks?**
 
 # %%
 ### BEGIN SOLUTION
@@ -394,9 +396,9 @@ reveal("02.halving", recordings)
 # messages can beat in bytes, and you know that it is made of two halves.
 #
 # Bytes are not everything: [part 2](02b_time_trees_and_groups.ipynb) measures time, builds a tree, and lets some of the
-# ranks talk among themselves. [Part 3](02c_hangs.ipynb) reads what a job that hangs leaves behind.
+# ranks talk among themselves. [Part 3](02c_hangs.ipynb) reads the evidence of jobs that hang.
 #
 # **Further reading.** Patarasuk and Yuan, *Bandwidth optimal all-reduce algorithms for clusters of workstations*
 # (2009), section 3: the ring and its bound. Thakur, Rabenseifner and Gropp, *Optimization of Collective Communication
-# Operations in MPICH* (2005), section 4: halving and doubling. The other collectives of this lesson, in the style of
-# yours, are in `course_lib/parallel/collectives`; each fits a screen.
+# Operations in MPICH* (2005), section 4: halving and doubling. The other collectives of this lesson are in
+# `course_lib/parallel/collectives`; each is short enough for one screen.

@@ -53,8 +53,8 @@ ranks = shared_cluster(4)
 #
 # ### Build: the half that comes down
 #
-# In each round, *every* rank that has the tensor sends it to one that has not, so that their number doubles. Write it
-# for any number of ranks, with rank 0 as the root and single messages alone.
+# In each round, *every* rank that has the tensor sends it to a rank that does not have it, so that their number
+# doubles. Write it for any number of ranks, with rank 0 as the root and single messages alone.
 
 
 # %%
@@ -84,7 +84,8 @@ check("02.tree", tree_broadcast)
 # %% [markdown]
 # ## The busiest port
 #
-# Here are three algorithms for one sum. How many bytes go through the busiest port, in or out, as ranks are added?
+# Here are three algorithms for one sum. How many bytes go through the busiest port, in or out, and how does this number
+# grow with the ranks?
 
 
 # %%
@@ -143,14 +144,15 @@ lines(
 
 # %% [markdown]
 # In the naive way the busiest port carries one tensor more for every rank. In this tree it carries one more each time
-# the ranks double, since the root sends the whole tensor once in every round. In the ring it stays below *two tensors*,
-# for any number of ranks. That is why a job can grow from 8 to 800 GPUs without each of them sending more.
+# the number of ranks doubles, since the root sends the whole tensor once in every round. In the ring it stays below
+# *two tensors*, for any number of ranks. That is why a job can grow from 8 to 800 GPUs without each of them sending
+# more.
 #
 # ## Time: two numbers
 #
 # <!-- word: alpha-beta model | also: Hockney model | sentences: 2 -->
-# Bytes are not everything. In the **alpha-beta model** a message takes a latency α, however small it is, and then β for
-# each byte ([Hockney, 1994](https://doi.org/10.1016/S0167-8191%2806%2980021-9)). Here β is one over the bandwidth. The
+# Bytes are not everything. In the **alpha-beta model** a message takes a latency α, however small the message is, and
+# then β for each byte ([Hockney, 1994](https://doi.org/10.1016/S0167-8191%2806%2980021-9)). So β is 1 / bandwidth. The
 # times of messages that must follow each other add up; messages between other ranks travel at the same time. And a port
 # takes one message after the other: if three ranks send to rank 0, these are three in a row.
 #
@@ -223,8 +225,8 @@ reveal("02.small", measured_s, beside=rings)
 # ### What did they wait for?
 #
 # The model counts messages *in a row*. Where ranks share cores, another count may fit better. Each message keeps two
-# ranks busy, and then the work of *all* messages queues for the cores. So divide the time of a small tensor (the
-# fastest of the first three rows) by both counts.
+# ranks busy, and then the work of *all* messages queues for the cores. So the next cell divides the time of a small
+# tensor (the fastest of the first three rows) by both counts.
 
 
 # %% tags=["nbval-ignore-output"]
@@ -245,11 +247,11 @@ for name in ALGORITHMS:
 # %% [markdown]
 # Which of the two columns of µs has about the same number three times? That number is what a message costs between your
 # ranks. If it is the column *in all*, then your ranks do not wait for latency: they wait for a core.
-# (`torch.distributed` may be ahead of our ring in the table above. Its ring sends the same bytes, but needs no Python
-# for each message.)
+# (`torch.distributed` may be faster than our ring in the table above. Its ring sends the same bytes, but needs no
+# Python for each message.)
 #
-# Put both readings to the test on all sizes. With m messages and c tensors' worth of bytes, the time for s bytes should
-# be
+# The next cells test both counts on all sizes. For m messages, which carry c times the bytes of a tensor of s bytes,
+# the time should be
 #
 # $$t = m\,\alpha + c\,s\,\beta$$
 #
@@ -293,8 +295,9 @@ lines(
 )
 
 # %% [markdown]
-# By the model a curve is flat on the left, where latency takes the time, and straight on the right, where the bytes do.
-# See how well two numbers describe five powers of ten in size here, and where your points leave the lines.
+# By the model a curve is flat on the left, where the time is nearly all latency. It rises in a straight line on the
+# right, where the bytes take the time. See how well two numbers describe five powers of ten in size here, and where
+# your points leave the lines.
 #
 # Which of the two counts fits better depends on the machine. Where every rank has cores and a port of its own, as GPUs
 # have, count *in a row*. Where ranks share cores, as on a laptop, count *in all*. **α and β belong to a link under the
@@ -322,12 +325,12 @@ for name in ALGORITHMS:
 # %% [markdown]
 # ![Six messages in a row for the ring, four for the tree; each is nearly all latency](../assets/02_small.png)
 #
-# By the model the tree is faster for the 64 bytes, and the ring for the mebibyte. Both have *one* α, the one that you
-# set. See how near your run comes. The time above the model is the work at the two ends of each message, which this
-# machine does with its cores. The ring, with its 24 messages, has most of this work.
+# By the model the tree is faster for the 64 bytes, and the ring for the mebibyte. Both predictions use *one* α, the
+# latency of the shaped link. See how near your run comes. The time above the model is the work at the two ends of each
+# message, which this machine does with its cores. The ring, with its 24 messages, has most of this work.
 #
-# What do the two numbers say of larger jobs? Take the network of a GPU cluster: its bandwidth is the maker's, its
-# latency of 8 µs a message is an estimate of the course.
+# What do the two numbers say about larger jobs? Take the network of a GPU cluster. Its bandwidth is the one that its
+# maker gives; its latency of 8 µs a message is an estimate of the course.
 
 # %% tags=["computed-time"]
 network = cost.LINKS["infiniband ndr"]
@@ -336,10 +339,10 @@ for num_ranks in [8, 64, 512]:
     print(f"1 MiB on {num_ranks:>3} ranks: ", ",  ".join(times))
 
 # %% [markdown]
-# With hundreds of ranks a ring has hundreds of latencies, and a tree wins at larger and larger sizes. So libraries keep
-# several algorithms, and choose by size and number of ranks. NCCL's tree is better than ours. It uses two trees at
-# once, so that every rank is busy, and cuts the tensor in pieces that follow each other ([NVIDIA on double binary
-# trees](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/)).
+# With hundreds of ranks a ring has hundreds of latencies, and a tree is faster up to larger and larger sizes. So
+# libraries keep several algorithms, and choose by size and number of ranks. NCCL's tree is better than ours. It uses
+# two trees at once, so that every rank is busy, and cuts the tensor in pieces that follow each other ([NVIDIA on double
+# binary trees](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/)).
 
 # %% [markdown]
 # ## How fast is a collective?
@@ -361,10 +364,10 @@ reveal("02.algbw", on_64)
 # <!-- word: algorithm bandwidth | also: algbw -->
 # <!-- word: bus bandwidth | also: busbw -->
 # NVIDIA's benchmark [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) prints two
-# bandwidths. The **algorithm bandwidth** (`algbw`) is the size of the tensor divided by the time. It falls as ranks are
-# added, on the same links. The **bus bandwidth** (`busbw`) is the algorithm bandwidth times a factor, $2(n-1)/n$ for an
-# all-reduce: the bytes that each rank has to send. You can compare it with the link's bandwidth, for any number of
-# ranks. `cost.bus_factor` has the factor of each collective.
+# bandwidths. The **algorithm bandwidth** (`algbw`) is the size of the tensor divided by the time. On the same links, it
+# falls when ranks are added. The **bus bandwidth** (`busbw`) is the algorithm bandwidth times a factor, $2(n-1)/n$ for
+# an all-reduce. So many bytes each rank has to send for one byte of the tensor. You can compare it with the link's
+# bandwidth, for any number of ranks. `cost.bus_factor` has the factor of each collective.
 
 # %% tags=["computed-time"]
 print("ring over 50 GB/s     algbw        busbw")
@@ -393,9 +396,9 @@ for name in ["ring", "torch.distributed"]:
 # ## Some of the ranks
 #
 # <!-- word: process group | also: communicator -->
-# So far all ranks took part in every collective. A **process group**, a communicator in MPI and NCCL, is a set of ranks
-# that do collectives of their own. Later lessons need several at a time: think of a grid of ranks, with a group for
-# each row and one for each column. Here are two pairs:
+# So far all ranks took part in every collective. A **process group** (in MPI and NCCL: a communicator) is a set of
+# ranks that do collectives of their own. Later lessons need several at a time: think of a grid of ranks, with a group
+# for each row and one for each column. Here are two pairs:
 
 
 # %%
@@ -411,8 +414,8 @@ for rank, (total, members, place) in enumerate(ranks.run(in_pairs)):
     print(f"rank {rank}: sum {rounded(total, 0)}, in the group of {members}, where it is rank {place}")
 
 # %% [markdown]
-# A rank now has two numbers: its *global rank* in the whole job, and its *group rank*. **The first rank of the pair
-# [2, 3] broadcasts to the other. What does rank 3 write, `src=0` or `src=2`?** Try both.
+# A rank now has two numbers: its *global rank* in the whole job, and its *group rank*. **The first rank of the pair [2,
+# 3] broadcasts to the other. What does rank 3 write, `src=0` or `src=2`?** The next cell tries both.
 
 
 # %%
@@ -434,7 +437,7 @@ print("src=0 and src=2, by group: ", *ranks.run(from_the_first, lambda rank: ran
 # `dist.get_global_rank(group, 0)`.
 #
 # A colleague asks why ranks 0 and 1 should make a group that they are not in. So in the next cell, ranks 2 and 3 make
-# theirs alone. Later all four make a group of everybody. **What happens?**
+# their pair alone. Later all four make a group of everybody. **What happens?**
 
 
 # %%
@@ -467,7 +470,7 @@ reveal("02.new_group", ended)
 
 # %% [markdown]
 # [PyTorch's rule](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.new_group): **every rank of
-# the job calls `new_group`, for every group, in the same order**, members or not.
+# the job calls `new_group`, for every group, in the same order**, whether the rank is a member or not.
 #
 # <details>
 # <summary>An aside: groups that the members alone make</summary>

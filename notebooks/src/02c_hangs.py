@@ -18,7 +18,7 @@
 # - say at which line a hang shows, and why that is seldom the line that is wrong;
 # - mend a deadlock of messages;
 # - read a watchdog's log, a flight recorder's dump and a stack, and name the rank to look at;
-# - say which mistake makes no job hang, and is worse.
+# - name a mistake that is worse than a hang, and makes no job hang.
 #
 # From part 1 you need `exchange`, which starts all `send`s and `recv`s of a list together and waits for them. Every
 # rank must call the same collectives in the same order.
@@ -89,7 +89,8 @@ reveal("02.returns", lines_s, ranks.run(lambda me: me.device.type)[0])
 # ([PyTorch on this](https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations)).
 # Three things follow, and you will need all of them in a moment:
 #
-# - A clock around a collective on a GPU measures how long it took to *queue* it, unless you synchronise first.
+# - A clock around a collective on a GPU measures how long it took to *queue* the collective, unless you synchronise
+#   before you read the clock.
 # - An error or a hang shows at a later line than the one that caused it.
 # - A rank that hangs may have queued further collectives. So there are two counts: the last that it *enqueued*, and
 #   the last that was *completed*.
@@ -129,10 +130,10 @@ reveal("02.deadlock")
 
 # %% [markdown]
 # <!-- word: deadlock -->
-# A **deadlock** is a hang in which ranks wait for each other in a circle. Here each rank waits for the second line of
-# the next rank. This is why this course sends in lists: `exchange` starts a whole list before it waits, as
-# `dist.batch_isend_irecv` does. (NCCL has one rule more. If `batch_isend_irecv` is the *first* call of a group, all of
-# its ranks must take part, [its documentation
+# A **deadlock** is a hang in which ranks wait for each other in a circle. Here each rank waits for the `recv` of the
+# next rank. It stands in the second line, which no rank reaches. This is why this course sends in lists: `exchange`
+# starts a whole list before it waits, as `dist.batch_isend_irecv` does. (NCCL has one rule more. If `batch_isend_irecv`
+# is the *first* call of a group, all of its ranks must take part, [its documentation
 # says](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.batch_isend_irecv).)
 #
 # ### Mend it
@@ -184,8 +185,8 @@ check("02.shift", pass_on_mended)
 # source](https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp), without time
 # stamps. [Here is a real log of this kind](https://github.com/NVIDIA/nccl/issues/1409).
 #
-# *SeqNum* counts the collectives of a group, *Numel* the numbers in the tensor. **Why does this job hang?** (Nobody has
-# shown you the code. Often nobody has it at hand.)
+# *SeqNum* counts the collectives of a group, *Numel* the numbers in the tensor. **Why does this job hang?** (You have
+# not seen the code. In a real job, too, you often have the log alone.)
 
 # %%
 ### BEGIN SOLUTION
@@ -194,8 +195,8 @@ ask("02.mismatch").commit("rank 0 never came")
 ### END SOLUTION
 
 # %% [markdown]
-# Here is the code: rank 0 has some more to do at the end of an epoch, and a colleague tidied up its branch yesterday.
-# The course's own ranks run it, and say where they stand.
+# Here is the code. At the end of an epoch rank 0 has some more to do, and yesterday a colleague changed the lines of
+# rank 0. The course's own ranks run the code, and say where they stand.
 
 
 # %%
@@ -242,8 +243,8 @@ with Cluster(4, debug=True) as compared:
 # %% [markdown]
 # ## Clinic 3: a broken batch
 #
-# *Symptom.* Some batches give a loss that is not a number, and somebody decided to skip those. The job now hangs near
-# the end of some epochs. In other epochs the log shows odd losses, and nothing hangs.
+# *Symptom.* Some batches give a loss that is not a number, and somebody decided to skip those batches. The job now
+# hangs near the end of some epochs. In other epochs the log shows odd losses, and nothing hangs.
 
 
 # %%
@@ -293,10 +294,10 @@ for rank, means in enumerate(run):
 print("the batches' true means are 1, 2 and 3")
 
 # %% [markdown]
-# No error, no hang, and numbers that mean nothing: a rank's second batch was added to another's third. With gradients
-# in place of losses, this trains a model on garbage. The rule that prevents it: **whether a collective is called must
-# never depend on something that only one rank knows.** If a batch may be skipped, let the ranks agree first; for
-# example, all-reduce a flag.
+# There is no error and no hang, but the numbers mean nothing: a rank's second batch was added to another rank's third.
+# With gradients in place of losses, this trains a model on meaningless sums. The rule that prevents it: **whether a
+# collective is called must never depend on something that only one rank knows.** If a batch may be skipped, let the
+# ranks agree first, for example by an all-reduce of a flag.
 
 # %% [markdown]
 # ## Clinic 4: Monday morning
@@ -334,8 +335,9 @@ def train(me, shards, folder):
 # <!-- word: flight recorder | sentences: 2 -->
 # PyTorch's **flight recorder** keeps the last collectives of each rank in memory. It writes them to a file when the
 # watchdog finds one that takes too long. This job runs on gloo, on the CPU of any machine: there the recorder runs as
-# well, but no watchdog. `black_box` takes the watchdog's place. If no collective begins or ends on a rank for two
-# seconds, it writes two files. The recorder goes to `rank_N`, and the stack of the main thread to `stack_N.txt`.
+# well, but there is no watchdog. `black_box` takes the watchdog's place. If no collective begins or ends on a rank for
+# two seconds, it writes two files. The entries of the recorder go to `rank_N`, and the stack of the main thread to
+# `stack_N.txt`.
 
 # %%
 shards = torch.arange(24).view(4, 6)
@@ -383,12 +385,12 @@ for rank in range(4):
     print(f"stack_{rank}.txt:", (folder / f"stack_{rank}.txt").read_text())
 
 # %% [markdown]
-# Note where the innocent stand: not at `all_reduce`, which returned long ago, but at `work.wait()`. On GPUs they would
-# stand at a later line still, the first one that needs a number. So a stack of an innocent rank tells little. Ask the
-# recorder first.
+# Note where the innocent ranks stand: not at `all_reduce`, which returned long ago, but at `work.wait()`. On GPUs they
+# would stand at an even later line, the first one that needs a number. So the stack of an innocent rank says little.
+# Ask the recorder first.
 #
 # With hundreds of ranks nobody reads dumps by eye. PyTorch ships the reader, `torchfrtrace`; it compares all ranks. It
-# was made for NCCL's dumps: in gloo's the list of groups is empty, so `black_box` fills that in.
+# was made for NCCL's dumps: in gloo's the list of groups is empty, so `black_box` fills in that list.
 
 # %% tags=["nbval-ignore-output"]
 reader = [
@@ -411,7 +413,7 @@ print(*(line for line in (done.stdout + done.stderr).splitlines() if "tabulate" 
 # | `tree_broadcast` | `dist.broadcast(tensor, src=0)` |
 # | `exchange([send(...), recv(...)])` | `dist.batch_isend_irecv([dist.P2POp(...), ...])` |
 #
-# And for the evidence:
+# And these tools give you the evidence:
 #
 # - The flight recorder is on by default, with 2000 entries (`TORCH_FR_BUFFER_SIZE`). With `TORCH_NCCL_DUMP_ON_TIMEOUT`
 #   the watchdog writes it to a file, and `torchfrtrace` reads it
@@ -428,7 +430,7 @@ print(*(line for line in (done.stdout + done.stderr).splitlines() if "tabulate" 
 #
 # </details>
 #
-# The order in which to look: **the recorder says which rank, its stack says which line, the code says why.**
+# Look in this order: **the recorder says which rank, its stack says which line, the code says why.**
 
 # %% [markdown]
 # ## Questions
@@ -440,12 +442,12 @@ quiz("02")
 # ## What you can do now
 #
 # After three parts you know what each collective moves, and what it costs in bytes, in messages and in time. You have
-# written a ring and a tree. And you can tell from evidence why a job hangs. You know four causes: messages in a circle,
-# calls in another order, a call left out, and a rank that is busy with something else.
+# written a ring and a tree. And you can find out from evidence why a job hangs. You know four causes: messages in a
+# circle, calls in another order, a call left out, and a rank that is busy with something else.
 #
 # **The limit.** You can share numbers; you do not share any *work* yet. The first thing to share is a batch: one
-# process, several devices, each with a copy of the model. It takes one line in PyTorch, and [lesson
-# 03](03a_data_parallel.ipynb) takes it apart, to see why nobody uses it any more.
+# process, several devices, each with a copy of the model. PyTorch does this in one line. [Lesson
+# 03](03a_data_parallel.ipynb) takes that line apart, and shows why it is hardly used any more.
 
 # %% [markdown]
 # ## Another day: problems on paper

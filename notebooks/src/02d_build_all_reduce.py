@@ -2,8 +2,8 @@
 # # 02d · Collectives: build an all-reduce
 #
 # You write one function, `all_reduce`, from single messages. It adds up tensors of any size, on any group of ranks. You
-# build it in five steps. First it is right, then it needs few bytes, then little memory, then few rounds, and at last
-# it works on groups.
+# build it in five steps. First the function is right. Then it needs few bytes, then little memory, then few rounds, and
+# at last it works on groups.
 #
 # **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,10 +17,10 @@
 # At the end you can
 #
 # - write an all-reduce that needs no more bytes, messages and buffers than it must;
-# - choose the way by the size of the tensor;
+# - choose the algorithm by the size of the tensor;
 # - keep two groups of ranks apart that add up at the same time.
 #
-# You need the ring of part 1 and the tree of part 2. Two sittings are fine: after step 3 is a good place to stop.
+# You need the ring of part 1 and the tree of part 2. You can do this part in two sittings, and stop after step 3.
 
 # %%
 from course_lib import Link, Links, build_progress, check, hint, shared_cluster, side_by_side
@@ -41,7 +41,7 @@ ranks = shared_cluster(4)
 # messages alone; behind it the sum on each rank. Below, five questions: values, bytes, room, rounds,
 # ranks](../assets/02_build.png)
 #
-# What goes in and what comes out is known. The five questions below the box are the five steps.
+# You know what goes in and what comes out. The five questions below the box are the five steps.
 #
 # ## One message each, as a start
 #
@@ -133,8 +133,9 @@ def all_reduce(me, tensor, group=None):
 
 
 # %% [markdown]
-# The next cell puts yours beside the course's ring and PyTorch's own, on the same run. `compare(count)` gives each rank
-# `count` numbers, runs all three, and counts. While yours is not written, its column is empty and a line says why.
+# The next cell compares your function with the course's ring and PyTorch's all-reduce, on the same run.
+# `compare(count)` gives each rank `count` numbers, runs all three, and counts. As long as your function is not written,
+# its column is empty and a line says why.
 
 
 # %%
@@ -215,7 +216,8 @@ compare(60)
 
 # %% [markdown]
 # Here is the same sum on a slow link, with 5 ms for each message. The figure shows what rank 0 sends and receives with
-# each of the three. Count how many messages follow one another. (PyTorch's is one call, whatever it sends inside.)
+# each of the three functions. Count how many messages follow one another. (PyTorch's all-reduce shows as one call,
+# whatever it sends inside.)
 
 
 # %%
@@ -247,10 +249,10 @@ check("02.sum_latency", all_reduce)
 # %% [markdown]
 # ## Step 5: any group
 #
-# Think of a group of ranks 2 and 3, and of the position that rank 2 has in it. Now `group` has two ranks, or all in
-# another order, or one; or two groups add up at the same time. A rank may send nothing to a rank outside of its group,
-# and wait for none. One call may be in a group, and the next one of all ranks. In all limits n is the size of the
-# group.
+# Think of a group of ranks 2 and 3, and of the position that rank 2 has in it. Now `group` may have two ranks, or all
+# ranks in another order, or one rank. Two groups may add up at the same time. A rank may not send to a rank outside of
+# its group, nor wait for one. One call may be for a group, and the next one for all ranks. In all limits n is the size
+# of the group.
 
 # %%
 check("02.sum_groups", all_reduce)
@@ -268,9 +270,9 @@ check("02.sum_groups", all_reduce)
 build_progress("02.all_reduce")
 
 # %% [markdown]
-# **For the quick.** Let `all_reduce(me, tensor, group, async_op=True)` return at once, with a handle whose `wait()`
-# ends it. Which of your messages can begin before `wait` is called? What happens if two such calls
-# are in flight at once?
+# **If you have time left.** Let `all_reduce(me, tensor, group, async_op=True)` return at once, with a handle whose
+# `wait()` ends it. Which of your messages can begin before `wait` is called? What happens if two such calls are in
+# flight at once?
 #
 # ## What you can do now
 #

@@ -99,7 +99,7 @@ QUIZ = (
     ),
     Question(
         name="rounds",
-        text="A broadcast along a tree among 64 ranks. How many rounds until the last one has it?",
+        text="A broadcast along a tree among 64 ranks. After how many rounds has the last rank the tensor?",
         choices=(2, 6, 32, 63),
         answer=lambda: _rounds(64),
         misconceptions={
@@ -124,7 +124,7 @@ QUIZ = (
         name="evidence",
         text="Each step of a loop all-reduces 4096 numbers, then 1024. The job hangs. All ranks have completed #116, "
         "one of 4096. Their recorders: ranks 0, 1 and 3 wait in #117, all_reduce, 1024 numbers; rank 2 waits in #117, "
-        "all_reduce, 4096 numbers. What is the matter?",
+        "all_reduce, 4096 numbers. What is wrong?",
         choices=("rank 2 has left out a call", "rank 2 is slow", "ranks 0, 1 and 3 have left out a call"),
         answer=_diagnosis,
         misconceptions={

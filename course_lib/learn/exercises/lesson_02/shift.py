@@ -163,5 +163,6 @@ SHIFT = Exercise(
         "`exchange` takes a *list* of messages, starts them all, and then waits. How many lists are there in the code?",
         "`exchange([send(mine, after), recv(theirs, before)])`.",
     ),
-    passed="On 2, 3, 4 and 5 ranks: one message out, one in, nobody hangs, and `mine` is as it was.",
+    passed="On 2, 3, 4 and 5 ranks, each rank sends one message and receives one. No rank hangs, and `mine` is as it "
+    "was.",
 )

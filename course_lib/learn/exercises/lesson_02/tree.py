@@ -226,6 +226,6 @@ TREE = Exercise(
         "course_lib.parallel.collectives.all_gather",
         "course_lib.parallel.collectives.all_reduce",
     ),
-    passed="On 2, 3, 4, 5 and 7 ranks everybody has it after log2(n) rounds, rounded up, and every rank but the first "
-    "received it once.",
+    passed="On 2, 3, 4, 5 and 7 ranks each rank has the tensor after log2(n) rounds, rounded up. Every rank but the "
+    "first received it once.",
 )

@@ -66,7 +66,8 @@ def _naive(sent: Communication) -> Explanation:
     return Explanation(
         measured=(sent.sent_bytes(0) + sent.received_bytes(0)) / _MIB,
         model=(model.bytes_sent[0] + model.bytes_received[0]) / _MIB,
-        because="Three tensors come in and three go out, while three ranks wait. With more ranks it is n - 1 each way.",
+        because="Three tensors come in and three go out, while three ranks wait. With n ranks it is n - 1 tensors each "
+        "way.",
         misreadings={
             4: "Four tensors exist, and one of them is rank 0's own, which need not travel. The others travel twice: "
             "as numbers to rank 0, and as the sum from it.",
@@ -85,7 +86,8 @@ def _ring_bytes(sent: Communication) -> Explanation:
         because="2 (n - 1) messages of 1/n of the tensor: three in the first lap, three in the second.",
         misreadings={
             3: "That would be the whole tensor in each of three steps. Only a quarter travels in a step.",
-            6: "That is the naive way's port. Here a quarter of the tensor travels in each of six steps.",
+            6: "That is the port of rank 0 in the naive way. Here a quarter of the tensor travels in each of six "
+            "steps.",
             0.75: "That is the first lap. The complete parts have to go round as well.",
             1: "Close. Three quarters in the first lap, and three quarters in the second.",
             2: "Close: with very many ranks it comes to that.",
@@ -107,7 +109,7 @@ def _reduce_scatter(theirs: Communication, ours: Communication) -> Explanation:
         label="the meter counts",
         because=gloo if times > 1.5 else nccl,
         misreadings={
-            1: "One should think so. It is so with NCCL, the library for GPUs. On CPU ranks it is not.",
+            1: "That would be natural, and with NCCL, the library for GPUs, it is so. On CPU ranks it is not.",
             lambda factor: factor < 1: "Ours sends three quarters of the tensor, and less does not suffice: each part "
             "must meet all four ranks.",
         },
@@ -133,9 +135,9 @@ def _small(times_s: Mapping[str, Sequence[float]]) -> Explanation:
     in_a_row = {one.algorithm: round(one.time_s / _LINK.latency_s) for one in (ring, tree)}
     by_model, here = ring.time_s / tree.time_s, times_s["ring"][0] / times_s["tree"][0]
     because = (
-        f"So small a message is all latency, and by the model messages in a row count: {in_a_row['ring']} around the "
-        f"ring, {in_a_row['tree']} along the tree. The ring should take {by_model:.1f} times as long. In this run it "
-        f"took {here:.1f} times as long."
+        "The time of so small a message is nearly all latency. By the model, messages in a row count: "
+        f"{in_a_row['ring']} around the ring, {in_a_row['tree']} along the tree. The ring should take {by_model:.1f} "
+        f"times as long. In this run it took {here:.1f} times as long."
     )
     left_out = (
         " Messages in a row do not account for that. The model leaves out what a message costs the ranks at its two "
@@ -147,7 +149,7 @@ def _small(times_s: Mapping[str, Sequence[float]]) -> Explanation:
         model=_quicker(ring.time_s, tree.time_s),
         because=because + (left_out if here > _APART * by_model else ""),
         misreadings={
-            "ring": "The ring sends the fewest bytes, and 16 numbers have few to speak of. It has six messages in a "
+            "ring": "The ring sends the fewest bytes, but 16 numbers have few bytes anyway. It has six messages in a "
             "row.",
             "the same": "They send nearly the same bytes; but the ring has six messages in a row, and the tree four.",
         },
@@ -162,7 +164,8 @@ def _algbw(found: CollectiveCost) -> Explanation:
         measured=found.algorithm_bandwidth_bytes_per_s / 1e9,
         label="the cost model says",
         because=f"Each rank sends nearly twice the tensor, {found.bytes_sent[0] / found.size_bytes:.2f} times its "
-        f"size. So the links carry {link:.0f} GB/s all the time, and about half of it is what you have asked for.",
+        f"size. So the links carry {link:.0f} GB/s all the time, and the size of the tensor divided by the time is "
+        "about half of that.",
         misreadings={
             50: "That is what goes through a link. But each rank has to send nearly two tensors.",
             100: "Both directions at once: a rank sends while it receives, but what it sends is nearly two tensors.",
@@ -220,7 +223,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="02.reduce_scatter",
-        question="How many times as much does PyTorch's send as ours?",
+        question="How many times as much does PyTorch's reduce-scatter send as ours?",
         unit="times",
         tell=_reduce_scatter,
     ),
@@ -232,7 +235,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="02.algbw",
-        question="64 ranks, a ring over links of 50 GB/s: how many GB/s is size over time?",
+        question="64 ranks, a ring over links of 50 GB/s: how many GB/s is the size divided by the time?",
         unit="GB/s",
         tell=_algbw,
     ),

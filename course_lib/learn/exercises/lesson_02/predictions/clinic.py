@@ -15,7 +15,7 @@ _LINES = ("all_reduce(..., async_op=True)", "work.wait()", "tensor[-1].item()")
 def _returns(lines_s: Sequence[float], device_type: str) -> Explanation:
     """``lines_s``: what each of the three lines took on rank 0."""
     on_cpu = (
-        "The call has handed the work over, to a thread of gloo, and wait() stays until it is done. On a GPU, wait() "
+        "The call has given the work to a thread of gloo, and wait() stays until it is done. On a GPU, wait() "
         "would return as well, and the time would be in the last line."
     )
     on_gpu = "The call and wait() have put work into the GPU's queue. Reading a number waits for the queue."
@@ -24,7 +24,7 @@ def _returns(lines_s: Sequence[float], device_type: str) -> Explanation:
         because=on_cpu if device_type == "cpu" else on_gpu,
         misreadings={
             _LINES[0]: "That is what `async_op=True` is for: the call returns while the bytes still travel.",
-            _LINES[2]: "On a GPU, yes. On CPU ranks the result is there when wait() returns.",
+            _LINES[2]: "On a GPU it would be so. On CPU ranks the result is there when wait() returns.",
         },
     )
 
@@ -43,7 +43,7 @@ def _deadlock() -> Explanation:
         label="the evidence says",
         because="All four stand at the same line, the sending one. Each waits until its message is taken, and the line "
         "that would take it comes next. Neither gloo nor NCCL promises to keep a message for a rank that is not there "
-        "yet. NCCL does so with small ones, which makes such code work until the tensors grow.",
+        "yet. NCCL does so with small messages, which makes such code work until the tensors grow.",
         misreadings={
             _POLITE[0]: "Then one rank would stand elsewhere, or have returned. All are at the same line.",
             _POLITE[2]: "There is no collective in this code.",
@@ -112,7 +112,7 @@ def _blame(dumps: Sequence[Mapping[str, Any]]) -> Explanation:
         f"{max(enqueued)} and wait for it. They complain, and nothing is wrong with them.",
         misreadings=dict.fromkeys(
             others,
-            "It has enqueued as many as two others, and waits. It is not the one that somebody waits for.",
+            "This rank has enqueued as many as two others, and waits. It is not the rank that the others wait for.",
         ),
     )
 

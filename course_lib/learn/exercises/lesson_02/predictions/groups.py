@@ -30,10 +30,10 @@ def _new_group(ended: Any) -> Explanation:
         measured=seen.get(tuple(stuck), f"ranks {stuck} hang in new_group"),
         because="Groups have no names of their own: PyTorch counts the calls of new_group on each rank and takes the "
         "count as the name. The pair found each other, since only they wait for it. But from then on ranks 2 and 3 "
-        "count one more than ranks 0 and 1, and their next group is another one. The line that is wrong comes before "
-        "the one where they hang.",
+        "count one more than ranks 0 and 1, and their next group has another name. The line that is wrong "
+        "comes before the one where they hang.",
         misreadings={
-            _OWN_GROUPS[0]: "One should think so, and the pair does its sum. But look where all four stand.",
+            _OWN_GROUPS[0]: "That seems right, and the pair does its sum. But look where all four stand.",
             _OWN_GROUPS[1]: "The rule says so, and with another version or back end it may be so. Here the pair comes "
             "through, and the mistake shows later, which is worse.",
             _OWN_GROUPS[3]: "Ranks 0 and 1 do not learn that the others have made a group. So they have nothing to "

@@ -52,8 +52,8 @@ STEPS = (
             "the rooms to `row`; `tensor.copy_(row.view(tensor.shape))`; return `tensor`.",
         ),
         passed="The sum is right on 4, 3 and 1 ranks, in the tensor's own memory. It was tried with fractions, whole "
-        "numbers, bfloat16 and complex numbers. It was also tried with no number at all, with one without dims, and "
-        "with gaps between the numbers.",
+        "numbers, bfloat16 and complex numbers. It was also tried with a tensor without any number, with one "
+        "without dims, and with gaps between the numbers.",
     ),
     _step(
         name="02.sum_bytes",
@@ -63,8 +63,8 @@ STEPS = (
         hints=(
             "Deal the adding out: each rank adds up one part of the tensor, n parts in all. How much has a rank to "
             "send so that every part's owner has all of it?",
-            "`parts = row.tensor_split(n)`. A ring does it in two laps: in the first sums of parts go around, in the "
-            "second the parts that are done. Tensors of 1 KiB and less may go as before.",
+            "`parts = row.tensor_split(n)`. A ring does it in two laps. In the first, sums of parts go around; in the "
+            "second, the complete parts. Tensors of 1 KiB and less may go as before.",
             "First lap, step s: send `parts[(at - s) % n]` to the next rank, receive from the one before, and add that "
             "to `parts[(at - s - 1) % n]`. Second lap, step s: send `parts[(at + 1 - s) % n]`, receive into "
             "`parts[(at - s) % n]`.",
@@ -116,7 +116,8 @@ STEPS = (
             "`at = ranks.index(me.rank)`; the next rank is `ranks[(at + 1) % n]`; each message gets `group=group`. For "
             "one rank return the tensor as it is.",
         ),
-        passed="The sum is right among all ranks, among two of them, in turned order, in two groups at the same time "
-        "and alone. No rank of another group heard of it, and each group costs what its own size asks for.",
+        passed="The sum is right among all ranks and among two of them, in turned order too. It is right in two groups "
+        "at the same time, and in a group of one. No message went to a rank outside of the group, and each group needs "
+        "no more than its own size allows.",
     ),
 )
