@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 03a · Data parallelism in one process: four steps
 #
-# The first way to share work takes one line: `nn.DataParallel(model)`. You take it apart into four steps, build the
-# heart of one of them, and count what travels.
+# The first way to share work needs one line: `nn.DataParallel(model)`. You divide it into four steps, build the main
+# part of one of them, and count what travels.
 #
 # **60 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -15,8 +15,8 @@
 #
 # - say what scatter, replicate, parallel apply and gather do, forward and backward;
 # - predict how many rows a device gets, and how many bytes travel in a step;
-# - find out why a counter in a model stands still;
-# - tell this class from `DistributedDataParallel`, which has a process for each device.
+# - find out why a counter in a model does not count;
+# - say how this class differs from `DistributedDataParallel`, which has a process for each device.
 #
 # <!-- word: data parallelism | also: DP -->
 # [Lesson 02](02a_collectives.ipynb) ended with numbers that ranks can share. The first work to share is a batch.
@@ -39,7 +39,7 @@ import torch.nn.functional as F
 from torch import nn
 
 # %% [markdown]
-# PyTorch's own class needs GPUs. Without them it does not complain; ask it which devices it uses:
+# PyTorch's own class needs GPUs. Without GPUs it raises no error. The next cell asks it which devices it uses:
 
 # %% tags=["nbval-ignore-output"]
 print("devices of nn.DataParallel here:", nn.DataParallel(nn.Linear(2, 2)).device_ids)
@@ -81,9 +81,9 @@ print("rows that each replica saw:", sorted(seen, reverse=True))
 reveal("03.rows", seen)
 
 # %% [markdown]
-# So you choose when you move a script from one GPU to four. If you leave `batch_size` alone, each device has a quarter
-# of the work, and small pieces do not keep a GPU busy. If you multiply it by four, you train with another batch size.
-# Both can be right, if you know which of the two you did.
+# So you have a choice when you move a script from one GPU to four. If you leave `batch_size` alone, each device has a
+# quarter of the work, and small pieces do not keep a GPU busy. If you multiply it by four, you train with another batch
+# size. Both can be right, if you know which of the two you did.
 #
 # How is the last batch of an epoch cut? By `Tensor.chunk`: all parts are as large as the first, until nothing is left.
 
@@ -96,7 +96,7 @@ for batch_size in (32, 10, 9, 6, 3):
 
 # %% [markdown]
 # Look at ten rows: one part has a *single* row. A `BatchNorm1d` behind a linear layer cannot train on it: a channel has
-# one value there. Such a run dies on the last batch of its first epoch, with an error that names a replica. (Behind a
+# one value there. Such a run stops at the last batch of its first epoch, with an error that names a replica. (Behind a
 # convolution a channel has a value for each pixel. There the run goes on, with the statistics of a single image.)
 
 # %%
@@ -137,7 +137,7 @@ print("as one device: ", agree(logits, model(x), within=1e-5))
 # So far you have seen the forward pass. There is one loss, computed from the gathered outputs, and one call of
 # `backward`. Four models computed, and the optimizer knows only one.
 #
-# **Whose gradients does the optimizer find in that one?** Look at a weight of replica 2 before you run on.
+# **Whose gradients does the optimizer find in that one model?** The next cell looks at a weight of replica 2.
 
 # %%
 weight, copy_of_it = model.head[2].weight, replicas[2].head[2].weight
@@ -165,7 +165,7 @@ alone = [p.grad for p in model.parameters()]
 print("equal gradients, to within 1e-5:", agree(together, alone, within=1e-5))
 
 # %% [markdown]
-# Each of the four steps has its own way back:
+# Each of the four steps has its own backward:
 #
 # | forward | backward |
 # |---|---|
@@ -215,17 +215,18 @@ reveal("03.copies", sum(totals.values()) / 10, size)
 # %% [markdown]
 # <!-- word: parameter server -->
 # You know this traffic: it is that of the naive all-reduce of lesson 02, with all traffic through one port, the
-# bottleneck. A **parameter server** keeps the weights in one place, hands them out to those who compute, and takes
-# their gradients in. Device 0 plays that part here.
+# bottleneck. A **parameter server** keeps the weights in one place, sends them to the devices that compute, and
+# collects their gradients. Here device 0 does this.
 #
 # (Beyond whole models, the forward count has the batch, which is cut and handed out, and the outputs.)
 #
-# On GPUs PyTorch leaves both ways to NCCL where it can, a broadcast out and an `nccl.reduce` back: see its
-# [`comm.py`](https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/comm.py). Every device still gets all
-# weights and gives all gradients. But they may pass from device to device, and not all of them through one port.
+# On GPUs PyTorch uses NCCL for both ways where it can: a broadcast for the weights, and an `nccl.reduce` for the
+# gradients. See its [`comm.py`](https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/comm.py). Every device
+# still gets all weights and gives all gradients. But they may pass from device to device, and not all of them through
+# one port.
 #
-# The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
-# own words. Article A is *How can a single model be trained using multiple GPUs?* It says of data parallelism that the
+# The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and says in its own words what
+# they claim. Article A is *How can a single model be trained using multiple GPUs?* It says of data parallelism that the
 # updated weights are sent to every device in each iteration. The sentence is true of *this* class: it sends the weights
 # in each forward pass, also in an evaluation under `no_grad`. Lesson 04 asks whether it is true of the next class.
 
@@ -262,10 +263,10 @@ reveal("03.mean", norm.running_mean.item())
 # %% [markdown]
 # ## Build: tensors for each replica
 #
-# You build the heart of replicate. For each replica give a dictionary from names to tensors, *all* that the module
+# You build the main part of replicate. For each replica give a dictionary from names to tensors, *all* that the module
 # needs. A gradient that reaches a replica's tensor has to find its way to the module's parameter.
 #
-# And the *buffers*: by the rule of `nn.DataParallel`, **replica 0 has the module's own**, and the others have copies.
+# For *buffers* the rule of `nn.DataParallel` holds: **replica 0 has the module's own**, and the others have copies.
 # What the others write is lost with their copies.
 
 
@@ -289,8 +290,8 @@ def replica_tensors(module, num_replicas):
 check("03.replicas", replica_tensors)
 
 # %% [markdown]
-# `check` runs a module with your tensors, goes backward, and looks at gradients, buffers and at whose memory each
-# tensor lies in. Stuck? Take the `#` away; each run gives one more hint. `solution("03.replicas")` says where the
+# `check` runs a module with your tensors, goes backward, and looks at gradients, at buffers, and at the memory in which
+# each tensor lies. Stuck? Take the `#` away; each run gives one more hint. `solution("03.replicas")` says where the
 # solved version stands.
 
 # %%
@@ -302,8 +303,9 @@ check("03.replicas", replica_tensors)
 # ![A curve that should rise over a hundred steps, dashed, and one that stays flat at the
 # bottom](../assets/03_warm_up.png)
 #
-# *Symptoms.* A model fades its dropout in: for the first hundred steps its share grows. On one GPU it grows. On four
-# GPUs it stays at a hundredth of the target for the whole training. No error, no warning. The code:
+# *Symptoms.* A model is to begin with little dropout: the share of dropped values grows over the first hundred steps.
+# On one GPU it grows. On four GPUs it stays at a hundredth of the target for the whole training. There is no error and
+# no warning. Here is the code:
 
 
 # %%
@@ -333,8 +335,8 @@ ask("03.self").commit("the threads overwrite each other")  # threads are always 
 ### END SOLUTION
 
 # %% [markdown]
-# Evidence: five forward passes without the wrapper, five with it. What does the module remember, and what did each
-# `forward` see?
+# The evidence is from five forward passes without the wrapper, and five with it. What does the module remember, and
+# what did each `forward` see?
 
 # %%
 for where, wrap in {"one device": lambda m: m, "four devices": lambda m: DataParallel(m, devices)}.items():
@@ -348,9 +350,9 @@ for where, wrap in {"one device": lambda m: m, "four devices": lambda m: DataPar
 reveal("03.self")
 
 # %% [markdown]
-# So in its forward pass a module must keep nothing on `self`. If it has to remember something, there is one place that
-# replica 0 can write through to: a buffer, changed *in place*. (`self.step = self.step + 1` would make a new tensor and
-# put it on the replica: lost again.)
+# So in its forward pass a module must keep nothing on `self`. If it has to remember something, there is one place in
+# which what replica 0 writes is kept: a buffer, changed *in place*. (`self.step = self.step + 1` would make a new
+# tensor and put it on the replica, and it would be lost, too.)
 
 
 # %%
@@ -376,7 +378,7 @@ print("the module remembers", int(fading.step))
 #
 # Article A starts one process for each GPU, wraps the model in `DistributedDataParallel`, and calls the program an
 # example of `nn.DataParallel`. Do what it says: start four processes, and each wraps its model in the course's
-# `DataParallel` for the four devices. **One forward pass in each process: how many replicas compute, all together?**
+# `DataParallel` for the four devices. **One forward pass in each process: how many replicas compute in all?**
 
 # %%
 ### BEGIN SOLUTION
@@ -408,8 +410,8 @@ print(len({process for process, _ in places}), "processes;", len(set(places)), "
 reveal("03.processes", places)
 
 # %% [markdown]
-# The class of this lesson wants *one* process, with one loader and one optimizer for all devices. Started four times,
-# it does all of its work four times over.
+# The class of this lesson wants *one* process, with one loader and one optimizer for all devices. If four processes use
+# it, all of the work is done four times.
 
 # %% [markdown]
 # ## What you can do now
@@ -418,9 +420,10 @@ reveal("03.processes", places)
 # own writes are lost. You have also met the first two of its prices. The weights are sent in every step, and a model
 # must not remember anything.
 #
-# [Part 2](03b_one_process.ipynb) measures the other two: who runs out of memory first, and what threads are worth.
+# [Part 2](03b_one_process.ipynb) measures the other two: which device runs out of memory first, and how much threads
+# gain.
 #
 # **Further reading.** Li et al., [*PyTorch Distributed: Experiences on Accelerating Data Parallel
-# Training*](https://arxiv.org/abs/2006.15704) (2020), section 2.2: data parallelism, and why it went to processes.
+# Training*](https://arxiv.org/abs/2006.15704) (2020), section 2.2: data parallelism, and why it now uses processes.
 # [PyTorch's page on `nn.DataParallel`](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html): what
 # it warns of.

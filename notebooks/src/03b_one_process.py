@@ -2,7 +2,7 @@
 # # 03b · Data parallelism in one process: what one process costs
 #
 # One device runs out of memory before the others, threads wait for each other, and a saved file loads nothing. You
-# measure and mend what made people leave `nn.DataParallel`.
+# measure and mend the reasons why people left `nn.DataParallel`.
 #
 # **70 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -19,7 +19,8 @@
 # - find out why a checkpoint loads nothing.
 #
 # From part 1 you need the four steps. Scatter cuts the batch, replicate copies the model, parallel apply runs each
-# replica in a thread, and gather joins the outputs. They are here as the course's own pieces, with a model and a batch.
+# replica in a thread, and gather joins the outputs. The next cells import the course's functions for them, and make a
+# model and a batch.
 
 # %%
 from course_lib import ask, check, cost, hint, machine, problems, quiz, reveal, shared_cluster, solution
@@ -44,7 +45,7 @@ model = SmallCNN(batch_norm=False)
 x, y = next(iter(loader(digits().train, 32)))
 
 # %% [markdown]
-# ## Who is full first?
+# ## Which device is full first?
 #
 # ![Four bars for four devices. Each has parameters and activations; device 0 has a box with a question mark on
 # top](../assets/03_memory_question.png)
@@ -72,8 +73,8 @@ next_token_loss(DataParallel(reader, devices)(tokens), targets).backward()
 optimizer.step()  # AdamW has its state now, and the model its gradients
 
 # %% [markdown]
-# On GPUs each device has its own memory to ask. Here `memory_by_device` lets the replicas run one after another, each
-# under a ledger (lesson 01) that sees what *its* device would hold.
+# On GPUs you can ask each device how much memory it holds. Here `memory_by_device` lets the replicas run one after
+# another, each under a ledger (lesson 01) that sees what *its* device would hold.
 
 # %%
 held = memory_by_device(reader, optimizer, (tokens, targets), next_token_loss, num_devices=4)
@@ -84,7 +85,7 @@ reveal("03.device_0", held)
 
 # %% [markdown]
 # In the bars, *other* is the gathered outputs. The loss has made a second table of that size, their logarithms, which
-# its backward pass needs: it stands among the activations of device 0.
+# its backward pass needs. This table counts among the activations of device 0.
 #
 # This reader chooses among 256 bytes. Language models choose among tens of thousands of tokens, for each token of each
 # text. How many bytes are these outputs in a model of 12 layers, by the formulas of lesson 01?
@@ -104,7 +105,8 @@ print(
 # %% [markdown]
 # ### Let the replicas compute the loss
 #
-# The usual way out: put the loss into the module. Each replica then returns a single number in place of its logits.
+# The usual solution is to put the loss into the module. Each replica then returns a single number in place of its
+# logits.
 
 
 # %%
@@ -144,9 +146,9 @@ print("means weighed by rows are the batch's loss:", agree((losses * sizes).sum(
 # <!-- word: thread -->
 # <!-- word: GIL | also: global interpreter lock -->
 # **Threads** are lines of work that go on side by side in one process and share its memory. *Parallel apply* runs each
-# replica in one. A usual Python has one lock, the **GIL** (global interpreter lock): of all threads, one at a time runs
-# Python. PyTorch lets go of it while an operator computes, so two threads can compute at once, as long as they are
-# inside operators.
+# replica in a thread. A usual Python has one lock, the **GIL** (global interpreter lock): only one thread at a time
+# runs Python. PyTorch releases the lock while an operator computes, so two threads can compute at once, as long as they
+# are inside operators.
 #
 # **Two threads, on two cores, run a model of 100 small layers, each on half of the batch. How many times as fast are
 # they as one thread with the whole batch?**
@@ -205,7 +207,7 @@ reveal("03.threads", races["100 small layers"])
 #
 # <!-- word: free-threaded | also: no-GIL build -->
 # A **free-threaded** Python is a build of Python without the GIL. With it, the reason for the difference above is gone,
-# and threads would keep everything else that they share. We have not measured it: the course installs the usual build.
+# and threads would still share everything else. We have not measured it: the course installs the usual build.
 # `interpreter_lock()` says which one you have, so that you can run the race yourself.
 #
 # <details>
@@ -218,9 +220,10 @@ reveal("03.threads", races["100 small layers"])
 # %% [markdown]
 # ## Build: parallel apply
 #
-# Write it. A thread is `threading.Thread(target=work, args=(r,))`, with `start()` and `join()`, which waits for its
-# end. A new thread does not inherit what is set for the caller's thread, such as `torch.no_grad()`. An exception in a
-# thread ends that thread alone. `raise NewError(...) from error` keeps the old error with the new one.
+# Write parallel apply. A thread is `threading.Thread(target=work, args=(r,))`. Its `start()` begins it, and its
+# `join()` waits for its end. A new thread does not inherit what is set for the caller's thread, such as
+# `torch.no_grad()`. An exception in a thread ends that thread alone. `raise NewError(...) from error` keeps the old
+# error with the new one.
 
 
 # %%
@@ -258,7 +261,7 @@ threads_verdict = check("03.threads", apply_in_threads)
 # hint("03.threads")
 
 # %% [markdown]
-# All four steps, with yours among them:
+# Here are all four steps, with your function for the third:
 
 # %%
 if threads_verdict.passed:
@@ -269,8 +272,8 @@ if threads_verdict.passed:
 # %% [markdown]
 # ## Clinic: a model that forgot everything
 #
-# *Symptoms.* A model was trained on four GPUs and saved. Fine-tuning starts from that file, and begins at the loss of
-# a model that has never seen a digit. No error. The two lines, as they were sent in:
+# *Symptoms.* A model was trained on four GPUs and saved. Fine-tuning starts from that file, and begins at the loss of a
+# model that has never seen a digit. There is no error. Here are the two lines:
 #
 # ```python
 # torch.save(wrapped.state_dict(), path)                        # at the end of the training
@@ -288,7 +291,8 @@ ask("03.keys").commit("the model is in training mode")  # one forgets eval() so 
 # %% [markdown]
 # <!-- word: state dict | also: `state_dict` -->
 # A **state dict** is what is saved of a model: a dictionary with the name and the tensor of each parameter and buffer.
-# Evidence: what `load_state_dict` returns, which nobody had looked at, and a name from each side.
+# The evidence is what `load_state_dict` returns, which nobody had looked at. The cell also prints a name from the model
+# and one from the file.
 
 # %%
 in_file = DataParallel(model, devices).state_dict()
@@ -303,13 +307,14 @@ print("the file offers    ", unexpected[0])
 reveal("03.keys")
 
 # %% [markdown]
-# Two habits prevent it: save `wrapped.module.state_dict()`, load it into the bare model, and wrap afterwards; and never
-# use `strict=False` to silence an error.
+# Two habits prevent this fault: save `wrapped.module.state_dict()`, load it into the bare model, and wrap afterwards;
+# and never use `strict=False` to silence an error.
 #
 # ### Mend it
 #
-# There are many files like that. Write a `load` that takes both kinds, and still raises an error for what is not this
-# model. Now and then a bare model has a part of its own that is called `module`; its names are right as they are.
+# There are many files like that. Write a `load` that accepts the files of a model and those of a wrapper. It still
+# raises an error for what is not this model. Now and then a bare model has a part of its own that is called `module`;
+# its names are right as they are.
 
 
 # %%
@@ -331,11 +336,11 @@ check("03.load", load)
 # %% [markdown]
 # ## What the articles say
 #
-# The course puts five articles on trial, and tells what they say in its own words. Here are four sentences about
+# The course puts five articles on trial, and says in its own words what they claim. Here are four sentences about
 # `nn.DataParallel`, from articles C and D. **Bet on each before you run the cell**: does it hold, hold with conditions,
 # mislead, or is it false? You have measured enough to argue for most of them. A trial in `course_lib/claims` decides by
 # its numbers, or it says *cannot tell here*. It says this where the machine lacks the GPUs that it needs, or is too
-# busy for its clock to be believed.
+# busy for its times to be right.
 #
 # - C2: `DistributedDataParallel` is faster than `nn.DataParallel` because it uses one process for each device.
 # - C4: to move the model to the GPU *after* wrapping it is an error, or falls back to the CPU.
@@ -402,10 +407,10 @@ quiz("03")
 # %% [markdown]
 # ## What you can do now
 #
-# You can say which device runs out of memory and with what. You can judge threads by what a model spends in Python, and
-# load a file whoever saved it. Together with part 1 you can name the four prices of `nn.DataParallel`. All replicas
-# share one interpreter, device 0 fills first, the weights are sent in every step, and a model must not remember
-# anything.
+# You can say which device runs out of memory and with what. You can judge threads by the time that a model spends in
+# Python, and load a file whoever saved it. Together with part 1 you can name the four prices of `nn.DataParallel`. All
+# replicas share one interpreter, device 0 fills first, the weights are sent in every step, and a model must not
+# remember anything.
 #
 # **The limit.** All four have one cause: *one process works for all devices*. [Lesson
 # 04](04a_distributed_data_parallel.ipynb) gives every device a process of its own, with its interpreter, its loader,

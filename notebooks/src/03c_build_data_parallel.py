@@ -17,7 +17,7 @@
 # - build replicas whose gradients come back to one model;
 # - count what your code copies, and who still holds it afterwards;
 # - run replicas in threads that lose no mode and no error;
-# - say which models break a wrapper, and mend yours for them.
+# - say which models break a wrapper, and mend your wrapper for them.
 #
 # You need the four steps of part 1, and the threads of part 2. Take two sittings if you like: steps 1 to 3, then 4
 # and 5.
@@ -55,10 +55,10 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 # %%
 class MyDataParallel(nn.Module):
-    """``module`` on several ``devices``: a part of the batch each, a replica each, a thread each, one output.
+    """``module`` on several ``devices``. Each has a part of the batch, a replica and a thread; there is one output.
 
     Inputs may be nested; tensors in them are cut along dim 0 as ``Tensor.chunk`` cuts. When replicas fail, a
-    ``RuntimeError`` tells of the first, in the order of the devices: its number, its device, and its own error.
+    ``RuntimeError`` names the first, in the order of the devices: its number, its device, and its own error.
     """
 
     def __init__(self, module, devices):
@@ -150,7 +150,7 @@ class MyDataParallel(nn.Module):
 
 # %% [markdown]
 # Here are a model and a batch to watch your class with. `beside()` runs one step of your class and of the course's, and
-# counts. PyTorch's own does nothing on a CPU. You run it at the end, if there are two GPUs.
+# counts. PyTorch's own class does nothing on a CPU. You run it at the end, if there are two GPUs.
 
 # %%
 torch.manual_seed(0)
@@ -219,10 +219,10 @@ if cost.passed:
 # %% [markdown]
 # ## Step 4: threads
 #
-# **Two replicas fail, and two others are still at work. What should the caller hear, and when?** Now each device has
-# a thread. All run at the same time: in the check each replica waits until the others are there. The caller's modes
-# hold in every thread: recording, inference mode, autocast and its dtype. When the call returns or raises, no thread
-# is left.
+# **Two replicas fail, and two others are still at work. What should the caller find out, and when?** Now each device
+# has a thread. All run at the same time: in the check each replica waits until the others are there. The caller's modes
+# hold in every thread: recording, inference mode, autocast and its dtype. When the call returns or raises, no thread is
+# left.
 #
 # Your `apply_in_threads` of part 2 is a good beginning.
 
@@ -271,9 +271,9 @@ gantt_beside(rows, title="Four rows on four devices", row="device")
 # %% [markdown]
 # ## Before step 5: one thing done for you
 #
-# Inputs may come as dictionaries of lists of tuples. `tree_flatten` takes such a thing apart: a list of its leaves, and
-# its nesting. `tree_unflatten` puts leaves into a nesting again. Between the two, each leaf is a thing of its own. Here
-# all tensors are doubled:
+# Inputs may come as dictionaries of lists of tuples. `tree_flatten` takes such a thing apart. It gives a list of its
+# leaves, and its nesting. `tree_unflatten` puts leaves into a nesting again. Between the two calls, you can change each
+# leaf by itself. Here all tensors are doubled:
 
 
 # %%
@@ -324,7 +324,7 @@ except NotImplementedError as your_turn:
 # - things that are no tensors, such as a lock or a list. All replicas share them with the module;
 # - nested inputs, keywords and outputs. A scalar becomes a vector with an entry for each replica. What is no tensor
 #   comes back as replica 0 gave it;
-# - no rows at all, and no tensor at all: one call on device 0 will do.
+# - no rows at all, and no tensor at all: one call on device 0 is enough.
 
 # %%
 awkward = check("03.dp_awkward", MyDataParallel)
@@ -337,7 +337,7 @@ if awkward.passed:
     beside()
 
 # %% [markdown]
-# `solution("03.dp_awkward")` says where the solved version stands. What you have so far:
+# `solution("03.dp_awkward")` says where the solved version stands. The next cell shows what you have so far:
 
 # %% tags=["nbval-ignore-output"]
 build_progress("03.data_parallel")
@@ -381,7 +381,7 @@ else:
     print("outputs equal, to within 1e-5:", agree(yours, real, within=1e-5))
 
 # %% [markdown]
-# ## For the quick: one piece
+# ## If you have time left: one piece
 #
 # A message has a price whatever its size, as you saw in lesson 02. Your replicas get each weight in a message of its
 # own. **In how few pieces could a device get the whole model?** Write a class whose replicas are views of a few flat
@@ -389,7 +389,7 @@ else:
 # pass for all devices, so one model more than before may be copied. All else holds as in step 5, with one exception.
 #
 # The exception: one gradient comes back for a whole piece. So a weight that nobody used gets zeros, and not None.
-# PyTorch's own gives zeros, too.
+# PyTorch's own class gives zeros, too.
 
 
 # %%
@@ -436,4 +436,4 @@ check("03.dp_flat", MyFlatDataParallel)
 #
 # **Further reading.** PyTorch's own version is five short files:
 # [`torch/nn/parallel`](https://github.com/pytorch/pytorch/tree/main/torch/nn/parallel). Read `replicate.py` first, and
-# look for the parts that yours has, too.
+# look for the parts that your class has, too.

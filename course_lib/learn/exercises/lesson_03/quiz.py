@@ -60,7 +60,7 @@ QUIZ = (
     ),
     Question(
         name="ragged",
-        text="Nine rows for four devices. Who gets how many?",
+        text="Nine rows are cut for four devices. How many rows does each part have?",
         choices=((3, 2, 2, 2), (3, 3, 3), (2, 2, 2, 3), (9,)),
         answer=lambda: _rows(9),
         show=lambda rows: " + ".join(map(str, rows)),
@@ -86,7 +86,7 @@ QUIZ = (
             300: "That counts what goes out. The gradients come back from three devices.",
             400: "Replica 0 sits with the original: three copies. And gradients come back.",
         },
-        because="Three times weights forward, three times gradients backward; at every step.",
+        because="The weights are copied three times forward, and the gradients three times backward, at every step.",
     ),
     Question(
         name="lock",
@@ -99,7 +99,8 @@ QUIZ = (
             8: "That is one thread alone. While one runs Python, the other cannot.",
             10: "One thread alone takes so long on all rows. Add up what the lock lets only one thread do at a time.",
         },
-        because="Twice 6 ms of Python, one after the other, and the operators that come after the last of it.",
+        because="The Python of both threads takes twice 6 ms, one after the other. Then come the last 2 ms in "
+        "operators.",
         show=lambda time: f"{time} ms",
     ),
     Question(

@@ -72,8 +72,8 @@ STEPS = (
         (
             "What must a replica's weight be, if autograd is to carry its gradient on to the module's?",
             "Device 0 has the module's own tensors. For every other device copy the tree of modules, without the "
-            "tensors; then give each its own, copied by an operation that autograd records. The parts of the batch "
-            "too.",
+            "tensors; then give each its own tensors, copied by an operation that autograd records. Copy the "
+            "parts of the batch, too.",
             "`new = copy.copy(module)`, then `new._parameters = {name: p if p is None or r == 0 else "
             "p.to(device, copy=True) ...}`, likewise `_buffers`, and `_modules` by a call of the same function.",
         ),
@@ -85,13 +85,13 @@ STEPS = (
         COST,
         named.UP_TO_COST,
         (
-            "Who needs a copy of what? Count devices that have work, and tensors that are there under two names.",
+            "Which devices need a copy of which tensors? Count devices that have work, and tensors with two names.",
             "Replicas for as many devices as there are parts. Device 0 takes what is there. A tensor with two names is "
             "copied once: keep a dictionary from tensor to copy while a replica is made. Nothing goes on `self`.",
             "`if p not in done: done[p] = p.to(device, copy=True)`, with a new `done` for each replica, and the tree "
             "copied by `copy.copy`, which copies no tensor.",
         ),
-        "The weights travel once to each device that has work, and after the backward pass nothing of them is left.",
+        "The weights travel once to each device that has work, and after the backward pass no copy is left.",
     ),
     _step(
         "threads",
@@ -99,8 +99,8 @@ STEPS = (
         THREADS,
         named_late.UP_TO_THREADS,
         (
-            "What does a new thread not have of its maker's: recording, inference mode, autocast, and anybody who sees "
-            "it fail.",
+            "A new thread lacks what the thread that made it has: recording, inference mode, autocast, and somebody "
+            "who sees an error.",
             "Ask for the modes in `forward`, enter them in each thread. Catch what a thread raises, under its number. "
             "Start all, join all, then raise the first in order, with its number and device, from the error itself.",
             "`torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind))` is made by the "
@@ -120,7 +120,7 @@ STEPS = (
             "Buffers: `b if r == 0 else b.to(device, copy=True)`. Without a tensor there is one part: "
             "`max((len(pieces) for pieces in cut if pieces), default=1)`.",
         ),
-        "Shared, frozen and unused weights, buffers, nested inputs and outputs, no rows: as on one device.",
+        "All is as on one device: with shared, frozen and unused weights, buffers, nested inputs, and no rows.",
     ),
     _step(
         "flat",
@@ -134,6 +134,6 @@ STEPS = (
             "`flat = torch.cat([t.flatten() for t in group])`, then for each device `pieces = flat.to(device, "
             "copy=True).split([t.numel() for t in group])`, and `piece.view_as(t)`.",
         ),
-        "A piece for each kind of tensor and device, and all else as before.",
+        "Each device gets one piece for each kind of tensor, and all else is as before.",
     ),
 )

@@ -176,7 +176,7 @@ LOAD = Exercise(
     ),
     hints=(
         "Two kinds of names come: those of the bare model, and those of a wrapper that calls the model `module`. How "
-        "do you tell which?",
+        "do you find out which of them came?",
         "If the names are the model's own, load them. Else make a new dictionary whose names have lost the prefix, and "
         "load that, strictly.",
         "`if saved.keys() != model.state_dict().keys(): saved = {name.removeprefix('module.'): tensor for name, tensor "

@@ -32,15 +32,15 @@ def _copies(copied_bytes: float, model_bytes: int) -> Explanation:
     return Explanation(
         measured=round(copied_bytes / model_bytes, 1),
         model=round((naive.bytes_sent[0] + naive.bytes_received[0]) / model_bytes, 1),
-        because="Weights to three devices forward, gradients from three devices backward, in every single step.",
+        because="Weights go to three devices forward, and gradients come from three devices backward, in every step.",
         misreadings={
             3: "That counts what goes out. From each of the three devices comes a gradient, as large as the weights.",
             0: "The replicas are new at every forward pass: nothing of the last step is left in them.",
             1: "Each of three devices needs all of the weights, and sends all of the gradients.",
             8: "Replica 0 sits with the model: nothing travels for it.",
         },
-        apart="These are counted bytes, not times: noise cannot move them. Look whether the model has changed since "
-        "its size was taken, and run the cells from the four steps on once more.",
+        apart="These are counted bytes, not times: noise cannot change them. Look whether the model has changed since "
+        "its size was computed, and run the cells again, from the section Four steps on.",
     )
 
 
@@ -72,8 +72,8 @@ def _device_0(held: Mapping[str, Mapping[str, int]]) -> Explanation:
 
 def _threads(race: Race) -> Explanation:
     because = (
-        "Each layer is a little Python and a short operator. The threads hand the lock to and fro hundreds of times "
-        "a step. "
+        "Each layer is a little Python and a short operator. The threads pass the lock to each other hundreds of "
+        "times a step. "
     )
     if interpreter_lock() == "off":
         because = (
@@ -84,8 +84,8 @@ def _threads(race: Race) -> Explanation:
         because += "Here that used up nearly all that they saved, or more."
     else:
         because += (
-            "Here they gained a little all the same: on this machine an operator takes long beside the Python "
-            "around it. The lock is free for that time."
+            "Here they gained a little all the same: on this machine an operator takes long, compared with the "
+            "Python around it. The lock is free for that time."
         )
     if race.processes_speed_up < 1.3:
         because += (
@@ -126,7 +126,7 @@ def _self() -> Explanation:
         misreadings={
             _STANDS_STILL[0]: "Then some counts would be lost, and others not. Every one of twenty calls saw a 1.",
             _STANDS_STILL[2]: "There is no optimizer in this evidence.",
-            _STANDS_STILL[3]: "Nothing suggests it: the number that sets its share is what stands still.",
+            _STANDS_STILL[3]: "Nothing suggests it. What stands still is the number from which the share is computed.",
         },
     )
 
@@ -146,7 +146,7 @@ def _keys() -> Explanation:
         because="The wrapper holds the model under the name `module`, and `state_dict` puts that before every name. "
         "With strict=False what does not fit is skipped, and here that is all of it.",
         misreadings={
-            _FORGOT[0]: "All tensors are there, under names that nobody asks for.",
+            _FORGOT[0]: "All tensors are there, under names that the model does not have.",
             _FORGOT[2]: "That changes dropout and BatchNorm, and no weight.",
             _FORGOT[3]: "Its training was in order; what is in the file is a trained model.",
         },

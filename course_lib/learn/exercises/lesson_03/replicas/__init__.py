@@ -117,9 +117,10 @@ REPLICAS = Exercise(
         ),
     ),
     hints=(
-        "A copy that autograd records has a backward: the gradient goes back to the original. What copies so?",
-        "For each replica a new dictionary: every parameter as a clone. Every buffer as it is for replica 0, and as a "
-        "clone for the others.",
+        "A copy that autograd records has a backward: the gradient goes back to the original. Which operation "
+        "makes such a copy?",
+        "Make a new dictionary for each replica. It has a clone of every parameter. It has every buffer as it is for "
+        "replica 0, and a clone of it for the others.",
         "`tensors = {name: p.clone() for name, p in module.named_parameters()}`, then for each of "
         "`module.named_buffers()`: `tensors[name] = buffer if replica == 0 else buffer.clone()`.",
     ),

@@ -207,9 +207,9 @@ THREADS = Exercise(
         ),
     ),
     hints=(
-        "What does a new thread not have of its maker's: the result's place, the recording, and anybody who sees it "
-        "fail.",
-        "`work(r)` runs module r with the caller's recording, inside `try`, and puts away a result or a failure. Below "
+        "A new thread lacks three things that its maker has. It has no place for the result, it does not have the "
+        "maker's recording, and nobody sees its error.",
+        "`work(r)` runs module r with the caller's recording, inside `try`, and keeps a result or a failure. Below "
         "it: ask whether the caller records, start all threads, then join all, then raise what was caught.",
         "In `work(r)`: `with torch.set_grad_enabled(recording): results[r] = modules[r](inputs[r])`, and `except "
         "Exception as error: failures[r] = error`. Threads: `threading.Thread(target=work, args=(r,))`.",
@@ -220,5 +220,6 @@ THREADS = Exercise(
         "course_lib.parallel.data.DataParallel",
         "torch.nn.DataParallel",
     ),
-    passed="All at the same time, in order, with the caller's recording, and a failure has a name.",
+    passed="All modules run at the same time, with the caller's recording. The results are in order, and a failure "
+    "names its replica.",
 )
