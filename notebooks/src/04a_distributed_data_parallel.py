@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 04a · DistributedDataParallel: one rule, sent in buckets
 #
-# Four processes train one model, each on its part of the batch, and are to end with the weights that one device would
-# have found. You find out what has to travel for that, write it, and let it travel during the backward pass.
+# Four processes train one model, each on its part of the batch, and must end with the weights that one device would
+# have found. You find out what has to travel for that. You write it, and let the messages travel during the backward
+# pass.
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -16,7 +17,7 @@
 # At the end you can
 #
 # - say what has to travel in data parallelism, how often and how many bytes;
-# - write the mean of all gradients, and see that it keeps replicas together;
+# - write the mean of all gradients, and see that it keeps replicas equal;
 # - pack gradients into buckets and send them while the backward pass goes on, and choose a size for them.
 #
 # <!-- word: `DistributedDataParallel` | also: DDP -->
@@ -56,8 +57,8 @@ two, four = (shared_cluster(number) for number in (2, 4))
 # ![Four ranks, each with a model and a quarter of the images, and question marks between the
 # models](../assets/04_apart.png)
 #
-# The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and tells what they say in its
-# own words. Article A is *How can a single model be trained using multiple GPUs?* It asks for three things: start a
+# The course puts five articles on trial (`course_lib.claims.ARTICLES` has their titles), and says in its own words what
+# they claim. Article A is *How can a single model be trained using multiple GPUs?* It asks for three things: start a
 # process group, give each rank its part of the data by a `DistributedSampler`, and keep your training loop.
 #
 # Here is that program. The sampler deals the digits out to the ranks; every rank begins with the same seed and runs the
@@ -108,8 +109,8 @@ reveal("04.apart", furthest)
 
 # %% [markdown]
 # <!-- word: drift | also: replica divergence -->
-# No error, no hang, and not data parallelism. **Drift**, elsewhere called replica divergence, is when weights that
-# should be equal on all ranks are not. Keep in mind: **replicas that drift apart do so in silence**.
+# There was no error and no hang, but this was not data parallelism. **Drift**, elsewhere called replica divergence, is
+# when weights that should be equal on all ranks are not. Keep in mind: **replicas drift apart without any error**.
 #
 # How do they stay one model? By article A, the updated weights are broadcast to every device in each iteration, when
 # the gradients have been reduced. **Four ranks begin with different weights and take ten steps. How many times do the
@@ -128,7 +129,8 @@ ask("04.weights").commit(10)  # as the article says
 # then each takes the same step](../assets/04_step.png)
 #
 # Two ranks with the same weights each take half of a batch. Rank 0's loss is the mean over its half, rank 1's the mean
-# over the other. The mean over the *whole* batch is the mean of those two, and so is its gradient:
+# over the other. The mean over the *whole* batch is the mean of those two, and its gradient is the mean of the two
+# gradients:
 #
 # $$\nabla L = \tfrac{1}{n}\,(\nabla L_0 + \nabla L_1 + \dots + \nabla L_{n-1})$$
 #
@@ -199,7 +201,7 @@ reveal("04.weights", calls["broadcast"], num_tensors)
 
 # %% [markdown]
 # So the replicas stay one model. Is it also the model that *one* device would have trained? [Part
-# 2](04b_batches_and_scaling.ipynb) puts that to the test, with even and uneven batches and with BatchNorm.
+# 2](04b_batches_and_scaling.ipynb) tests that, with even and uneven batches and with BatchNorm.
 
 # %% [markdown]
 # ## What a step sends
@@ -455,8 +457,8 @@ overlap_verdict = check("04.overlap", start_early)
 
 # %% [markdown]
 # The course's `DistributedDataParallel` does that. It also handles parameters that get no gradient, buffers, mixed
-# types and a backward pass that fails. Both go through the same steps below. Each of the two functions gives the model
-# to call, and a function to call after backward.
+# types and a backward pass that fails. The course's class and your function go through the same steps below. Each of
+# the two functions in the next cell gives the model to call, and a function to call after backward.
 
 
 # %%
@@ -477,7 +479,7 @@ yours = by_your_hooks if overlap_verdict.passed else None
 
 # %% [markdown]
 # Here is a step of two ranks as it happened, with buckets of 512 KiB: two layers fill one. Where `start_early` has
-# passed, the lower rows are yours.
+# passed, the lower rows are those of your function.
 
 
 # %%
@@ -505,8 +507,8 @@ gantt_beside(
 #
 # <!-- word: exposed | also: exposed communication -->
 # Communication that is still on its way when backward ends is **exposed**: nothing hides it, and everybody waits for
-# it. The last bucket always is. The next cell prints what share is hidden, by the model and by the run. Are the lines
-# far apart? Then your ranks waited for something that the model does not know, such as a core.
+# it. The last bucket is always exposed. The next cell prints what share is hidden, by the model and by the run. Are the
+# lines far apart? Then your ranks waited for something that the model does not know, such as a core.
 
 # %% tags=["nbval-ignore-output"]
 TENSOR_BYTES = [size_bytes for _ in range(8) for size_bytes in LAYER_BYTES]
@@ -604,7 +606,7 @@ lines(
 # ![The explorer's picture: backward in one row, the buckets' all-reduces below it, and the step time over bucket sizes
 # with the chosen one marked](../assets/04_explorer.png)
 #
-# The explorer has another model, of 16 layers, and you choose bucket and link. The button runs your choice on two
+# The explorer has another model, of 16 layers, and you choose bucket size and link. The button runs your choice on two
 # ranks, first with the course's function and then with yours. Yours is the `MyDDP` of your library, or `start_early`
 # where that has passed. There are three missions:
 #
@@ -622,8 +624,8 @@ BucketExplorer(two, yours=mine.if_passed("MyDDP") or yours)
 # <summary>To compare: what the model says of the missions</summary>
 #
 # On the first link two buckets win. With four, the latencies alone last as long as the backward pass. Without latency
-# the smallest buckets win: many cost nothing, and the last one is short. (In a measurement each call still takes some
-# time on your machine, and a larger size may win.)
+# the smallest buckets win: their number costs nothing, and the last one is short. (In a measurement each call still
+# takes some time on your machine, and a larger size may win.)
 #
 # On the third link the bytes alone take longer than the backward pass that should hide them. Then send fewer bytes,
 # send them less often, or take another link; part 2 begins with that.
@@ -632,13 +634,13 @@ BucketExplorer(two, yours=mine.if_passed("MyDDP") or yours)
 #
 # ## What you can do now
 #
-# You know the one rule of data parallelism, same weights and same gradients. It takes one broadcast at the start and
+# You know the one rule of data parallelism, same weights and same gradients. It needs one broadcast at the start and
 # one mean a step. You have hidden most of its communication behind the backward pass, and can say which part stays
 # exposed.
 #
 # [Part 2](04b_batches_and_scaling.ipynb) asks what each rank reads, whether n ranks train the model of one device, and
 # how much faster they are. [Part 3](04c_drift_and_production.ipynb) keeps replicas equal, writes checkpoints and starts
-# the real thing.
+# PyTorch's own DDP.
 #
 # **Further reading.** Li et al., [PyTorch Distributed: Experiences on Accelerating Data Parallel
 # Training](https://arxiv.org/abs/2006.15704) (2020), section 3.2: buckets, overlap, `no_sync`.

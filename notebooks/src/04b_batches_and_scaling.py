@@ -22,8 +22,8 @@
 # - say what data parallelism does not save.
 #
 # From part 1 you need its rule: after `backward()` every gradient becomes its mean over all ranks, in buckets that
-# travel while backward goes on. The course's `DistributedDataParallel` does that. (Once you have built one in part 4,
-# `mine.if_passed` finds it, and it runs beside the course's.)
+# travel while backward goes on. The course's `DistributedDataParallel` does that. (Once you have built a class of your
+# own in part 4, `mine.if_passed` finds it, and it runs beside the course's.)
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, machine, mine, reveal, shared_cluster, solution
@@ -104,8 +104,8 @@ reveal("04.pieces", loud["the course's"].sent_bytes(0) / 1024, gradient_bytes, b
 
 # %% [markdown]
 # <!-- word: `no_sync` | sentences: 2 -->
-# Under `with ddp.no_sync():` the hooks stay quiet and no gradient is sent. Each rank adds its gradients up, and the
-# next backward pass outside carries the sum.
+# Under `with ddp.no_sync():` the hooks do nothing and no gradient is sent. Each rank adds its gradients up, and the
+# next backward pass outside of it sends the sum.
 
 # %%
 hushed = mine.beside(lambda wrap: all_reduces_of(4, True, wrap), the_courses, mine.if_passed("MyDDP"))
@@ -114,7 +114,7 @@ for whose, calls in hushed.items():
     print(f"with no_sync for all but the last{', by yours' if whose == 'yours' else ''}: {kib}")
 
 # %% [markdown]
-# Article C, *Multi-GPU training in PyTorch - Deep Dive*, says in our words that how often gradients are synchronised
+# Article C, *Multi-GPU training in PyTorch - Deep Dive*, says, in our words: how often gradients are synchronised
 # trades speed for accuracy. Here that is not so: `no_sync` with *one* step at the end changes nothing but bytes.
 #
 # <!-- word: local SGD -->
@@ -123,8 +123,8 @@ for whose, calls in hushed.items():
 #
 # ### Fewer bytes for each gradient
 #
-# Under bfloat16 autocast, lesson 01 found, layers compute in half the bytes. **Does mixed precision halve what DDP
-# sends?** Think what type a parameter's gradient has, then look.
+# Lesson 01 found that under bfloat16 autocast layers compute with half the bytes. **Does mixed precision halve what DDP
+# sends?** Think what type a parameter's gradient has, then run the cell.
 
 
 # %%
@@ -148,13 +148,14 @@ for autocast, name in ((True, "autocast"), (False, "the whole model in bfloat16"
 # Autocast keeps float32 parameters, so gradients are float32 and travel as such: activations shrink, traffic does not.
 #
 # <!-- word: master weights | also: float32 master copy -->
-# A model turned to bfloat16 as a whole sends half, and pays in accuracy: small steps are lost in rounding. The usual
-# cure is **master weights**, a copy of all weights in float32, to which the optimizer adds its steps.
+# A model turned to bfloat16 as a whole sends half as many bytes, and learns less exactly: small steps are lost in
+# rounding. The usual cure is **master weights**, a copy of all weights in float32, to which the optimizer adds its
+# steps.
 #
 # <!-- word: communication hook | also: comm hook, DDP hook -->
 # There is a third way, which leaves the model alone. A **communication hook** is a function that PyTorch's DDP calls
 # for each bucket in place of its own all-reduce. `fp16_compress_hook` sends a bucket in float16 and turns the result
-# back.
+# back into the type of the gradients.
 
 
 # %%
@@ -185,9 +186,9 @@ for name, hook in (("no hook", None), ("fp16_compress_hook", fp16_compress_hook)
 # place](../assets/04_sampler.png)
 #
 # <!-- word: distributed sampler | also: `DistributedSampler` -->
-# Every rank needs its own part of the data. And all ranks need the same number of batches, or one of them calls an
-# all-reduce that nobody joins, and the job hangs. A **distributed sampler** deals a data set out: it gives each rank
-# the list of the indices that it reads in an epoch.
+# Every rank needs its own part of the data. And all ranks need the same number of batches, or one rank calls an
+# all-reduce that no other rank joins, and the job hangs. A **distributed sampler** deals a data set out: it gives each
+# rank the list of the indices that it reads in an epoch.
 #
 # (Where the numbers must differ, as with streams of text, PyTorch has
 # [`Join`](https://docs.pytorch.org/tutorials/advanced/generic_join.html): ranks that have finished answer the others'
@@ -235,8 +236,8 @@ check("04.sampler", indices_of)
 # hint("04.sampler")
 
 # %% [markdown]
-# The next cell has three ways to go wrong that no error reports, and the right one. It prints what share of the digits
-# four ranks read in an epoch, and whether the next epoch is the same.
+# The next cell has three wrong ways, which raise no error, and the right one. It prints what share of the digits four
+# ranks read in an epoch, and whether the next epoch is the same.
 
 
 # %%
@@ -326,9 +327,9 @@ reveal("04.rate", alone, same_rate)
 # %% [markdown]
 # <!-- word: linear scaling rule -->
 # The usual first guess is the **linear scaling rule** ([Goyal et al., 2017](https://arxiv.org/abs/1706.02677)): n times
-# the batch, n times the learning rate. The third line above follows it. Compare how much of the accuracy that the
-# second line has lost comes back in the third. In the fourth line the rate is four times as high again: see whether the
-# rule still helps there.
+# the batch, n times the learning rate. The third line above follows it. The second line has lost accuracy against the
+# first. Compare how much of it comes back in the third line. In the fourth line the rate is four times as high again:
+# see whether the rule still helps there.
 #
 # <!-- word: learning-rate warm-up | sentences: 2 -->
 # <!-- word: critical batch size -->
@@ -337,24 +338,25 @@ reveal("04.rate", alone, same_rate)
 # more epochs.
 #
 # <!-- word: throughput -->
-# The **throughput** of a job is how many images it takes in per second. Data parallelism speeds *that* up. It is not
-# yet a speed-up in learning.
+# The **throughput** of a job is how many images it reads per second. Data parallelism makes the throughput higher. That
+# alone does not mean that the model learns faster.
 
 # %% [markdown]
 # ### A good place to stop
 #
-# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
-# this one. In the second sitting you hold two ranks against one device, and predict the speed-up of more.
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
+# one. In the second sitting you compare two ranks with one device, and predict the speed-up of more.
 
 # %% [markdown]
 # ## The same as one device?
 #
 # Part 1's rule keeps replicas equal. Are they also equal to the model that *one* device would have trained on the whole
-# batch? You can test that: take five steps with the same batch, once on one rank and once cut up, and then compare all
-# weights. The test uses float64, so that no difference is due to rounding. And it uses SGD, whose steps are as wrong as
-# the gradients are. (AdamW divides each gradient by its own size, so one that is three times too large goes unnoticed.)
+# batch? You can test that: take five steps with the same batch, once on one rank and once divided among ranks, and then
+# compare all weights. The test uses float64, so that no difference is due to rounding. And it uses SGD, whose steps are
+# as wrong as the gradients are. (AdamW divides each gradient by its own size, so one that is three times too large goes
+# unnoticed.)
 #
-# The mean of the gradients is the one that you have written in part 1, if it has passed.
+# The gradients are averaged by the function that you have written in part 1, if it has passed.
 
 # %% tags=["nbval-ignore-output"]
 average_of_part_1 = mine.average_gradients
@@ -394,9 +396,9 @@ print("batch of 22 on four ranks:", off_by(four, 22))
 # The weights are equal where every rank holds the same number of images. With 22 on four ranks two of them hold 6 and
 # two hold 5. The mean of four means is not the mean of all, since an image in a short part counts for more.
 #
-# Lesson 01 met the same in a batch that comes in pieces, and the cure is the same: weigh by the number of items. Each
-# rank divides its *sum* of losses by the number of items on all ranks. It multiplies by n, because the average will
-# divide by n. The course's `global_mean` does that, with an all-reduce of the counts.
+# You met the same in lesson 01, in a batch that comes in pieces. The cure is the same: weigh by the number of items.
+# Each rank divides its *sum* of losses by the number of items on all ranks. It multiplies by n, because the average
+# will divide by n. The course's `global_mean` does that, with an all-reduce of the counts.
 
 
 # %%
@@ -421,7 +423,7 @@ print("batch of 22 on four ranks, weighed:", off_by(four, 22, loss_of=weighed))
 # All models so far had `batch_norm=False`. A **BatchNorm** layer normalises each channel by its mean and its deviation
 # over *the batch*.
 #
-# **The same test with BatchNorm: 24 images, four ranks, five steps, gradients averaged. Whose weights come out?**
+# **The same test with BatchNorm: 24 images, four ranks, five steps, gradients averaged. Which weights come out?**
 
 # %%
 ### BEGIN SOLUTION
@@ -449,8 +451,8 @@ print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True)
 
 # %% [markdown]
 # `SyncBatchNorm` is worth its messages when a rank sees few images; where it sees many, most programs do without.
-# Without it, the running averages that a BatchNorm keeps for evaluation differ between ranks as well. DDP hands out
-# rank 0's before each forward pass.
+# Without it, the running averages that a BatchNorm keeps for evaluation differ between ranks as well. DDP sends those
+# of rank 0 to all ranks before each forward pass.
 #
 # ## How much faster?
 #
@@ -573,11 +575,11 @@ lines(
 # two latencies to each all-reduce, until 32 ranks are slower than one. Weak scaling keeps the backward pass, which
 # hides most of the communication.
 #
-# How near your measured points lie depends on your cores. Paced ranks compute nothing, but to carry their messages
-# takes time on a core. Even the free link is not free: a message takes what this machine takes for it.
+# How near your measured points lie depends on your cores. Paced ranks compute nothing, but their messages take time on
+# a core. On the free link, too, a message takes the time that this machine needs for it.
 #
 # <!-- word: straggler | also: slow rank -->
-# And real arithmetic? That needs a core for each rank: a speed-up of ranks that take turns on one core would mean
+# What about real arithmetic? It needs a core for each rank: a speed-up of ranks that take turns on one core would mean
 # nothing. So the next cell takes four ranks, or two where there are fewer cores than four. They share 1,024 images,
 # with no link slowed down; of several rounds the fastest counts. A **straggler** is one slow rank, for which all others
 # wait in the all-reduce. Where other programs use the cores, any rank may be one.
@@ -609,15 +611,16 @@ print(f"if nothing were lost, by one rank that computes a part alone: {alone_rea
 # %% [markdown]
 # What lies between the two numbers is lost to messages, and to waiting for cores. Is the second number larger than n?
 # Then a smaller batch computes faster here for each image. Most often the reason is that more of it stays in the
-# caches; This is a gain of this machine, and not a rule. On a busy machine the reason may be that other work held up
-# the large batch. And if the first number is the larger one, other work was in the way of one rank: run the cell again.
+# caches. This is a gain of this machine, and not a rule. On a busy machine the reason may be that other work slowed
+# down the large batch. And if the first number is the larger one, other work slowed down the one rank: run the cell
+# again.
 #
 # ### Where two ranks lose to one
 #
 # <!-- word: break-even | also: crossover point -->
-# A **break-even** is the point at which two ways take just as long, such as one rank and two. Turn the link down. **At
-# which bandwidth are two ranks no faster than one?** One rank takes 96 ms for the paced step. Two ranks compute 48 ms
-# each and exchange 2 MiB, in two buckets, over a link with 1 ms latency.
+# A **break-even** is the point at which two ways take just as long, such as one rank and two. Now we make the link
+# slower. **At which bandwidth are two ranks no faster than one?** One rank takes 96 ms for the paced step. Two ranks
+# compute 48 ms each and exchange 2 MiB, in two buckets, over a link with 1 ms latency.
 
 # %%
 ### BEGIN SOLUTION
@@ -640,9 +643,9 @@ for bandwidth in dial:
 reveal("04.break_even", one_rank_s, dial, two_ranks_s)
 
 # %% [markdown]
-# Well before two ranks lose, they wait. The cost model also gives another break-even, the bandwidth at which the
-# all-reduces take as long as the backward pass that should hide them. And a *small* model may have none: when latency
-# alone takes longer than its backward pass, no bandwidth helps.
+# On many links on which two ranks are still faster than one, they already wait for messages. The cost model also gives
+# another break-even, the bandwidth at which the all-reduces take as long as the backward pass that should hide them.
+# And a *small* model may have none: when latency alone takes longer than its backward pass, no bandwidth helps.
 
 # %% tags=["computed-time"]
 for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as quick", 0.032 / 50)):
@@ -651,10 +654,10 @@ for name, backward_s in (("the paced model", 0.032), ("one that is 50 times as q
     print(f"{name}, two ranks: to hide everything, {rate}")
 
 # %% [markdown]
-# Article D is *Training a Model on Multiple GPUs with Data Parallelism*. It says in our words that data parallelism is
-# not about speed, and may slow training. That is half of the truth. Data parallelism is there for speed; it slows
-# training where communication outweighs the computing that it shares out. Very small models train faster on one device.
-# Now you know how to tell beforehand.
+# Article D is *Training a Model on Multiple GPUs with Data Parallelism*. It says, in our words, that data parallelism
+# is not about speed, and may make training slower. That is half of the truth. Data parallelism is there for speed; it
+# makes training slower where communication outweighs the computing that it shares out. Very small models train faster
+# on one device. Now you can compute beforehand which of the two will happen.
 
 # %% [markdown]
 # ## What it does not save
@@ -696,9 +699,9 @@ for name, ranks in (("1 rank: ", one), ("2 ranks:", two), ("4 ranks:", four)):
 #
 # ## What you can do now
 #
-# You can accumulate gradients without needless messages, and deal data out so that no rank reads twice what others
-# miss. You know what a batch and a learning rate mean on n ranks. You can say which part of a step n ranks share, which
-# part stays, and on which link they are worth their trouble.
+# You can accumulate gradients without needless messages, and deal data out so that no example is read twice while
+# another one is left out. You know what a batch and a learning rate mean on n ranks. You can say which part of a step n
+# ranks share, which part stays, and on which links they are faster than one.
 #
 # [Part 3](04c_drift_and_production.ipynb) is about what can go wrong, and how the real thing is started.
 #

@@ -46,9 +46,9 @@ two = shared_cluster(2)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand five steps. Each has a check, and each asks for what the steps before
-# it ask for, and one thing more. So you come back to this cell five times: change it, run it, and run the next check.
-# Two sittings are a good measure: stop after step 3 if you like. What you have is kept.
+# You write only the next cell. Below it stand five steps. Each has a check, and each asks for what the steps before it
+# ask for, and one thing more. So you come back to this cell five times: change it, run it, and run the next check. You
+# can do this part in two sittings: stop after step 3 if you like. What you have written is kept.
 #
 # Write the shortest thing that passes the next check. For step 1 twenty lines are enough, without buckets.
 
@@ -247,8 +247,9 @@ check("04.ddp_values", MyDDP)
 # %% [markdown]
 # ## Step 2: bytes and messages
 #
-# The values are right. Look at the row of messages, in which those of wrapping the model are counted too: which of the
-# three has most, and why? A bias is a few hundred bytes, and a message costs its latency however short it is.
+# The values are right. Look at the row of messages. It also counts the messages that are sent when the model is
+# wrapped. Which of the three classes has most, and why? A bias is a few hundred bytes, and a message costs its latency
+# however short it is.
 #
 # Now every step is to make one all-reduce for each bucket, and no other call. A bucket is a list of parameters, filled
 # from the last one. It has one dtype, and ends with the parameter that brings it to `bucket_bytes`. Change the cell
@@ -378,8 +379,8 @@ check("04.ddp_overlap", MyDDP)
 
 # %% [markdown]
 # How much time does that hide? The picture shows a paced model of eight layers on a slow link, with one bucket for each
-# layer. It has a step by each of the three classes, and below each step the messages that are under way. A busy machine
-# stretches a row, so look at what lies below what, and not at the lengths.
+# layer. It has one step with each of the three classes, and below each step the messages that are under way. A busy
+# machine stretches a row, so look at what lies below what, and not at the lengths.
 
 
 # %%
@@ -417,10 +418,11 @@ gantt(Timeline.join(rows), names=names, title="The second step of rank 0, by eac
 # %% [markdown]
 # ## Step 5: awkward models
 #
-# Real models are not plain. In which of these does your class hang, and in which is it wrong without a word?
+# Real models are not plain. In which of these does your class hang, and in which is it wrong without an error?
 #
 # - a layer that one rank leaves out, or that nobody uses; gradients that come in another order on another rank;
-# - frozen parameters, one that two layers share, a module with nothing to train (run it, or refuse it in a sentence);
+# - frozen parameters, one that two layers share, a module with nothing to train (run it, or raise an error that says
+#   why not);
 # - buffers such as BatchNorm's: a forward pass whose gradients are averaged sees those of rank 0;
 # - `no_sync`, also one inside another; two forward passes before one backward;
 # - a last batch of unequal parts, one of them empty, where the loss makes up for the sizes;
@@ -444,7 +446,7 @@ all_reduce_of_02 = mine.all_reduce
 
 # %%
 class Done:
-    """What was waited for on the spot."""
+    """The handle of a sum that is complete already."""
 
     def wait(self):
         return True
@@ -470,7 +472,7 @@ beside({"yours, dist.all_reduce": MyDDP, "yours, on lesson 02's": on_messages})
 # The weights are equal, and so are the bytes. The all-reduce of lesson 02 sends its messages by `send` and `recv`; it
 # cannot go on while backward computes.
 #
-# ## A harder task, for the quick
+# ## If you have time left: a harder task
 #
 # Send fewer bytes without touching the class. `in_bfloat16` is an `all_reduce` that sends two bytes for each number.
 # What it returns has a `wait()`, after which `tensor` holds the sum. In the table "equal" then allows one part in a

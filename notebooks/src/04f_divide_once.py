@@ -23,7 +23,7 @@
 # - find this division in torchtitan, Megatron and Transformers.
 #
 # From [part 2](04b_batches_and_scaling.ipynb) you need `no_sync`, and its batch of 22 images on four ranks. There one
-# batch was uneven. Here every batch is.
+# batch was uneven. Here every batch is uneven.
 
 # %%
 from course_lib import ask, check, hint, quiz, reveal, shared_cluster
@@ -238,14 +238,15 @@ print("by length:  ", beside_one_process(usual, BY_LENGTH))
 print("one of each:", beside_one_process(usual, ONE_OF_EACH))
 
 # %% [markdown]
-# Both lines have the same model and the same conversations, dealt to micro-batches in two ways. Dealt one of each, all
-# micro-batches have equally many valid tokens, and then the mean of means *is* the mean. It is right with **equally
-# many micro-batches on each rank, and equal counts in all of them**. Training on plain text that is cut into full rows
-# has equal counts. Fine-tuning has not.
+# Both lines have the same model and the same conversations, dealt to micro-batches in two ways. If each micro-batch
+# gets one of each, all micro-batches have equally many valid tokens, and then the mean of means *is* the mean. It is
+# right with **equally many micro-batches on each rank, and equal counts in all of them**. Training on plain text that
+# is cut into full rows has equal counts. Fine-tuning has not.
 #
 # Is the loss per token the right one? That is your choice. You may want each *answer* to weigh the same, and then you
-# divide by the number of answers. The data alone fix either choice. In the mean of means, a token's weight depends on
-# the other tokens of its micro-batch. It changes when the same data are cut into micro-batches in another way.
+# divide by the number of answers. In both choices, the data alone say what a token weighs. In the mean of means, a
+# token's weight depends on the other tokens of its micro-batch. It changes when the same data are cut into
+# micro-batches in another way.
 #
 # ## Two cures
 #
@@ -372,8 +373,8 @@ print("one of each:", beside_one_process(per_token, ONE_OF_EACH))
 # ## Two runs
 #
 # Now both steps train, 100 steps each, on the conversations dealt by length. Half of the answers begin with `yes`.
-# After `?`, the table of scores says how often the model answers `yes`. **How often does it after the usual steps, in
-# per cent?**
+# After `?`, the table of scores says how often the model answers `yes`. **How often does the model answer `yes` after
+# the usual steps, in per cent?**
 
 # %%
 ### BEGIN SOLUTION
@@ -467,10 +468,10 @@ for name, (of_tokens, of_means) in losses.items():
 # - **Transformers**: its `Trainer` gives the loss function `num_items_in_batch`, the count of all micro-batches.
 #   `average_tokens_across_devices` says whether this is the count of all ranks.
 #
-# torchtitan counts first and scales the loss; Megatron counts last and scales the gradients. Both give the same, and
-# both pay one small message. `set_gradient_divide_factor` is a method of every module that PyTorch's `fully_shard` has
-# wrapped (lesson 05). DDP has no such switch, only a communication hook that you would have to write. So with DDP you
-# multiply the loss by the number of ranks.
+# torchtitan counts first and scales the loss; Megatron counts last and scales the gradients. Both give the same result,
+# and both need one small message. `set_gradient_divide_factor` is a method of every module that PyTorch's `fully_shard`
+# has wrapped (lesson 05). DDP has no such switch, only a communication hook that you would have to write. So with DDP
+# you multiply the loss by the number of ranks.
 #
 # ## Two questions
 

@@ -67,7 +67,8 @@ QUIZ = (
             300.0: "That is a gradient for each of the three others. The sum is made on the way.",
             400.0: "No rank has to send everything to everybody, itself included.",
         },
-        because="An all-reduce along a ring: three quarters of the gradients to add up, three quarters to share out.",
+        because="In a ring all-reduce a rank sends three quarters of the gradients to add them up, and three quarters "
+        "to share out the sums.",
     ),
     Question(
         name="steps",
@@ -106,7 +107,8 @@ QUIZ = (
             Fraction(1): "90 ms become 22.5 ms of arithmetic and 22.5 ms of waiting.",
             Fraction(16, 5): "One bucket is complete when backward ends, so none of its time is hidden.",
         },
-        because="A quarter of 90 ms, and then the whole all-reduce: 45 ms. Several buckets would hide some of it.",
+        because="A quarter of 90 ms is 22.5 ms. Then comes the whole all-reduce: 45 ms together. Several buckets would "
+        "hide some of it.",
     ),
     Question(
         name="memory",

@@ -59,8 +59,8 @@ DDP_STEPS = (
         judge=_judge((2, 3), _VALUES, ValuesReport),
         mistakes=mistakes.OF_VALUES,
         hints=(
-            "Two things keep replicas together: they begin alike, and every step takes the same gradients. When is "
-            "each of the two to be seen to?",
+            "Two things keep replicas together: they begin alike, and every step takes the same gradients. When does "
+            "your class have to do each of the two?",
             "In `__init__`: keep the module, broadcast each parameter and buffer from rank 0, and register a hook on "
             "each parameter that learns. In the hook: the sum over ranks, divided by `me.world_size`. `forward` hands "
             "everything on; `state_dict` asks the module.",
@@ -86,7 +86,8 @@ DDP_STEPS = (
             "`p.grad.copy_(part.view_as(p))`. Set the count back.",
         ),
         forbidden=_FORBIDDEN,
-        passed="One all-reduce a bucket, filled from the last parameter on, of one dtype each, and no other call.",
+        passed="There is one all-reduce for each bucket, and no other call. A bucket has one dtype, and the last "
+        "parameter comes first.",
     ),
     Exercise(
         name="04.ddp_memory",
@@ -94,15 +95,15 @@ DDP_STEPS = (
         judge=_judge((3,), (*_GO_ON, *_MEMORY), MemoryReport),
         mistakes=mistakes.OF_MEMORY,
         hints=(
-            "A gradient and its place in the flat tensor hold the same numbers. Who says that these are two tensors?",
+            "A gradient and its place in the flat tensor hold the same numbers. Do these have to be two tensors?",
             "Make each bucket's flat tensor once, in `__init__`, and cut it into views of the parameters' shapes. In "
             "the hook copy the gradient into its view, and make the view the gradient.",
-            "`view.copy_(p.grad)`, then `p.grad = view`, where `view = part.view_as(p)` and `part` comes of "
+            "`view.copy_(p.grad)`, then `p.grad = view`, where `view = part.view_as(p)` and `part` comes from "
             "`flat.split(...)`. The mean, in place in `flat`, is then in every gradient. A gradient that is this view "
             "already need not be copied.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Beside the model lie its gradients once, during backward and after it, and no step leaves more.",
+        passed="Beside the model, its gradients lie in memory once, during backward and after it. No step leaves more.",
     ),
     Exercise(
         name="04.ddp_overlap",

@@ -234,6 +234,6 @@ OVERLAP = Exercise(
         "course_lib.parallel.data.all_reduce_gradients",
         "course_lib.parallel.data.Bucket",
     ),
-    passed="One call a bucket, begun as soon as its last gradient was there, on 2, 3, 4 and 5 ranks. No wait inside "
-    "backward, and nothing kept from step to step.",
+    passed="There is one call for each bucket, begun as soon as its last gradient was there, on 2, 3, 4 and 5 ranks. "
+    "No rank waits inside backward, and nothing is kept from step to step.",
 )

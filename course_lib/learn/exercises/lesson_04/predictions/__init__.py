@@ -23,8 +23,8 @@ def _apart(furthest: float) -> Explanation:
     """From the largest difference of a weight between two ranks."""
     return Explanation(
         measured=_OUTCOMES[3] if furthest == 0 else _OUTCOMES[2],
-        because="Four models, each trained on a quarter of the data. Every log looks healthy, and the file that rank 0 "
-        "saves is a model that has seen a quarter of the images.",
+        because="You get four models, each trained on a quarter of the data. Every log looks healthy, and the file "
+        "that rank 0 saves is a model that has seen a quarter of the images.",
         misreadings={
             _OUTCOMES[3]: "They began alike. From the first step on, each saw other images, so each had another "
             "gradient and took another step.",
@@ -39,8 +39,8 @@ def _weights(broadcasts: float, num_tensors: int) -> Explanation:
     """From the broadcasts of one rank in ten steps, and how many parameters there are to send."""
     return Explanation(
         measured=broadcasts / num_tensors,
-        because="Once, at the start. After that only gradients travel: one all-reduce for each parameter and step. "
-        "Article A describes another program.",
+        because="The weights travel once, at the start. After that only gradients travel: one all-reduce for each "
+        "parameter and step. Article A describes another program.",
         misreadings={
             10: "That is how `nn.DataParallel` works, which copies its model anew in every forward pass. Here each "
             "rank takes the step itself.",
@@ -63,7 +63,7 @@ def _bytes(sent_bytes: float, gradient_bytes: int) -> Explanation:
             gradient_kib: "With two ranks it would be that; with four it is 2 (n - 1)/n of the gradients, half as much "
             "again.",
         },
-        apart="These are counted bytes, not times: noise cannot move them. Look which calls the meter has counted.",
+        apart="These are counted bytes, not times: noise cannot change them. Look which calls the meter has counted.",
     )
 
 
@@ -89,9 +89,10 @@ def _pieces(sent_kib: float, gradient_bytes: int) -> Explanation:
         because="DDP does not know what a step is: its hooks average after each backward pass. Three of these four "
         "all-reduces are for nothing, because the mean of sums is the sum of means.",
         misreadings={
-            gradient_bytes / 1024: "One step of the *optimizer*. Every backward pass averages, and there are four."
+            gradient_bytes / 1024: "There is one step of the *optimizer*. But every backward pass averages, and there "
+            "are four."
         },
-        apart="These are counted bytes, not times: noise cannot move them. Look which calls the meter has counted.",
+        apart="These are counted bytes, not times: noise cannot change them. Look which calls the meter has counted.",
     )
 
 

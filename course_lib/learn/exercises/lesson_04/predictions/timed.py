@@ -98,9 +98,9 @@ def _speedup(measured: Sequence[float]) -> Explanation:
             4: "The arithmetic is four times as fast. The gradients do not shrink, and there is less backward pass to "
             "hide them behind."
         },
-        apart=f"For two ranks the model says {two:.2f}, and your run {measured[1]:.2f}. If these agree, it is the "
-        "number of ranks: four of them, and what carries their messages, wait for the cores of this machine. If they "
-        "are apart as well, other work is in the run. Close what you can and run the cell again.",
+        apart=f"For two ranks the model says {two:.2f}, and your run {measured[1]:.2f}. If these agree, the reason is "
+        "the number of ranks: four of them, and what carries their messages, wait for the cores of this machine. If "
+        "they are apart as well, other work is in the run. Close other programs and run the cell again.",
     )
 
 
@@ -123,8 +123,9 @@ def _break_even(one_rank_s: float, dial: Sequence[float], two_ranks_s: Sequence[
             "and hide a part of the messages.",
         },
         apart=f"By the model one rank takes {alone_s * 1e3:.0f} ms, and two take {beside} ms at the bandwidths of the "
-        "dial. Compare that with your list. If one time is out of line, something disturbed that run. If all of them "
-        "are longer by as much, each step costs that beside computing and link. Run the cell again to tell.",
+        "dial. Compare that with your list. If one time alone does not fit, something disturbed that run. If all of "
+        "them are longer by the same amount, each step costs this amount beside computing and link. Run the cell again "
+        "to find out.",
     )
 
 

@@ -88,7 +88,7 @@ def _share(usual: float, per_token: float, model: float) -> Explanation:
         model=model,
         because="After `?` there are eight short answers and eight long ones, and a token of a short one weighs 16 "
         f"times as much: 16 / (16 + 1). The run with the loss per token comes to {per_token:.0f} %. A model that was "
-        "trained so gives short answers, and nobody has asked it to.",
+        "trained in this way gives short answers, and nobody has asked it to.",
         misreadings={
             (lambda guess: 45 <= guess <= 55): "That is the share in the data. A run learns the share in its *loss*, "
             "where tokens of short answers weigh more.",

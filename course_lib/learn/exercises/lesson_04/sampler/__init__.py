@@ -182,6 +182,6 @@ SAMPLER = Exercise(
         "course_lib.parallel.data.DistributedSampler",
         "course_lib.parallel.data.GlobalBatches",
     ),
-    passed="The same indices as PyTorch's sampler for every rank, epoch and seed that was tried, also where the "
+    passed="Your indices are those of PyTorch's sampler for every rank, epoch and seed that was tried, also where the "
     "examples do not divide. Nobody else's random numbers were touched.",
 )

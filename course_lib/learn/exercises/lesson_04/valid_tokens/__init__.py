@@ -191,6 +191,6 @@ VALID_TOKENS = Exercise(
         "`count.clamp_(min=1)`.",
     ),
     forbidden=("course_lib.parallel.data.uneven_batches.backward_per_token",),
-    passed="The gradients of one process in six cases, on 4 ranks, on 2 and on one. Each step sent them once, with at "
-    "most one small call beside them, and the ranks' parts add up to the loss.",
+    passed="The gradients are those of one process in six cases, on 4 ranks, on 2 and on one. Each step sent them "
+    "once, with at most one small call beside them, and the ranks' parts add up to the loss.",
 )
