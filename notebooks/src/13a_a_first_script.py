@@ -231,9 +231,9 @@ bet("A3", "A10", "A12").commit(A3=("holds", 70), A10=("holds with conditions", 5
 halves = settle("A3", "A10", "A12")
 
 # %% [markdown]
-# The fault of A10 is hard to notice in a run. Half of the model never learns, the other half learns around it, and the
-# loss may still go down. You know the remedy from lesson 06: send the gradient back. Lesson 05 answers A3: between "it
-# fits" and "it must be cut" there is sharding.
+# The fault of A10 is hard to notice in a run. Half of the model never learns, the other half learns all the same, and
+# the loss may still go down. You know the remedy from lesson 06: send the gradient back. Lesson 05 answers A3: between
+# "it fits" and "it must be cut" there is sharding.
 #
 # The trial of A12 has a tiny model, with two heads, three pieces and three samples. So it shows that one axis alone can
 # have too few parts, and that two axes together have enough. It does not count how many people combine them in
@@ -242,8 +242,8 @@ halves = settle("A3", "A10", "A12")
 # ## Case 4: the cost of communication
 #
 # One claim is left, and its trial needs a clock. The trial shapes the link between two ranks and paces their computing,
-# so that a laptop can play two GPUs. If ranks wait for a core, the times are wrong. Then the trial says that it cannot
-# tell.
+# so that the ranks of a laptop can stand for two GPUs. If ranks wait for a core, the times are wrong. Then the trial
+# says that it cannot tell.
 
 # %%
 ### BEGIN SOLUTION

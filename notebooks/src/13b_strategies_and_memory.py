@@ -87,7 +87,7 @@ memory = settle("D1", "D2", "D3")
 
 # %% [markdown]
 # Remember D2: the table under it shows two things. Weights, gradients and optimizer states take the same bytes on one,
-# two or four ranks. Activations take a quarter on four ranks. So an author whose activations filled the card really
+# two or four ranks. Activations take a quarter on four ranks. So an author whose activations filled the GPU really
 # found more free memory, and reported it in good faith. A claim can be an honest observation with a wrong explanation.
 # The verdict for that is *misleading*.
 #
@@ -138,8 +138,9 @@ reveal("13.waiting", links.evidence("B2"))
 # works and three wait. The schedule causes this, and not the link, so a faster link does not help. The article's claims
 # about pipelines (case 5) are about less waiting.
 #
-# Now ask the same about B1: could its trial have had another outcome? With one device it could not, since the program
-# could touch no other device. Look at "devices of this machine". If it says 1, the reason decides, and not the number.
+# Now ask one question about B1: could its trial have had another outcome? With one device it could not, since the
+# program could touch no other device. Look at "devices of this machine". If it says 1, the reason decides, and not the
+# number.
 #
 # ## Case 4: inside an operation
 #

@@ -168,8 +168,8 @@ speed = settle("C3", "C8", "C11", "C12")
 # Here are four claims. C9: synchronising more rarely trades speed for accuracy. C10: too small a batch on each device
 # does harm. C13: mixed precision saves memory and time. C14: checkpoints and logs need care.
 #
-# A fifth claim is not from article C, and the board counts it here. C15 is from PyTorch's documentation of DDP. It is
-# about a loss that is summed over the batch, as with `reduction="sum"`.
+# A fifth claim is not from article C, but the scoreboard counts it with C. C15 is from PyTorch's documentation of DDP.
+# It is about a loss that is summed over the batch, as with `reduction="sum"`.
 
 # %%
 ### BEGIN SOLUTION
@@ -210,8 +210,8 @@ for verdict in sorted({one.evidence.verdict for one in tried}):
 scoreboard()
 
 # %% [markdown]
-# Look at the table of "how sure". Were you right in nine of ten bets for which you said 90 %? Many people are surer
-# than they are right. If you know that about yourself, you can correct for it.
+# Look at the table of "how sure". Were you right in nine of ten bets for which you said 90 %? Many people are right
+# less often than they expect. If you know that about yourself, you can correct for it.
 #
 # ## What you can do now
 #

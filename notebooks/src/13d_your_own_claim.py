@@ -43,7 +43,8 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))  # ranks for t
 # them. Most of these claims are about what you have run in the lessons. Bet on them quickly, in groups, and note where
 # you hesitate.
 #
-# (E6 is not from article E. It comes from the paper on PyTorch's DDP, Li et al. 2020, and the board counts it here.)
+# (E6 is not from article E. It comes from the paper on PyTorch's DDP, Li et al. 2020, and the scoreboard counts it with
+# E.)
 #
 # ### Words and shapes
 #
@@ -75,8 +76,8 @@ data = settle("E2", "E5", "E6")
 
 # %% [markdown]
 # PyTorch's own documentation makes the promise of E5 in one word, "exclusive". It is true if the number of ranks
-# divides the length. So the claim is neither just true nor just false: a trial has to judge all the situations that
-# a claim covers. The next cell prints the whole trial, without its texts:
+# divides the length of the data set. So the claim is neither just true nor just false: a trial has to judge all the
+# situations that a claim covers. The next cell prints the whole trial, without its texts:
 
 # %%
 print(inspect.getsource(trial("E5").function).partition("        {f")[0])
@@ -117,9 +118,9 @@ slices = settle("E10", "E11", "E12")
 
 # %% [markdown]
 # E12 is a rule of thumb that the whole field uses. In the table each row names the axis that runs between the nodes.
-# Look for the row in which replicas send more than slices: there the text is short, so there are few tokens for the
-# weights. In the last row one fast domain holds all ranks of a rack, so the order makes no difference. The rule is
-# good, but newer hardware has begun to make it less important.
+# Look for the row in which replicas send more than slices: there the text is short, so there are few tokens compared
+# with the weights. In the last row one fast domain holds all ranks of a rack, so the order makes no difference. The
+# rule is good, but newer hardware has begun to make it less important.
 #
 # ### A claim that needs a GPU
 #
@@ -184,7 +185,7 @@ def twice(time_s, sizes, pairs):
     pairs    so many ratios for each size, 9 or more: two measurements one right after the other
 
     "Twice" is a ratio from 1.8 to 2.2. Of the ratios of a size the middle half decides, which goes
-    from the lower to the upper quartile. If it lies within these bounds, the claim is borne out at this
+    from the lower to the upper quartile. If it lies within these bounds, the claim is confirmed at this
     size; if it lies wholly below or wholly above them, it is contradicted; otherwise the size is open.
 
     Returns (verdict, middles). The verdict is "cannot tell here" if any size is open; else "holds" or
@@ -221,7 +222,7 @@ twice_verdict = check("13.own", twice)
 # Now do the same on real ranks. `own_claim` takes a name, Y1 to Y99, and a sentence of four words or more, with a full
 # stop. The function below it is the trial. It gets `ranks`, measures and decides. It returns `Evidence`: a verdict,
 # numbers, a reason (`because`), and what would change the verdict (`turns_if`). From then on `bet`, `settle` and
-# `scoreboard` take your claim as they take A1.
+# `scoreboard` work with your claim as with A1.
 #
 # Here the link is shaped, with 4 ms for each message and 20 MB/s, and there is one small size and one large one. The
 # trial runs when `twice` has passed, since your function decides.

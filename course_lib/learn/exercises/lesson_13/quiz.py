@@ -82,7 +82,7 @@ QUIZ = (
         show=lambda sure: f"{sure} %",
         misconceptions={
             25: "That is right for a pure guess. Here your seven right bets would cost you the most.",
-            50: "It is safe, and it gives away what you know.",
+            50: "It is safe, and it does not use what you know.",
             90: "The three wrong ones cost 0.81 each. That is more than the seven right ones bring in.",
         },
         because="The mean of (sure - mark)² is least if `sure` is the mean mark. So say what you really expect.",

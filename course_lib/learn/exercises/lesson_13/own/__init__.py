@@ -129,12 +129,12 @@ OWN = Exercise(
         "Imagine that another program starts half-way through your measurements. Which two measurements does it slow "
         "down alike, so that their ratio stays right?",
         "For each size: a list of `pairs` ratios, each of two measurements one right after the other. Its quartiles "
-        "say whether this size bears the claim out, contradicts it, or is open. Then put the sizes together, the open "
+        "say whether this size confirms the claim, contradicts it, or is open. Then put the sizes together, the open "
         "ones first.",
         "`ratios = [time_s(2 * size) / time_s(size) for _ in range(pairs)]`, `low, middle, high = "
         "statistics.quantiles(ratios, n=4)`; yes if `1.8 <= low and high <= 2.2`, no if `high < 1.8 or low > 2.2`, "
         "else open.",
     ),
-    passed="Your trial gives the right verdict where a clock can show it, in calm and in noise. Where a clock cannot, "
-    "your trial says so.",
+    passed="Your trial gives the right verdict where a clock can show it, with noise and without. Where a clock cannot "
+    "show it, your trial says so.",
 )

@@ -78,9 +78,9 @@ def _flips(shares: Mapping[int, float]) -> Explanation:
     one, many = shares[1], shares[max(shares)]
     return Explanation(
         measured=round(one),
-        because="A disturbed measurement takes three times as long, and where it is that of A and not that of B, B is "
-        f"named. With the median of {max(shares)} pairs it happens in {many:.2f} % of the trials. In more than half of "
-        "the pairs A would have to be disturbed, and B not.",
+        because="A disturbed measurement takes three times as long. If that of A is disturbed and that of B is not, "
+        f"the trial names B. With the median of {max(shares)} pairs it happens in {many:.2f} % of the trials. In more "
+        "than half of the pairs A would have to be disturbed, and B not.",
         misreadings={
             _hardly_ever: "A difference of 30 % seems safe. But the noise is not 30 %: it is rare, and then it is "
             "large.",
