@@ -173,9 +173,9 @@ memory_curve(ledger.history(), title="Live bytes during one step")
 #
 # ### Does it balance?
 #
-# The cost model is a formula. It has never seen the model, and knows only its sizes. It should agree with the ledger at
-# every named moment on a CPU, to the byte; the last column says whether it does. On a GPU the kernels keep slightly
-# other things, and a difference may show.
+# The cost model is a formula that uses only the sizes of the model. It should agree with the ledger at every named
+# moment on a CPU, to the byte; the last column says whether it does. On a GPU the kernels keep slightly other things,
+# and a difference may show.
 
 # %%
 moments = ledger.marks

@@ -258,8 +258,8 @@ print(
 # ([Chen et al., 2016](https://arxiv.org/abs/1604.06174)). The field calls it *activation checkpointing* (or gradient
 # checkpointing), and PyTorch has it as `torch.utils.checkpoint` (no relation to the checkpoint that you save to disk).
 #
-# **All four blocks are recomputed. How large are the activations that are alive at once, at most, in per cent of the
-# most without recomputation?**
+# **All four blocks are recomputed. How high is the peak of all live activations, in per cent of the peak without
+# recomputation?**
 
 # %%
 ### BEGIN SOLUTION

@@ -366,8 +366,8 @@ reveal("02.algbw", on_64)
 # NVIDIA's benchmark [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md) prints two
 # bandwidths. The **algorithm bandwidth** (`algbw`) is the size of the tensor divided by the time. On the same links, it
 # falls when ranks are added. The **bus bandwidth** (`busbw`) is the algorithm bandwidth times a factor, $2(n-1)/n$ for
-# an all-reduce. So many bytes each rank has to send for one byte of the tensor. You can compare it with the link's
-# bandwidth, for any number of ranks. `cost.bus_factor` has the factor of each collective.
+# an all-reduce. Each rank has to send this many bytes for each byte of the tensor. You can compare the bus bandwidth
+# with the link's bandwidth, for any number of ranks. `cost.bus_factor` has the factor of each collective.
 
 # %% tags=["computed-time"]
 print("ring over 50 GB/s     algbw        busbw")

@@ -2,8 +2,8 @@
 # # 04a · DistributedDataParallel: one rule, sent in buckets
 #
 # Four processes train one model, each on its part of the batch, and must end with the weights that one device would
-# have found. You find out what has to travel for that. You write it, and let the messages travel during the backward
-# pass.
+# have found. You find out what has to travel for that. You write the averaging, and let its messages travel during the
+# backward pass.
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #

@@ -46,9 +46,9 @@ two = shared_cluster(2)
 #
 # ## One cell
 #
-# You write only the next cell. Below it stand five steps. Each has a check, and each asks for what the steps before it
-# ask for, and one thing more. So you come back to this cell five times: change it, run it, and run the next check. You
-# can do this part in two sittings: stop after step 3 if you like. What you have written is kept.
+# You write your class in the next cell. Below it stand five steps. Each has a check, and each asks for what the steps
+# before it ask for, and one thing more. So you come back to that cell five times: change it, run it, and run the next
+# check. You can do this part in two sittings: stop after step 3 if you like. What you have written is kept.
 #
 # Write the shortest thing that passes the next check. For step 1 twenty lines are enough, without buckets.
 

@@ -256,7 +256,7 @@ except Exception as error:
     print(error)
 
 # %% [markdown]
-# In this course the course says within seconds which rank waits, at which call, and for which other rank. In [lesson
+# The course says within seconds which rank waits, at which call, and for which other rank. In [lesson
 # 02](02c_hangs.ipynb) you read such reports, and in [lesson 12](12b_when_ranks_die.ipynb) ranks die.
 #
 # ## Your own model

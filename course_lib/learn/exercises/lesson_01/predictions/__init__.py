@@ -139,7 +139,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="01.recompute",
-        question="Most activations alive at once, in per cent of the most without recomputation?",
+        question="Peak of the live activations, in per cent of the peak without recomputation?",
         unit="%",
         high=100,
         tell=_recompute,

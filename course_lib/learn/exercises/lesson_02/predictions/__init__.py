@@ -164,7 +164,7 @@ def _algbw(found: CollectiveCost) -> Explanation:
         measured=found.algorithm_bandwidth_bytes_per_s / 1e9,
         label="the cost model says",
         because=f"Each rank sends nearly twice the tensor, {found.bytes_sent[0] / found.size_bytes:.2f} times its "
-        f"size. So the links carry {link:.0f} GB/s all the time, and the size of the tensor divided by the time is "
+        f"size. So the links carry {link:.0f} GB/s all the time, and the tensor's size divided by the time is "
         "about half of that.",
         misreadings={
             50: "That is what goes through a link. But each rank has to send nearly two tensors.",
