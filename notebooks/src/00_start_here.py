@@ -12,7 +12,7 @@
 # - say what *rank*, *world size*, *device*, *node*, *replica*, *shard* and *collective* mean, with an example
 #   from a run;
 # - deal out data to ranks and compute a mean that no rank could compute alone;
-# - tell from the evidence why a job hangs, and from a log which rank failed first;
+# - find out from the evidence why a job hangs, and from a log which rank failed first;
 # - name the parts of a program that runs under `torchrun`.
 
 # %% [markdown]
@@ -343,8 +343,8 @@ for num_ranks in [2, 3, 4]:
 # does your measured time grow, and how far is it from the model? On a machine with fewer cores than ranks, a rank also
 # waits for a core, and the model does not know this. On GPUs and between nodes the messages take other paths.
 #
-# Still, the model tells you what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.**
-# Lesson 02 shows how the ring works; here it is enough to know that agreeing on one number is not free.
+# Still, the model says what you pay for: **a small collective costs latency, not arithmetic and not bandwidth.** Lesson
+# 02 shows how the ring works; here it is enough to know that agreeing on one number is not free.
 
 # %% [markdown]
 # ## Exercise 2: a mean that no rank knows

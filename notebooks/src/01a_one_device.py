@@ -421,14 +421,14 @@ check("01.evaluate", evaluate)
 # | `evaluate` | `torch.no_grad()` or `torch.inference_mode()` |
 # | `up_and_down` | `LambdaLR`, as above, or `LinearLR` and `CosineAnnealingLR` joined by `SequentialLR` |
 #
-# ([Understanding CUDA memory usage](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html) tells how to take a
+# ([Understanding CUDA memory usage](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html) says how to take a
 # snapshot, and how to look at it.)
 #
 # <!-- word: allocated memory -->
 # <!-- word: reserved memory -->
 # Two numbers of a GPU are easily mixed up. **Allocated memory** is what tensors hold now. **Reserved memory** is what
 # PyTorch has taken from the driver and keeps, so that the next tensor need not ask for it. `nvidia-smi` shows the
-# reserved memory, and some hundred MiB that CUDA itself takes: it cannot tell you what your model needs.
+# reserved memory, and some hundred MiB that CUDA itself takes: so it does not say what your model needs.
 
 # %% tags=["nbval-ignore-output"]
 if device.type == "cuda":

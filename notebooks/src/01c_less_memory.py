@@ -228,7 +228,7 @@ for item in cost.transformer_activations(config, batch_size=8, autocast=True):
 
 # %% [markdown]
 # Is autocast faster? That depends on the machine: a GPU has units that multiply bfloat16 matrices, and many CPUs have
-# no instructions for it. The stopwatch runs both in turn, and says when it cannot tell.
+# no instructions for it. The stopwatch runs both in turn, and says so when it cannot decide.
 
 
 # %% tags=["nbval-ignore-output"]

@@ -334,8 +334,8 @@ print("the same sum:", list(halves), "and each rank sent", halves.communication.
 # ([Rajbhandari et al., 2020](https://arxiv.org/abs/1910.02054)) each rank updates its own shard of the weights, and
 # keeps the optimizer state of that shard alone. Lesson 05 is about this idea.
 #
-# **Our reduce-scatter of 1 MiB sends 0.75 MiB from each rank. How many times as much does PyTorch's own reduce-scatter
-# send, on these ranks?**
+# **The course's reduce-scatter of 1 MiB sends 0.75 MiB from each rank. How many times as much does PyTorch's own
+# reduce-scatter send, on these ranks?**
 
 # %%
 ### BEGIN SOLUTION

@@ -307,9 +307,9 @@ lines(
 #
 # <!-- word: shaped link | also: traffic shaping | sentences: 2 -->
 # Now take the cores out of the measurement. A **shaped link** is slowed down to a latency and a bandwidth of your
-# choice. It holds every real message back until its time has come, which is called traffic shaping elsewhere. Here it
-# is 20 ms and 20 MB/s, so slow that cores hardly matter. The link knows nothing of rings and trees: it delays each
-# message by itself.
+# choice. It delays every real message until such a link would have delivered it, which is called traffic shaping
+# elsewhere. Here it is 20 ms and 20 MB/s, so slow that cores hardly matter. The link knows nothing of rings and trees:
+# it delays each message by itself.
 
 # %% tags=["nbval-ignore-output"]
 slow = Link(latency_s=20e-3, bandwidth_bytes_per_s=20e6)
@@ -340,9 +340,9 @@ for num_ranks in [8, 64, 512]:
 
 # %% [markdown]
 # With hundreds of ranks a ring has hundreds of latencies, and a tree is faster up to larger and larger sizes. So
-# libraries keep several algorithms, and choose by size and number of ranks. NCCL's tree is better than ours. It uses
-# two trees at once, so that every rank is busy, and cuts the tensor in pieces that follow each other ([NVIDIA on double
-# binary trees](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/)).
+# libraries keep several algorithms, and choose by size and number of ranks. NCCL's tree is better than the course's. It
+# uses two trees at once, so that every rank is busy, and cuts the tensor in pieces that follow each other ([NVIDIA on
+# double binary trees](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/)).
 
 # %% [markdown]
 # ## How fast is a collective?

@@ -196,7 +196,7 @@ check("02.sum_bytes", all_reduce)
 #
 # How many buffers live at the same time? Beside a large tensor, a rank may hold one part during the call, and nothing
 # after it. It may send 2 (n - 1) messages. Look at the row *memory beside what was given* in the table above: the
-# course's ring takes more memory than yours may.
+# course's ring takes more memory than your function may take.
 
 # %%
 check("02.sum_memory", all_reduce)

@@ -201,9 +201,9 @@ reveal("03.threads", races["100 small layers"])
 # only **launches** an operator: it hands it to the device and goes on without waiting. There the lock costs more,
 # because one interpreter has to launch for all devices.
 #
-# (How far two processes get depends on the cores that are really free. Compare the processes first. If two of yours are
-# far less than twice as fast with the large layers, the race says little about threads. Look at what else is running,
-# and race again.)
+# (How far two processes get depends on the cores that are really free. Compare the processes first. If two processes on
+# your machine are far less than twice as fast with the large layers, the race says little about threads. Look at what
+# else is running, and race again.)
 #
 # <!-- word: free-threaded | also: no-GIL build -->
 # A **free-threaded** Python is a build of Python without the GIL. With it, the reason for the difference above is gone,

@@ -170,9 +170,10 @@ average = average_gradients if gradients_verdict.passed else all_reduce_gradient
 # hint("04.gradients")
 
 # %% [markdown]
-# `average` is yours if it passed, and the course's otherwise. The cell takes ten steps, with the meter on. Each rank
-# begins with another seed, and `broadcast_parameters` gives it rank 0's weights. In `.communication`, `by_operation()`
-# counts the calls of all ranks, and `of(0, operation="all_reduce")` keeps those of rank 0 and one kind.
+# `average` is your function if it passed, and the course's otherwise. The cell takes ten steps, with the meter on. Each
+# rank begins with another seed, and `broadcast_parameters` gives it rank 0's weights. In `.communication`,
+# `by_operation()` counts the calls of all ranks, and `of(0, operation="all_reduce")` keeps those of rank 0 and one
+# kind.
 
 
 # %%
@@ -235,10 +236,10 @@ reveal("04.bytes", one_step_by["the course's"].sent_bytes(0), gradient_bytes, be
 # ### Many small messages
 #
 # <!-- word: paced | also: emulated compute -->
-# A call for each gradient is right. Is it quick as well? To see that without four busy cores getting in the way, take a
-# model whose layers do not compute. A **paced** model has real layers, with real gradients and real messages, but its
-# computing is a timed wait; elsewhere this is called emulated compute. Here a layer waits 4 ms in its forward pass and
-# 8 ms in its backward pass, on every machine.
+# A call for each gradient is right. Is it quick as well? Busy cores would disturb the answer. So take a model whose
+# layers do not compute. A **paced** model has real layers, with real gradients and real messages, but its computing is
+# a timed wait; elsewhere this is called emulated compute. Here a layer waits 4 ms in its forward pass and 8 ms in its
+# backward pass, on every machine.
 
 
 # %%
@@ -246,7 +247,7 @@ from course_lib import pace
 
 
 class Paced(torch.autograd.Function):
-    """Hands x on; that takes ``time_s`` forward and twice that backward, and a timeline notes it."""
+    """Passes x on; this takes ``time_s`` forward and twice as long backward, and a timeline notes it."""
 
     @staticmethod
     def forward(ctx, x, me, time_s, timeline):
@@ -283,9 +284,9 @@ LAYER_BYTES = 4 * 256 * 256, 4 * 256  # weight and bias
 print(f"8 layers, 16 gradients, {bytes_text(8 * sum(LAYER_BYTES))}")
 
 # %% [markdown]
-# A **shaped link** is slowed down to a latency and a bandwidth of your choice. It holds every real message back until
-# its time has come, which is called traffic shaping elsewhere. The link between the two ranks gets 5 ms latency and 100
-# MB/s. In one all-reduce of two ranks, each sends two messages, one after the other.
+# A **shaped link** is slowed down to a latency and a bandwidth of your choice. It delays every real message until such
+# a link would have delivered it, which is called traffic shaping elsewhere. The link between the two ranks gets 5 ms
+# latency and 100 MB/s. In one all-reduce of two ranks, each sends two messages, one after the other.
 #
 # **All gradients in one message, or each in its own? How many times as long does the communication of a step take with
 # 16 calls as with one?**
@@ -314,7 +315,7 @@ def one_step(me, average):
 
 
 def communication_s(average):
-    """Of three steps the quickest: whatever else goes on here can only lengthen one."""
+    """Of the quickest of three steps, in seconds: other work on this machine can only make a step longer."""
     runs = [metered(two, one_step, average).communication.of(0, operation="all_reduce") for _ in range(3)]
     return min(sum(call.time_s for call in run.calls) for run in runs)
 
@@ -607,7 +608,7 @@ lines(
 # with the chosen one marked](../assets/04_explorer.png)
 #
 # The explorer has another model, of 16 layers, and you choose bucket size and link. The button runs your choice on two
-# ranks, first with the course's function and then with yours. Yours is the `MyDDP` of your library, or `start_early`
+# ranks, first with the course's function and then with your own. That is the `MyDDP` of your library, or `start_early`
 # where that has passed. There are three missions:
 #
 # 1. 5 ms and 50 MB/s: find the bucket size with the shortest step, and say what is wrong with the next smaller one.

@@ -2,7 +2,8 @@
 # # 04b · DistributedDataParallel: batches, and how much faster
 #
 # You cut a batch in pieces, deal out a data set, and choose one learning rate for many ranks. You meet a BatchNorm that
-# sees a part of the batch. Then you predict the speed-up of n ranks, and find the link on which two ranks lose to one.
+# sees a part of the batch. Then you predict the speed-up of n ranks, and find the link on which two ranks are slower
+# than one.
 #
 # **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -18,7 +19,7 @@
 # - accumulate gradients and send them once a step;
 # - deal a data set out to ranks, and choose batch size, learning rate and BatchNorm for several of them;
 # - prove that several ranks take the step of one device, and say when they do not;
-# - predict the speed-up of n ranks on a given link, and the link on which two ranks lose to one;
+# - predict the speed-up of n ranks on a given link, and the link on which two ranks are slower than one;
 # - say what data parallelism does not save.
 #
 # From part 1 you need its rule: after `backward()` every gradient becomes its mean over all ranks, in buckets that
@@ -615,7 +616,7 @@ print(f"if nothing were lost, by one rank that computes a part alone: {alone_rea
 # down the large batch. And if the first number is the larger one, other work slowed down the one rank: run the cell
 # again.
 #
-# ### Where two ranks lose to one
+# ### Where two ranks are slower than one
 #
 # <!-- word: break-even | also: crossover point -->
 # A **break-even** is the point at which two ways take just as long, such as one rank and two. Now we make the link

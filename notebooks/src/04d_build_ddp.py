@@ -438,7 +438,7 @@ check("04.ddp_awkward", MyDDP)
 # ## Train with it
 #
 # All sums of your class go by the `all_reduce` that it was given. So it can train with the all-reduce of [part 4 of
-# lesson 02](02d_build_all_reduce.ipynb): with yours, if you have built it.
+# lesson 02](02d_build_all_reduce.ipynb): with your own, if you have built one.
 
 # %% tags=["nbval-ignore-output"]
 all_reduce_of_02 = mine.all_reduce

@@ -54,7 +54,7 @@ def _left(draw: random.Random) -> Posed:
             Wrong(memory_gb - 4 * billions, "Only the parameters are counted. Training holds more for each of them."),
             Wrong(memory_gb - 8 * billions, "The optimizer's state is missing. It lasts from step to step."),
             Wrong(memory_gb - (4 + extra_bytes) * billions, "The gradients are missing."),
-            Wrong(state_gb, "That is the state itself. What it leaves free is asked for."),
+            Wrong(state_gb, "That is the state itself. The question is how much it leaves free."),
         ),
         sources=(machine.source, sizes_source(model)),
     )

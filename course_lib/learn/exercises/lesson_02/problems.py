@@ -45,7 +45,7 @@ def _bus(draw: random.Random) -> Posed:
     )
 
 
-@problem("02.server", "Up to how many GPUs does the naive way do?", unit="GPUs")
+@problem("02.server", "Up to how many GPUs is the naive way fast enough?", unit="GPUs")
 def _server(draw: random.Random) -> Posed:
     model = MODELS[draw.choice(("llama-3.2-1b", "llama-2-7b", "llama-3-8b"))]
     machine = MACHINES[draw.choice(("8x A100", "8x H100"))]
@@ -199,7 +199,7 @@ def _tie(draw: random.Random) -> Posed:
             "a row.",
             f"The ring has {messages - rounds:,} latencies more, {said((messages - rounds) * latency_us / 1e3, 'ms')}. "
             f"The tree has {rounds - sent:.4g} tensors more, so it wins where a tensor is small.",
-            f"They tie where these tensors take {said((messages - rounds) * latency_us / 1e3, 'ms')} at "
+            f"Both take equally long where these tensors take {said((messages - rounds) * latency_us / 1e3, 'ms')} at "
             f"{rate / 1e9:.0f} GB/s. That is so for a tensor of {said(size_mb, 'MB')}.",
         ),
         slips=(

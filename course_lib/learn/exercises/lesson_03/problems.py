@@ -121,7 +121,7 @@ def _wrapped(draw: random.Random) -> Posed:
         f"`nn.DataParallel` for all {gpus} GPUs, GPU 0 first. The model has {billions:.3f} billion parameters. All "
         f"numbers are float32, and {how} keeps {tensors} of the model's size. On a GPU that is not its first, a "
         "process holds a replica's weights and nothing else. On GPU 0 it holds one copy of the weights, the gradients "
-        "and the optimizer's state. It need not fit. How much more would GPU 0 hold than GPU 1?",
+        "and the optimizer's state. Do not ask whether that fits. How much more would GPU 0 hold than GPU 1?",
         value=more_gb,
         way=(
             f"Each process has a replica on every GPU, so {gpus} copies of the weights lie on GPU 0, and on GPU 1 too.",

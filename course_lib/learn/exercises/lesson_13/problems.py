@@ -40,7 +40,7 @@ def _worth(draw: random.Random) -> Posed:
     share = found[many] / found[few]
     lost = many * (1 - share)
     return Posed(
-        text="Claim C3, in the course's words: *more GPUs do not give a proportional speed-up.* Hold it against a "
+        text="Claim C3, in the course's words: *more GPUs do not give a proportional speed-up.* Compare it with a "
         f"measurement. {what} was trained on {few:,} {gpu}, and on {many:,}. On {few:,} a GPU made {found[few]:,} "
         f"tokens a second, and on {many:,} it made {found[many]:,}. How many of the {many:,} GPUs are lost, compared "
         "with a proportional speed-up?",
@@ -164,7 +164,7 @@ def _small(draw: random.Random) -> Posed:
         f"{millions:g} million parameters trains on one GPU of a machine {machine.name}, or on {gpus} by data "
         f"parallelism. A GPU reaches 40 % of {peak / 1e12:.4g} TFLOP/s, with 6 operations a parameter and token. "
         f"Gradients are averaged in float32 by one ring, after backward: nothing hides. A message takes {alpha_us:.0f} "
-        f"µs to start, and then its bytes at {link.bandwidth_bytes_per_s / 1e9:.4g} GB/s. Leave out starts of kernels. "
+        f"µs to start, and then its bytes travel at {link.bandwidth_bytes_per_s / 1e9:.4g} GB/s. Leave out starts of kernels. "
         f"From how many tokens of a step on are {gpus} GPUs faster than one?",
         value=tokens,
         way=(

@@ -223,7 +223,7 @@ PREDICTIONS = (
     ),
     Asked(
         name="02.reduce_scatter",
-        question="How many times as much does PyTorch's reduce-scatter send as ours?",
+        question="How many times as much does PyTorch's reduce-scatter send as the course's?",
         unit="times",
         tell=_reduce_scatter,
     ),

@@ -158,7 +158,7 @@ SPEEDUP = Asked(
 )
 BREAK_EVEN = Asked(
     name="04.break_even",
-    question="Below which bandwidth do two ranks lose to one?",
+    question="Below which bandwidth are two ranks slower than one?",
     unit="MB/s",
     tell=_break_even,
 )
