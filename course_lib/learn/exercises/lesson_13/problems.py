@@ -164,8 +164,8 @@ def _small(draw: random.Random) -> Posed:
         f"{millions:g} million parameters trains on one GPU of a machine {machine.name}, or on {gpus} by data "
         f"parallelism. A GPU reaches 40 % of {peak / 1e12:.4g} TFLOP/s, with 6 operations a parameter and token. "
         f"Gradients are averaged in float32 by one ring, after backward: nothing hides. A message takes {alpha_us:.0f} "
-        f"µs to start, and then its bytes travel at {link.bandwidth_bytes_per_s / 1e9:.4g} GB/s. Leave out starts of kernels. "
-        f"From how many tokens of a step on are {gpus} GPUs faster than one?",
+        f"µs to start, and then its bytes travel at {link.bandwidth_bytes_per_s / 1e9:.4g} GB/s. "
+        f"Leave out starts of kernels. From how many tokens of a step on are {gpus} GPUs faster than one?",
         value=tokens,
         way=(
             f"The ring has {rounds} rounds, and a message is 1/{gpus} of {4 * millions:g} MB: {rounds} × "
