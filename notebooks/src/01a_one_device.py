@@ -19,8 +19,8 @@
 # - find the line of code that keeps memory which it should free.
 #
 # In [lesson 00](00_start_here.ipynb) ranks sent each other numbers. Before they share a model, you need to know what
-# one of them holds alone. Several GPUs are worth their trouble when one is too small or too slow. This part is about a
-# GPU that is too small, part 2 about one that is too slow.
+# one of them holds alone. Several GPUs are useful when one is too small or too slow. This part is about a GPU that is
+# too small, part 2 about one that is too slow.
 
 # %%
 from course_lib import ask, check, cost, hint, machine, reveal, solution

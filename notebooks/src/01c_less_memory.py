@@ -317,10 +317,10 @@ print(
 # %% [markdown]
 # ### Build: a backward pass from the input alone
 #
-# The heart of recomputation is a function that autograd calls when backward reaches the block. It is given the block,
-# the block's input, the gradient of the block's output, and the state that the random number generator was in. It
-# returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was, except
-# what any forward pass changes, such as the running means of a BatchNorm.
+# The central part of recomputation is a function that autograd calls when backward reaches the block. It is given the
+# block, the block's input, the gradient of the block's output, and the state that the random number generator was in.
+# It returns the gradient of the input, and adds to the `.grad` of the block's parameters. All else stays as it was,
+# except what any forward pass changes, such as the running means of a BatchNorm.
 
 
 # %%

@@ -389,8 +389,8 @@ for rank in range(4):
 # would stand at an even later line, the first one that needs a number. So the stack of an innocent rank says little.
 # Ask the recorder first.
 #
-# With hundreds of ranks nobody reads dumps by eye. PyTorch ships the reader, `torchfrtrace`; it compares all ranks. It
-# was made for NCCL's dumps: in gloo's the list of groups is empty, so `black_box` fills in that list.
+# With hundreds of ranks nobody can read all dumps. PyTorch has a program for it, `torchfrtrace`, which compares all
+# ranks. It was made for NCCL's dumps: in gloo's the list of groups is empty, so `black_box` fills in that list.
 
 # %% tags=["nbval-ignore-output"]
 reader = [

@@ -451,9 +451,9 @@ reveal("04.norm", plain, all_equal)
 print("SyncBatchNorm:", off_by(four, 24, SyncBatchNorm.convert, batch_norm=True))
 
 # %% [markdown]
-# `SyncBatchNorm` is worth its messages when a rank sees few images; where it sees many, most programs do without.
-# Without it, the running averages that a BatchNorm keeps for evaluation differ between ranks as well. DDP sends those
-# of rank 0 to all ranks before each forward pass.
+# `SyncBatchNorm` is useful, in spite of its messages, when a rank sees few images. Where a rank sees many, most
+# programs do without it. With a plain BatchNorm, the running averages that it keeps for evaluation differ between ranks
+# as well. DDP sends those of rank 0 to all ranks before each forward pass.
 #
 # ## How much faster?
 #
