@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05a · Sharded data parallelism: states, shared out
 #
-# Four ranks train one model, and each of them holds all of it. You find out which part of that a rank needs, and write
-# an optimizer that keeps its own share. You see what that saves and what it sends.
+# Four ranks train one model, and each of them holds all of it. You find out which part of it a rank needs at a time.
+# Then you write an optimizer that keeps only its rank's share, and measure what it saves and sends.
 #
 # **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -18,16 +18,16 @@
 #
 # - say what a rank needs for its part of a step, and what it keeps without need;
 # - write an optimizer whose states are shared out, and say what it sends;
-# - let gradients go while backward makes them, and say what that does to the peak;
+# - let gradients go while backward runs, and say how that changes the peak of memory;
 # - say on which number of ranks a large model fits, stage by stage.
 #
 # From [lesson 04](04a_distributed_data_parallel.ipynb) you need its rule: every gradient is replaced by its mean over
-# all ranks, and then all take the same step. It ended at a limit. The state of the model, that is its weights,
+# all ranks, and then all take the same step. Lesson 04 ended at a limit. The state of the model, that is its weights,
 # gradients and optimizer states, is as large on each of four ranks as on one.
 #
-# Article D is one of the five that the course puts on trial. It says in our words that data parallelism combines
-# several GPUs into one with more memory. Lesson 04's ledger did not confirm it. Make a bet for yourself: does the
-# sentence become true in this lesson? Part 5 puts it on trial.
+# Article D is one of the five that the course puts on trial. In the course's words it says that data parallelism
+# combines several GPUs into one with more memory. Lesson 04's ledger did not confirm it. Guess now: does the sentence
+# become true in this lesson? Part 5 puts it on trial.
 
 # %%
 from course_lib import ask, check, cost, hint, mine, reveal, shared_cluster
@@ -55,8 +55,8 @@ four = shared_cluster(4)
 # ![Four ranks, each with weights, gradients and optimizer states; a question mark asks which numbers are there too
 # often](../assets/05_four_times.png)
 #
-# Here are a small transformer, and lesson 04's step in the form of a class. Its `step` comes after backward on this
-# rank's part of the batch. Yours will have the same form.
+# The next cells define a class that takes lesson 04's step, and a small transformer. A rank calls the method `step`
+# after backward on its part of the batch. The class that you write will have the same methods.
 
 
 # %%
@@ -103,7 +103,7 @@ print(cost.sharded_state(num_parameters, stage=0, num_ranks=1, precision="float3
 # After a step, each of the four ranks holds that many bytes. Compare what they hold, tensor by tensor: a number that
 # another rank holds as well is there more often than it must be.
 #
-# **How many per cent of the bytes of all four ranks could be dropped, so that every number is still there once?**
+# **How many per cent of the bytes of all four ranks could be dropped, if every number has to stay on one rank?**
 
 # %%
 ### BEGIN SOLUTION
@@ -142,15 +142,15 @@ reveal("05.memory", total_bytes, once_bytes)
 # %% [markdown]
 # <!-- word: sharded data parallelism | also: ZeRO-DP -->
 # In **sharded data parallelism** each rank computes its own part of the batch, as before, and keeps only its own part
-# of the model's state. Rajbhandari et al. called their version ZeRO, for *Zero Redundancy Optimizer*, and went in three
-# stages. Which part of the state should go first?
+# of the model's state. Rajbhandari et al. called their version ZeRO, for *Zero Redundancy Optimizer*, and described
+# three stages. Each stage shares out one more part of the state. To find the first part, look at what a step uses.
 #
 # ## What a rank needs, and when
 #
 # A step is forward, backward, and the optimizer's step. The next cells watch every operation of a step on one device,
-# and note which tensors it reads or writes. (PyTorch calls a `TorchDispatchMode` for each operation.)
+# and note which tensors the operation reads or writes. (PyTorch calls a `TorchDispatchMode` for each operation.)
 #
-# **Take the bytes of weights, gradients and AdamW's states. How many per cent of them does any operation touch, from
+# **Take the bytes of weights, gradients and AdamW's states. How many per cent of them are read or written at all, from
 # the first layer's forward to the last gradient?**
 
 # %%
@@ -209,8 +209,8 @@ for name, places in touched_by.items():
 reveal("05.need", sums["forward and backward"], num_parameters)
 
 # %% [markdown]
-# So between two optimizer steps no operation needs the states. The optimizer's step touches everything; but AdamW
-# treats each number of a weight alone:
+# So between two optimizer steps no operation needs the states. The optimizer's step touches everything. But AdamW
+# computes each number of a weight from that number's own gradient and states:
 
 
 # %%
@@ -230,9 +230,9 @@ print("AdamW on two halves of a weight, and on the whole weight: the same:", tor
 
 # %% [markdown]
 # <!-- word: optimizer state sharding | also: ZeRO-1, ZeRO stage 1 | sentences: 2 -->
-# Sharding needs no more than this. In **optimizer state sharding** each of n ranks keeps the optimizer states of its
-# own n-th part of the weights. It takes the optimizer's step for that part alone. It never has to send those states.
-# What does have to travel, and is it more than before?
+# So the states can be shared out. In **optimizer state sharding** each of n ranks keeps the optimizer states of its own
+# n-th part of the weights. It takes the optimizer's step for that part alone. It never has to send those states. What
+# does a rank have to send, then, and is it more than before?
 #
 # ![A step of two ranks: both have the whole weights and whole gradients of their own samples; each gets something for
 # its half, takes AdamW's step on it, and both have the whole weights again; the two messages are question
@@ -250,13 +250,14 @@ ask("05.bytes").commit("more than before")  # "the gradients, and now the weight
 # %% [markdown]
 # ### Build: an optimizer that keeps its part of the states
 #
-# You write both methods. `packed` lays all numbers of some tensors in a row, and `unpack` writes a row back. A part is
-# an n-th of the row, wherever one tensor ends and the next begins. Parts are equal, because collectives want that, so
-# the last one may end in zeros. The AdamW inside may update a parameter that you make for it, and that no model has.
+# You write the two methods of `ShardedAdamW`. The function `packed` puts all numbers of some tensors into one row, and
+# `unpack` writes a row back into the tensors. A part is one n-th of the row, and may begin or end within a tensor.
+# Collectives need parts of equal length, so zeros may fill up the last one. Your class may make a parameter of its own,
+# which belongs to no model, and let AdamW update it.
 #
 # The collectives of lesson 02 write into their first argument: `dist.reduce_scatter(mine, parts)`,
-# `dist.all_gather(parts, mine)`. There `parts` is a list of tensors. `list(row.chunk(n))` is one. Chunks are views:
-# what is written into those is written into the row, and one that is kept keeps the whole row in memory.
+# `dist.all_gather(parts, mine)`. In both, `parts` is a list of tensors, such as `list(row.chunk(n))`. Chunks are views:
+# what you write into a chunk is written into the row. And as long as you keep one chunk, the whole row stays in memory.
 
 
 # %%
@@ -267,7 +268,7 @@ def packed(tensors, num_parts):
 
 
 def unpack(row, tensors):
-    """The other way: write the numbers of ``row`` into ``tensors``, in place. What fills the row up is left over."""
+    """Write the numbers of ``row`` back into ``tensors``, in place. The zeros at the end are left out."""
     sizes = [tensor.numel() for tensor in tensors]
     for tensor, part in zip(tensors, row[: sum(sizes)].split(sizes), strict=True):
         tensor.data.copy_(part.view_as(tensor))
@@ -276,7 +277,7 @@ def unpack(row, tensors):
 # %%
 class ShardedAdamW:
     """AdamW of a model that is whole on every rank. Each rank keeps the states of its own part, which is 1/n of the
-    numbers, and between two steps nothing else as large as the model. No rank sends more than it has to.
+    numbers. Between two steps it keeps nothing else that is as large as the model. No rank sends more than it has to.
     """
 
     def __init__(self, me, parameters, lr):
@@ -289,8 +290,8 @@ class ShardedAdamW:
 
     @torch.no_grad()
     def step(self):
-        """After backward on this rank's part of the batch, which gives every parameter a gradient: the weights become
-        those after AdamW's step on the mean of the ranks' gradients.
+        """Called after backward on this rank's part of the batch, when every parameter has a gradient.
+        The weights become those after AdamW's step on the mean of the ranks' gradients.
         """
         # 1. This rank's part of the mean gradients.  2. The step, on that part.  3. Every rank needs every part.
         ### BEGIN SOLUTION
@@ -312,10 +313,10 @@ optimizer_verdict = check("05.optimizer", ShardedAdamW)
 # hint("05.optimizer")
 
 # %% [markdown]
-# The course's own is called `ShardedOptimizer`. It shares out the states of any optimizer that works number by number.
-# It cuts each tensor by rows and sends several tensors in one message, and its argument `stage` is the stage of ZeRO.
-# Here it stands beside yours (if that has passed), in the same form. The cell takes three steps in float64, and
-# compares with the weights of one device:
+# The course's own class is called `ShardedOptimizer`. It shares out the states of any optimizer that works number by
+# number. It cuts each tensor by rows and sends several tensors in one message, and its argument `stage` is the stage of
+# ZeRO. The next cell takes three steps in float64 with it, and with your class if that has passed. It compares the
+# weights with those of one device:
 
 
 # %%
@@ -352,9 +353,9 @@ for name, way in (ways | {"the course's": zero_1}).items():
 # %% [markdown]
 # ### What it sends
 #
-# Lesson 02 found that gloo runs a reduce-scatter as an all-reduce, at twice the bytes it needs. NCCL does not, nor does
-# the course's optimizer: over gloo each rank sends each of the others the part that it is to have. So the meter
-# listens to the course's optimizer here, and to yours beside it.
+# Lesson 02 found that gloo runs a reduce-scatter as an all-reduce, at twice the bytes it needs. NCCL does not. The
+# course's optimizer avoids it: over gloo each rank sends every other rank the part which that other rank keeps. So the
+# meter counts what the course's optimizer sends here, and what yours sends.
 
 
 # %%
@@ -397,10 +398,11 @@ sent_bars(in_order, title="The second step on rank 0, call after call")
 # %% [markdown]
 # ### What it saves
 #
-# On one device the state took 16 bytes for each parameter: 4 of weights, 4 of gradients, 8 of AdamW's states.
+# On one device the state took 16 bytes for each parameter: 4 for the weight, 4 for its gradient, and 8 for AdamW's two
+# states.
 #
-# **Four ranks share out the optimizer's states. How many KiB of weights, gradients and states does each of them hold
-# after a step?**
+# **Four ranks share out the optimizer's states. How many KiB of weights, gradients and states does each rank hold after
+# a step?**
 
 # %%
 nothing_shared = cost.sharded_state(num_parameters, stage=0, num_ranks=4, precision="float32").total
@@ -444,28 +446,29 @@ held_by = mine.beside(lambda way: max(four.run(bytes_after_a_step, way)), zero_1
 reveal("05.states", max(balance.total_bytes for balance in balances), num_parameters, beside=held_by)
 
 # %% [markdown]
-# A class as you have built it may hold a little more: a copy of its part of the weights, which AdamW updates. Where the
-# model computes in 16 bits that copy is needed anyhow. In float32 this copy is the master weights of lesson 04, and now
-# they are shared out as well: `ShardedOptimizer(..., master_dtype=torch.float32)`.
+# Your class may hold a little more: a copy of its part of the weights, which AdamW updates. A model that computes in 16
+# bits needs such a copy in float32 anyhow. Those are the master weights of lesson 04, and now they are shared out as
+# well: `ShardedOptimizer(..., master_dtype=torch.float32)`.
 #
 # ## Gradients leave early
 #
 # ![Backward goes from the last layer to the first; of the gradients behind it rank 0 has kept its own part, in front of
 # it are none yet, and between them is a question mark](../assets/05_early.png)
 #
-# A rank keeps the whole gradients until `step`, and then uses its own part of the mean. It could have sent the rest
-# away as soon as backward had made it, as DDP's buckets leave.
+# A rank keeps the whole gradients until `step`, and then uses its own part of the mean. It could send each gradient
+# away as soon as backward has made it, as DDP does with its buckets.
 #
 # <!-- word: gradient sharding | also: ZeRO-2, ZeRO stage 2 -->
 # With **gradient sharding** each gradient bucket's reduce-scatter starts while backward goes on, and each rank keeps
-# only its own part of the mean. `stage=2` does that by hooks. When backward returns, the `parameter.grad` of a bucket
-# take the memory of one number together, and code that reads them finds nan.
+# only its own part of the mean. `stage=2` does that by hooks. When backward returns, all `parameter.grad` of a bucket
+# together take the memory of one number. Code that reads them finds nan.
 #
-# So between backward and step four ranks hold a quarter of the gradients each. What counts is the *peak*: does it fit
-# at the fullest moment? Take twelve equal layers and a batch so small that activations hardly count, a bucket for each
-# layer. The ledger takes the peak of a backward pass, and we subtract weights and states, which are always there.
+# So between backward and step each of four ranks holds a quarter of the gradients. But a job must fit into memory at
+# its *peak*, the moment when it holds most. Take twelve equal layers, with a bucket for each. The batch is so small
+# that activations hardly count. The ledger measures the peak of a backward pass, and the cell subtracts weights and
+# states, which are always there.
 #
-# **At stage 2 on four ranks, how many per cent of a whole set of gradients does a rank hold at most?**
+# **At stage 2 on four ranks, how many bytes are left of that peak, in per cent of the bytes of all gradients?**
 
 # %%
 ### BEGIN SOLUTION
@@ -479,7 +482,7 @@ NUM_LAYERS, LAYER_BYTES = 12, 4 * 128 * 128
 
 
 def fullest_backward(me, stage):
-    """The ledger at the peak of a backward pass; the least of some, as gloo's threads may let go a moment late."""
+    """The ledger at the peak of a backward pass: the smallest of five, as gloo's threads may free buffers late."""
     layers = nn.Sequential(*(nn.Linear(128, 128, bias=False) for _ in range(NUM_LAYERS))).to(me.device)
     optimizer = ShardedOptimizer(
         me, layers.parameters(), torch.optim.AdamW, stage=stage, bucket_size_bytes=LAYER_BYTES
@@ -514,7 +517,8 @@ memory_bars(
 )
 
 # %% [markdown]
-# ("Other" is what is on its way.) Does stage 2 still take lesson 04's step, and does it send the bytes of stage 1?
+# ("Other" is what is on its way.) Does stage 2 still compute lesson 04's step, and does it send as many bytes as stage
+# 1?
 
 
 # %%
@@ -533,8 +537,8 @@ print(f"it sends as many bytes: {second_step(zero_2)[1] == sent_bytes['states sh
 # ## The table of the paper
 #
 # Rajbhandari et al. take a model of 7.5 billion parameters on 64 devices. Weights and gradients are numbers of 16 bits;
-# the optimizer keeps AdamW's two states, and master weights, in float32. In three stages the optimizer's part is shared
-# out, then the gradients, then the weights themselves.
+# the optimizer keeps AdamW's two states, and master weights, in float32. Stage 1 shares out what the optimizer keeps,
+# stage 2 the gradients as well, and stage 3 the weights as well.
 #
 # **Each stage frees memory on every device. Which one frees the most?**
 
@@ -562,8 +566,8 @@ reveal("05.table", states_of(64))
 
 # %% [markdown]
 # The line of 64 ranks is the paper's. On how many ranks would that model fit into 24 GB at each stage, activations left
-# out? Read it off, here and in the picture below. And look at the last line: at stages 1 and 2 something does not
-# shrink, however many ranks there are.
+# out? Read the answer off the table above and the picture below. Then look at the table's last line: at stages 1 and 2
+# something does not shrink, however many ranks there are.
 
 # %%
 ranks = [2**power for power in range(11)]
@@ -582,12 +586,12 @@ lines(
 # ## What you can do now
 #
 # You know what a step needs of a model's state, and when. You have shared out the optimizer's states and then the
-# gradients. You have counted what each of the two sends, and what each leaves at the fullest moment. (Can every
+# gradients. You have counted what each of the two sends, and how much memory each of them needs at its peak. (Can every
 # optimizer be cut like AdamW? [Part 3](05c_what_stays_whole.ipynb) tries one that is newer.)
 #
 # **The limit.** Every rank still holds all weights, because forward and backward need them. The last line of the table
-# is a wall: sixteen bits of each weight on each rank, however many ranks there are. But does a rank need all of them
-# *at once*? [Part 2](05b_whole_for_a_moment.ipynb) lets weights go, too.
+# shows that: each rank holds sixteen bits of each weight, however many ranks there are. But does a rank need all
+# weights *at once*? [Part 2](05b_whole_for_a_moment.ipynb) lets weights go, too.
 #
 # **Further reading.** Rajbhandari et al., [ZeRO: Memory Optimizations Toward Training Trillion Parameter
 # Models](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages; section 7: what they send.

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 05c · Sharded data parallelism: what stays whole
 #
-# A rank keeps its part of everything, and yet something is whole. It may be whole for a moment by plan, for too long by
-# a fault, or because an optimizer needs it so. You turn all the dials of a sharded step, find a fault that no number
-# shows, and help the optimizer.
+# A rank keeps only its part of everything, and yet some tensors are whole at times. A tensor is whole for a moment by
+# plan, too long by a fault, or because an optimizer needs it whole. You try all settings of a sharded step, find a
+# fault that changes no result, and share out an optimizer that needs whole matrices.
 #
 # **50 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -19,12 +19,13 @@
 # At the end you can
 #
 # - choose stage, units and ranks for a limit of memory and messages;
-# - find what keeps borrowed weights alive, where every number is right;
-# - tell whether an optimizer can be cut as AdamW was, and what to do where it cannot.
+# - find what keeps whole weights in memory too long, where every result is right;
+# - say whether an optimizer can be cut as AdamW was, and what to do if it cannot.
 #
-# From parts 1 and 2 you need the three stages. ZeRO-1 shares out the optimizer's states, ZeRO-2 the gradients too. From
-# ZeRO-3, which the course has as `FullySharded`, you need the *unit* of layers. An all-gather makes it whole before it
-# computes; then it is let go, and made whole again for its backward. Its gradients leave by a reduce-scatter.
+# From parts 1 and 2 you need the three stages. ZeRO-1 shares out the optimizer's states, ZeRO-2 the gradients too.
+# ZeRO-3, which the course has as `FullySharded`, makes *units* of layers. An all-gather makes a unit's weights whole
+# before the unit computes. Then they are let go, and gathered again for the unit's backward. The gradients leave by a
+# reduce-scatter.
 
 # %%
 from course_lib import ask, check, hint, mine, reveal, shared_cluster
@@ -48,18 +49,19 @@ four = shared_cluster(4)
 # ![The explorer's picture, DDP on four ranks: a bar of memory for each part of a step, for each rank a bar at its peak,
 # and a dashed line at DDP's peak](../assets/05_explorer.png)
 #
-# The model has twelve layers, each a matrix of 129 rows. You choose stage, ranks and layers to a unit (a bucket, in
-# stages 0 to 2). *Prefetch* is how many units are fetched ahead of their time. *Weights after forward* go, or stay
-# whole until backward has used them; part 4 has more of both. The bars are the cost model's. The button runs steps of
-# this very setting on the ranks, and a line across the bars shows what the ledger saw. For other numbers of ranks you
-# have the model alone. Once `MyFullySharded` of part 7 has passed, the button runs it too, in stage 3, and a green line
-# is yours. Three missions:
+# The model has twelve layers, each a matrix of 129 rows. You choose the stage, the number of ranks, and how many layers
+# make a unit (in stages 0 to 2, a bucket). *Prefetch* is how many units are gathered before they are needed. *Weights
+# after forward* are let go, or stay whole until backward has used them. Part 4 says more about both. The bars show what
+# the cost model computes. The button runs steps with your settings on four ranks, and a line across the bars shows what
+# the ledger measured. For other numbers of ranks there is only the cost model. Once `MyFullySharded` of part 7 has
+# passed, the button runs it too in stage 3, and a green line shows its memory. Three missions:
 #
 # 1. Take four ranks. Hold at most half of DDP's peak, with no more messages in a step than DDP with a bucket for each
 #    layer.
-# 2. Sharding for nothing: find a stage above 0 that holds as much as DDP, or more, and let the ranks confirm it.
-# 3. As many ranks as you like, up to 64: reach the lowest peak there is. The more ranks, the fewer rows for each. Is
-#    that all?
+# 2. Sharding that saves nothing: find a stage above 0 that holds as much as DDP, or more. Run it on the ranks to
+#    confirm it.
+# 3. Use as many ranks as you like, up to 64, and reach the lowest peak that is possible. With more ranks each keeps
+#    fewer rows. Does nothing else change?
 
 # %% tags=["computed-time"]
 from course_lib.widgets import ShardedExplorer
@@ -81,16 +83,16 @@ print(explorer.missions)
 # <details>
 # <summary>When you have tried: the first two missions</summary>
 #
-# In the first, small units hold least, but each takes three messages; three layers to a unit are just few enough
-# messages. Prefetch has to go: it keeps a second unit's buffer.
+# In the first, small units hold the least memory, but each unit sends three messages. With three layers in each unit
+# the messages are just few enough. Prefetch has to be 0, because it keeps a second unit's buffer.
 #
-# In the second, the states are shared out, and the messages are not. With one bucket for everything, the gradients are
-# there whole, once more packed, and once more as what comes from the others. A job that shares states must also cut the
-# messages small.
+# In the second, stage 1 shares out the states, but not the messages. With one bucket for all layers, a rank holds the
+# gradients three times: as gradients, packed in the bucket, and as what other ranks send. A job that shares out states
+# must also send in small buckets.
 #
 # </details>
 #
-# For the third, ask the model for every number of ranks:
+# For the third mission, compute the peak with the cost model, for every number of ranks:
 
 # %%
 from course_lib.widgets import ShardedChoice
@@ -100,21 +102,21 @@ best = min(by_ranks, key=lambda n: by_ranks[n].peak().total)
 for n in (best, 64):
     empty = sum(by_ranks[n].num_rows(rank) == 0 for rank in range(n))
     held = f"{by_ranks[n].peak().total / 1024:.0f} KiB"
-    print(f"{n} ranks: {held}; {by_ranks[n].num_rows(0)} rows each, {empty} ranks without")
+    print(f"{n} ranks: {held}; {by_ranks[n].num_rows(0)} rows each, {empty} ranks without rows")
 
 # %% [markdown]
-# Rows are dealt out whole. Beyond the best number of ranks no rank keeps less, and the last ranks keep nothing at all.
-# The padding that stands for their rows lies in every buffer and travels in every message. `fully_shard` cuts along the
-# same dim: choose sizes that your ranks divide.
+# No row is ever cut. With more ranks than the best number, rank 0 keeps as many rows as before, and the last ranks keep
+# none. In place of their rows there is padding in every buffer and every message. PyTorch's `fully_shard` cuts along
+# the same dim, so choose sizes that the number of ranks divides.
 
 # %% [markdown]
 # ## Clinic: the quarter that was not one
 #
-# *Symptom.* A colleague writes no backward for a layer, but leaves it to autograd. `Gather` makes a weight whole, and
-# its backward is the reduce-scatter; between them stands PyTorch's `F.linear`. As soon as the product is made, the
-# whole weight is dropped. The losses are those of one device, and so are the gradients. Between steps each of four
-# ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut. A model
-# with twice the layers needs twice as much of it.
+# *Symptom.* A colleague writes no backward for a layer, but leaves it to autograd. `Gather` makes a weight whole in
+# forward, and reduce-scatters its gradient in backward. PyTorch's `F.linear` uses the whole weight. After that the
+# layer deletes its name for the whole weight. The losses and gradients are those of one device. Between steps each of
+# four ranks holds a quarter, as planned. But in a step memory grows layer by layer, as if no weight had been cut. A
+# model with twice as many layers needs twice as much of this memory.
 
 # %%
 LAYERS, WIDTH = 8, 128
@@ -160,13 +162,13 @@ ask("05.freed").commit("whole gradients that nobody has cut yet")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* The cell prints what a rank holds by the ledger, without an optimizer, in four situations. Say what each
-# suspect predicts for each line, before you run it.
+# *Evidence.* The next cells print what a rank holds by the ledger, without an optimizer, in four situations. Before you
+# run them, say what each possible answer predicts for each line.
 
 
 # %%
 class Borrowing(nn.Module):
-    """Eight layers by ``layer(x, shard)``, of whose weights this rank keeps its rows."""
+    """Eight layers, computed by ``layer(x, shard)``; this rank keeps its rows of their weights."""
 
     def __init__(self, me, layer):
         super().__init__()
@@ -181,12 +183,12 @@ class Borrowing(nn.Module):
 
 # %%
 def leanest(steps):
-    """Of pairs of balances, after forward and after backward, the smaller of each."""
+    """The smallest balance after forward and the smallest after backward, of several such pairs."""
     return [min(moment, key=lambda balance: balance.total_bytes) for moment in zip(*steps, strict=True)]
 
 
 def balances(me, layer, num_rows=1, with_backward=True):
-    """The ledger's balances after forward and after backward, of three steps the leanest."""
+    """The ledger's balances after forward and after backward: the smallest of three steps."""
     model, steps = Borrowing(me, layer).to(me.device), []
     x = torch.ones(num_rows, WIDTH, device=me.device)
     for _ in range(3):
@@ -221,8 +223,8 @@ reveal("05.freed")
 # %% [markdown]
 # ### Mend it
 #
-# Keep `Gather` and `F.linear` as they are, and write no backward. Lesson 01 had a tool for what is cheaper to make
-# again than to keep.
+# Keep `Gather` and `F.linear` as they are, and write no backward. Lesson 01 had a tool for tensors that are cheaper to
+# compute again than to keep.
 
 
 # %%
@@ -248,8 +250,8 @@ right_layer = mended_layer if layer_verdict.passed else colleagues_layer
 evidence_of(right_layer)
 
 # %% [markdown]
-# Is the memory back? Then something has to be done a second time. **What does a step of the mended layers do, that it
-# did not do before?**
+# Does the table show less memory now? Then the layers have to do something a second time. **What does a step of the
+# mended layers do that a step of the colleague's layers did not do?**
 
 # %%
 ### BEGIN SOLUTION
@@ -282,21 +284,21 @@ else:
     print("Both lines are of the colleague's layer. Mend it, and run these cells again.")
 
 # %% [markdown]
-# `FullySharded` and PyTorch's FSDP go another way, which works for any module and needs no bookkeeping of `checkpoint`.
-# Autograd may keep the *tensor*; they take the memory from under it (`untyped_storage().resize_(0)`), and fill it again
-# before the unit's backward. Read `course_lib/parallel/sharded/unit.py`: now you know why it empties storages.
+# `FullySharded` and PyTorch's FSDP solve this in another way, which works for any module and needs no `checkpoint`.
+# Autograd may keep the *tensor*. But they free the tensor's memory (`untyped_storage().resize_(0)`), and fill it again
+# before the unit's backward. `course_lib/parallel/sharded/unit.py` does so: read it if you like.
 #
 
 # %% [markdown]
 # ## Another optimizer: Muon
 #
 # Muon ([Jordan et al., 2024](https://kellerjordan.github.io/posts/muon/)) takes the gradient of a matrix, with
-# momentum, and turns it into nearly the nearest matrix that is orthogonal. The singular values of the result are
-# between about 0.5 and 1.5. Muon takes the result, times the learning rate and a factor for the matrix's shape, from
-# the weights. (PyTorch's `torch.optim.Muon` also has weight decay, 0.1 unless you say otherwise.)
+# momentum, and computes nearly the nearest orthogonal matrix to it. The singular values of the result are between about
+# 0.5 and 1.5. Muon multiplies the result by the learning rate and by a factor for the matrix's shape. Then it subtracts
+# that from the weights. (PyTorch's `torch.optim.Muon` also has weight decay, 0.1 unless you say otherwise.)
 #
-# Somebody shards it as you did AdamW. Each of four ranks gives `torch.optim.Muon` its own rows of every matrix, with
-# the right mean gradient of them.
+# Somebody shards Muon as you sharded AdamW. Each of four ranks gives `torch.optim.Muon` its own rows of every matrix,
+# with the mean gradient of these rows.
 #
 # **What comes out?**
 
@@ -362,13 +364,12 @@ reveal("05.muon", cosines)
 
 # %% [markdown]
 # The factor of `torch.optim.Muon` is the square root of rows / columns where a matrix has more rows than columns, and
-# else 1. A shard has fewer rows, so even its factor may be another.
+# else 1. A shard has fewer rows, so its factor may differ from the whole matrix's factor.
 #
-# AdamW works number by number, and so does SGD, with momentum or without: those can be cut anywhere. For Muon a matrix
-# must come together somewhere. It need not do so everywhere: it is enough that each *matrix* has one rank that steps
-# it. `assign_owners` goes through them from the largest on, and gives each to the rank that has least so far: its
-# owner. The owner alone gets the mean gradient, keeps the momentum and takes the step. Then it sends the new matrix to
-# the others.
+# AdamW works number by number, and so does SGD, with momentum or without. Their states can be cut anywhere. Muon needs
+# whole matrices, but one rank for each *matrix* is enough: its *owner*. `assign_owners` goes through the matrices, the
+# largest first, and gives each to the rank that has the fewest numbers so far. Only the owner gets the mean gradient,
+# keeps the momentum and takes the step. Then it sends the new matrix to the other ranks.
 
 
 # %%
@@ -420,13 +421,13 @@ print(f"they went the way of one device, by a cosine above 0.99: {cosine > 0.99}
 
 # %% [markdown]
 # (The cell takes only the matrices of the blocks: Jordan gives embeddings and the last layer to AdamW. It compares only
-# by a cosine: Muon computes in bfloat16, so that another order of a sum shows.) PyTorch's own stage 1,
-# `ZeroRedundancyOptimizer`, deals out whole tensors to owners like this for every optimizer. The course's refuses what
-# it cannot cut:
+# by a cosine: Muon computes in bfloat16, where sums in another order differ visibly.) PyTorch's own stage 1,
+# `ZeroRedundancyOptimizer`, also gives whole tensors to owners, for every optimizer. The course's `ShardedOptimizer`
+# refuses an optimizer that it cannot cut:
 
 # %%
 try:
-    ShardedOptimizer(None, model.parameters(), torch.optim.Muon)  # it asks for no rank before that
+    ShardedOptimizer(None, model.parameters(), torch.optim.Muon)  # it refuses before it needs a rank
 except ValueError as error:
     print(error)
 
@@ -438,20 +439,20 @@ except ValueError as error:
 #
 # - Megatron-LM: `LayerWiseDistributedOptimizer` gives whole matrices to owners among the data-parallel ranks.
 # - Megatron-LM: `TensorParallelMuon` is for matrices that tensor parallelism has cut too (lesson 08). Its setting
-#   `muon_tp_mode` says what is done about that. With `blockwise` each rank takes its own piece as a matrix. With
-#   `duplicated` every rank computes all of it, and with `distributed` ranks share the computing.
-# - torchtitan: `DistMuon`, on `flex_shard`, which keeps whole matrices with owners in place of rows of each.
+#   `muon_tp_mode` says how ranks compute with such pieces. With `blockwise` each rank treats its own piece as a matrix.
+#   With `duplicated` every rank computes all of it, and with `distributed` ranks share the computing.
+# - torchtitan: `DistMuon` uses `flex_shard`, which gives whole matrices to owners in place of rows to every rank.
 #
 # </details>
 #
 # ## What you can do now
 #
-# You can place a sharded step between memory and messages. You have met the way in which sharding fails in silence:
-# whatever holds on to a whole weight makes it DDP again. And before you cut an optimizer, you ask on what each of its
-# numbers depends.
+# You can choose the settings of a sharded step for a limit of memory and messages. You have seen how sharding can fail
+# without an error: whatever keeps a whole weight takes away what sharding has saved. And before you cut an optimizer,
+# you ask what the update of each number depends on.
 #
-# A limit remains, and it is not memory alone. Everything that a rank has to wait for comes over a link, in the middle
-# of its computing. [Part 4](05d_links_and_precision.ipynb) asks what that costs, and how much of it can be hidden.
+# A limit remains, and it is time. In the middle of its computing a rank has to wait for weights that come over a link.
+# [Part 4](05d_links_and_precision.ipynb) measures how much time that costs, and how much of it can be hidden.
 #
 # **Further reading.** Zhao et al., [PyTorch FSDP: Experiences on Scaling Fully Sharded Data
 # Parallel](https://arxiv.org/abs/2304.11277) (2023): how weights are made whole and let go. Jordan et al., [Muon: An

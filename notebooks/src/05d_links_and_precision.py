@@ -1,9 +1,8 @@
 # %% [markdown]
 # # 05d · Sharded data parallelism: links and precision
 #
-# A sharded model sends its weights around in every step. You find out how many bytes that is, and on which links it
-# costs time and on which it costs none. You also find out which settings save messages at the price of memory, and
-# memory at the price of messages.
+# A sharded model sends its weights around in every step. You count these bytes, and find out on which links they cost
+# time. You also find out which settings save messages but need more memory, and which save memory but send more.
 #
 # **2 × 50 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -24,8 +23,8 @@
 # - say what accumulation and 16-bit messages save here, and what they cost.
 #
 # From parts 1 and 2 you need ZeRO-3, which the course has as `FullySharded`. Each of n ranks keeps 1/n of all weights,
-# gradients and optimizer states. A *unit* of layers is gathered before its forward, let go, gathered again before its
-# backward, and its gradients leave by a reduce-scatter.
+# gradients and optimizer states. The weights of a *unit* of layers are gathered before its forward, let go, and
+# gathered again before its backward. Then its gradients leave by a reduce-scatter.
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, mine, pace, reveal, shared_cluster
@@ -50,7 +49,7 @@ two, four = (shared_cluster(number) for number in (2, 4))
 
 # %%
 class Paced(torch.autograd.Function):
-    """Hands x on; that takes ``time_s`` forward and twice that backward, and a timeline notes it."""
+    """Returns x after ``time_s`` in forward, and its gradient after twice that; a timeline notes both."""
 
     @staticmethod
     def forward(ctx, x, me, time_s, timeline):
@@ -96,9 +95,9 @@ print(f"{NUM_LAYERS} layers of {bytes_text(layer_bytes)}: {bytes_text(NUM_LAYERS
 # ![Forward and backward of four units, once for DDP and once for ZeRO-3, with the messages below: gradients for DDP,
 # weights and gradients for ZeRO-3; their sizes are question marks](../assets/05_sent.png)
 #
-# First DDP, on four ranks. It is the one that you have built in [part 4 of lesson 04](04d_build_ddp.ipynb), or the
-# course's. Its all-reduce is gloo's, a ring. Once `MyFullySharded` of part 7 has passed, it runs here beside the
-# course's `FullySharded`.
+# First count DDP's bytes, on four ranks. The DDP is the one that you have built in [part 4 of lesson
+# 04](04d_build_ddp.ipynb), or else the course's. Its all-reduce is a ring of gloo's. Once `MyFullySharded` of part 7
+# has passed, the cells run it beside the course's `FullySharded`.
 
 # %% tags=["nbval-ignore-output"]
 ddp_of_04 = mine.MyDDP
@@ -158,9 +157,9 @@ in_order = {name: sent.of(0).calls for name, sent in in_order.items()}
 sent_bars(in_order, title="A step on rank 0, call after call")
 
 # %% [markdown]
-# Where does all-to-all come from? gloo has no reduce-scatter of its own. PyTorch runs an all-reduce in its place, and
-# each rank throws most of the result away. The course's own sends each rank its part and lets it add. NCCL needs no
-# such help.
+# Why does the list say `all_to_all`, and not `reduce_scatter`? gloo has no reduce-scatter of its own. PyTorch runs an
+# all-reduce in its place, and each rank throws most of the result away. The course runs an all-to-all: each rank gets
+# the others' parts for it, and adds them. NCCL has a reduce-scatter.
 
 
 # %%
@@ -184,7 +183,7 @@ for scatter in (pytorchs, the_courses):
     print(f"a reduce-scatter of 1 MiB, {scatter.__name__:<11} {bytes_text(sent_bytes)} sent")
 
 # %% [markdown]
-# Rows that the ranks do not divide evenly are padded: 250 rows on four ranks travel as four times 63.
+# If the number of ranks does not divide the rows, padding is added. Four ranks send 250 rows as four times 63.
 
 # %%
 for width in (256, 250):
@@ -197,9 +196,9 @@ for width in (256, 250):
 # %% [markdown]
 # ## More bytes: how much longer?
 #
-# Now the layers take their time: 8 ms forward and 16 ms backward each, 144 ms in all. The two ranks are joined by a
-# shaped link of 25 MB/s. DDP gets a bucket for each layer, so that both send in pieces of the same size. (If yours has
-# not passed step 4 of its build it hides nothing, and takes longer than the model of DDP says below.)
+# Now each layer computes for 8 ms forward and 16 ms backward, which is 144 ms in all. A shaped link of 25 MB/s joins
+# the two ranks. DDP gets a bucket for each layer, so that DDP and ZeRO-3 send pieces of the same size. (If your DDP has
+# not passed step 4 of its build, it hides no messages. It then takes longer than the model of DDP says below.)
 
 # %%
 dial = Link(latency_s=0.0, bandwidth_bytes_per_s=25e6)
@@ -209,7 +208,7 @@ one_layer = {"bucket_bytes": layer_bytes}
 
 
 def step_s(me, wrap, repeats=2, **options):
-    """Of some steps the fastest, after a first one in which the order of the units is found out."""
+    """The fastest of ``repeats`` steps, after a first one that finds out the order of the units."""
     model = wrap(me, layers(me, time_s=0.008), **options)
     x, times_s = torch.ones(1, WIDTH, device=me.device), []
     for _ in range(1 + repeats):
@@ -230,8 +229,8 @@ ddp_s = on_link(dial, ddp, **one_layer)
 print(f"DDP at 25 MB/s: {ddp_s * 1e3:.0f} ms")
 
 # %% [markdown]
-# **How long does a step of ZeRO-3 take on the same link?** (While a unit computes, the all-gather of the next one is
-# under way already.)
+# **How long does a step of ZeRO-3 take on the same link?** (When a unit computes, the all-gather of the next unit has
+# already begun.)
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -276,9 +275,9 @@ reveal("05.slower", sharded_s, ddp_s, sharded_model_s(dial), ddp_model_s(dial), 
 # | DDP | nothing | C |
 # | ZeRO-3 | C/2 | C/2 + C/2 |
 #
-# Both rows fit behind the computing as long as C is at most 2 F. It is the *same* condition for both, and here it holds
-# down to the speed that the next cell prints. On a slower link DDP waits for C - 2 F, and ZeRO-3 for one and a half
-# times that, however early its messages begin. On fast links it waits only at the ends: for the first all-gather of
+# Both ways hide all their messages as long as C is at most 2 F. The condition is the *same* for both, and the next cell
+# prints the slowest link on which it holds here. On a slower link DDP waits for C - 2 F, and ZeRO-3 for one and a half
+# times that, however early its messages begin. On fast links ZeRO-3 waits only at the ends: for the first all-gather of
 # each pass, and for the last reduce-scatter.
 #
 # The condition holds where weights and gradients travel in one format, as they do here. With weights in bfloat16 and
@@ -308,8 +307,8 @@ lines(
 )
 
 # %% [markdown]
-# Where the measured points lie above their curves by the same time on every link, you see a third cost. It is what a
-# step costs on your machine beside computing and link.
+# The measured points may lie above their curves by the same time on every link. That time is what a step costs on your
+# machine besides computing and link.
 #
 # ### Real sizes
 #
@@ -338,10 +337,11 @@ print(
 reveal("05.larger", times)
 
 # %% [markdown]
-# So a link sets a least number of *tokens* for a rank. In forward it is at least the number of operations that a device
-# makes for each byte of its link. Backward computes twice as much. With gradients in bfloat16 it sends twice as much
-# too, 2 P bytes of weights and 2 P of gradients, and needs as many tokens. With gradients in float32 it sends 2 P and 4
-# P bytes beside 4 P T operations, and needs half as many tokens again. With 400 TFLOP/s, which a good GPU reaches:
+# So for each link there is a least number of *tokens* that a rank needs to hide its messages. In forward it is the
+# operations that a device computes while its link carries one byte. Backward computes twice as much. With gradients in
+# bfloat16 it sends twice as much too, 2 P bytes of weights and 2 P of gradients, and needs as many tokens. With
+# gradients in float32 it sends 2 P and 4 P bytes beside 4 P T operations, and needs 1.5 times as many tokens. Take a
+# GPU that reaches 400 TFLOP/s:
 
 # %%
 print("tokens on each rank, in each step, with gradients in bfloat16 and in float32:")
@@ -350,18 +350,19 @@ for name in ("nvlink 4", "infiniband ndr"):
     print(f"{name:<15} {needed:6,.0f} {1.5 * needed:8,.0f}")
 
 # %% [markdown]
-# More ranks for the same batch mean fewer tokens on each. There ZeRO-3 no longer hides what it sends, and the other
-# ways of cutting a model begin.
+# With more ranks for the same batch, each rank has fewer tokens. With too few tokens ZeRO-3 no longer hides what it
+# sends. Then a job needs the other ways of cutting a model.
 #
 # ## Prefetch
 #
 # <!-- word: prefetch | also: forward prefetch, backward prefetch -->
-# ZeRO-3 hides its all-gathers because it starts them before they are due. To **prefetch** is to start the all-gather of
-# the next unit while this one computes. How does a rank know what comes next? It remembers the order of the last step.
+# ZeRO-3 hides its all-gathers because it starts them before it needs their weights. To **prefetch** is to start the
+# all-gather of the next unit while this one computes. How does a rank know what comes next? It remembers the order of
+# the last step.
 #
 # Take the link of 25 MB/s again. Without prefetch a rank waits for every all-gather. In backward it waits even longer:
-# the all-gather queues on the link behind the reduce-scatter of the unit before. Watch what a prefetch of one unit
-# takes away, and what a second one adds:
+# the all-gather queues on the link behind the reduce-scatter of the unit before. Look how much time a prefetch of one
+# unit saves, and how much a second unit saves:
 
 # %% tags=["nbval-ignore-output"]
 ahead_s = {prefetch: on_link(dial, FullySharded, prefetch=prefetch) for prefetch in (0, 1, 2)}
@@ -373,9 +374,10 @@ for prefetch, found_s in ahead_s.items():
 # With one unit ahead, every all-gather but the first of each pass travels while something is computed. None waits
 # behind a reduce-scatter if it could have been sent before it.
 #
-# Here is one step of each kind, as rank 0 saw it. Computing is the upper bar of a row, messages the lower one:
-# all-gathers beside forward, and all-gathers and reduce-scatters beside backward. Your own, if it has passed, is the
-# last row. (You need not read the next cell: it takes the shortest of some steps.)
+# The picture shows one step of rank 0 for each prefetch. In each row the upper bar shows computing, and the lower bar
+# shows messages: all-gathers beside forward, and all-gathers and reduce-scatters beside backward. If your
+# `MyFullySharded` has passed, the last row is a step of it. (You need not read the next cell: it finds the shortest of
+# three steps.)
 
 
 # %%
@@ -388,7 +390,7 @@ def watched(me, wrap, prefetch):
         start_s = time.perf_counter()
         model(torch.ones(1, WIDTH, device=me.device)).sum().backward()
         steps.append((start_s, time.perf_counter()))
-    return steps[1:], timeline.spans  # in the first step the order of the units is found out
+    return steps[1:], timeline.spans  # the first step finds out the order of the units
 
 
 def row(wrap, prefetch, number):
@@ -427,15 +429,15 @@ gantt(
 # kinds of links.
 
 # %% [markdown]
-# ### What it costs
+# ### What prefetch costs
 #
-# Weights that are on their way need memory. Here is the ledger's peak of a step, on four ranks. The model has twelve
-# layers, so that one unit is a small part of it:
+# A gathered unit needs memory before it is used. The next cells measure the peak of a step on four ranks. Their model
+# has twelve layers, so that one unit is a small part of it:
 
 
 # %%
 def peak_bytes(me, wrap=FullySharded, **options):
-    """The least of some steps: gloo's thread may hold a buffer a moment too long."""
+    """The smallest peak of two steps: gloo's thread may hold a buffer a moment too long."""
     model = wrap(me, nn.Sequential(*layers(me), *layers(me)), **options)
     optimizer = torch.optim.AdamW(model.parameters())
     x, peaks = torch.ones(1, WIDTH, device=me.device), []
@@ -469,10 +471,11 @@ if "yours" in (peaks := mine.beside(peak_of, FullySharded, yours)):
     print(f"yours, prefetch 1: {bytes_text(peaks['yours'])} at the peak")
 
 # %% [markdown]
-# So each unit ahead takes room for one more unit, and by the model the second one buys no time here. It does where
-# units are uneven: a short one cannot hide the all-gather of a long one that follows it. PyTorch's `fully_shard` is one
-# unit ahead, too. In forward the reason is that the host of a GPU runs ahead of it; in backward it is a prefetch as
-# here. To be further ahead, call `set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch`.
+# So each unit that is gathered ahead needs memory for one more unit, and by the model the second one saves no time
+# here. It saves time if units differ in size: a small unit cannot hide the all-gather of a large one that follows it.
+# PyTorch's `fully_shard` is one unit ahead, too. In forward that is so because the host starts a GPU's work before the
+# GPU gets to it. In backward it is a prefetch as here. To be further ahead, call `set_modules_to_forward_prefetch` and
+# `set_modules_to_backward_prefetch`.
 #
 # ### Build: the order of a step
 #
@@ -484,8 +487,8 @@ if "yours" in (peaks := mine.beside(peak_of, FullySharded, yours)):
 # which waits until the unit is whole. `R2` lets it go (*reshard*). Forward goes from unit 0 up, backward comes back. At
 # the end nothing is whole.
 #
-# No step may take longer than it must, and no unit may be gathered when that can be saved. (The link carries one
-# all-gather after the other. Gradients are left out.)
+# The step must not take longer than necessary, and must not gather a unit again that could have stayed whole. (The link
+# carries one all-gather after the other. Gradients are left out.)
 
 
 # %%
@@ -520,14 +523,15 @@ slots_chart(
 ) if order_verdict.passed else None
 
 # %% [markdown]
-# The course's `FullySharded` lets every unit go after its forward, and gathers it anew. So does `fully_shard`, with one
-# exception: it keeps the weights of the outermost module, which backward mostly needs at once.
+# The course's `FullySharded` lets every unit go after its forward, and gathers it again. `fully_shard` does so too,
+# with one exception. It keeps the weights of the outermost module, which backward usually needs first.
 #
 # ## Keep them whole
 #
-# With `reshard_after_forward=False` a unit is let go after its backward only: one all-gather in place of two. So the
-# bytes fall back to those of DDP, and of ZeRO-2. The peak grows: all weights are whole between forward and backward.
-# But gradients still leave unit by unit, and optimizer states stay shared out, so it stays below DDP's state:
+# With `reshard_after_forward=False` a unit is let go only after its backward, and is gathered once in place of twice.
+# So a rank sends as many bytes as with DDP or ZeRO-2. The peak grows: all weights are whole between forward and
+# backward. But gradients still leave unit by unit, and optimizer states stay shared out, so the peak stays below DDP's
+# state:
 
 # %%
 weights_bytes = 2 * NUM_LAYERS * layer_bytes
@@ -546,7 +550,7 @@ for name, reshards, peak in (("resharded", True, found_bytes[1]), ("kept", False
 # <!-- word: hybrid sharding | also: HSDP, hybrid sharded data parallelism | sentences: 3 -->
 # Inside a machine links are fast, between machines they are slow. **Hybrid sharding** shards within a machine and
 # replicates between machines. Each rank shares all weights with the ranks of its own machine. After the reduce-scatter
-# it averages its shard's gradients with the ranks elsewhere that keep the same rows.
+# it averages its shard's gradients with the ranks of other machines that keep the same rows.
 #
 # Take four ranks, on two machines of two. First the model is sharded over all four:
 
@@ -590,9 +594,10 @@ both = {"sharded over four": (over_all.matrix(), NODES), "hybrid": (halves.matri
 traffic_map(both, place="machine", title="Who sends how much to whom in a step")
 
 # %% [markdown]
-# Between machines there are fewer bytes, and they are of another kind. A rank waits for all-gathers. Now gradients
-# alone cross, and no rank waits for them before the end of backward. Here are the times, with fast links inside (200
-# MB/s) and one slow port for each machine (12 MB/s):
+# Hybrid sharding sends fewer bytes between machines, and other kinds of messages. A rank has to wait for an all-gather
+# before it computes a unit. With hybrid sharding only gradients go between machines, and no rank waits for them before
+# the end of backward. The next cell measures both, with fast links inside (200 MB/s) and one slow port for each machine
+# (12 MB/s):
 
 # %% tags=["nbval-ignore-output"]
 machines = Links.nodes(2, inside=Link(0.0, 200e6), across=Link(0.0, 12e6))
@@ -601,10 +606,9 @@ with four.shaped(links=machines):
         print(f"{name:<18} {max(four.run(step_s, wrap)) * 1e3:4.0f} ms a step")
 
 # %% [markdown]
-# There is a step between sharding over all and hybrid sharding. With `reshard_after_forward=2`, a unit is let go after
-# forward only as far as two ranks can make it whole again. Each keeps a half of it until backward, and the second
-# all-gather stays inside a machine. Between two steps a rank still keeps a quarter. In `fully_shard` the argument has
-# the same name.
+# A third way lies between sharding over all ranks and hybrid sharding. With `reshard_after_forward=2`, each rank keeps
+# a half of a unit from forward to backward. Two ranks together can make it whole again, so the second all-gather stays
+# inside a machine. Between two steps a rank still keeps a quarter. In `fully_shard` the argument has the same name.
 
 # %%
 for smaller in (True, 2, False):
@@ -615,16 +619,17 @@ for smaller in (True, 2, False):
     )
 
 # %% [markdown]
-# Between machines the middle line sends what the last one does. What does hybrid sharding pay for its fewer bytes?
-# Memory between the steps: a rank keeps a half of everything and not a quarter. How far to shard is a choice between
-# memory and bytes. Most jobs shard over the ranks that fast links join. In PyTorch you hand `fully_shard` a mesh of two
-# axes, of which the second is the sharded one.
+# Between machines, the setting of the middle line sends as much as that of the last line. Hybrid sharding sends less
+# than both, but needs more memory between the steps: a rank keeps a half of everything and not a quarter. Over how many
+# ranks you shard is a choice between memory and bytes. Most jobs shard over the ranks that fast links join. In PyTorch
+# you give `fully_shard` a mesh of two axes, and it shards along the second one.
 #
 # ## Accumulation
 #
-# Take a batch in four pieces, and one step of the optimizer. Under DDP, `no_sync` for all but the last piece left a
-# quarter of the calls. `FullySharded` has `no_sync` too: gradients stay on the rank until the last piece. **Without it
-# a step of four pieces takes the number of calls below. How many are left with it?**
+# Take a batch in four pieces, with one step of the optimizer after the last. Under DDP, `no_sync` for all but the last
+# piece left a quarter of the calls. `FullySharded` has `no_sync` too: gradients stay on the rank until the last piece.
+# **The next cell prints how many calls a rank makes in a step of four pieces without `no_sync`. How many does it make
+# with `no_sync`?**
 
 
 # %%
@@ -657,7 +662,8 @@ print(f"with no_sync:    {num_quiet} calls, {bytes_text(quiet.sent_bytes(0))}")
 reveal("05.accumulate", num_quiet, num_loud, NUM_LAYERS)
 
 # %% [markdown]
-# Gradients that stay on a rank are whole. Here is what a rank holds of them after three pieces of four:
+# Gradients that stay on a rank are whole. The next cell prints how many bytes of gradients a rank holds after three
+# pieces of four:
 
 
 # %%
@@ -680,8 +686,8 @@ for is_quiet in (False, True):
     print(f"no_sync {is_quiet!s:<5} {bytes_text(min(two.run(gradient_bytes, is_quiet)))} of gradients")
 
 # %% [markdown]
-# If there is room for whole gradients, there may be room for whole weights too. `reshard_after_forward=False` and
-# `no_sync` together leave one all-gather a unit and piece, and one reduce-scatter a unit and step:
+# If there is room for whole gradients, there may be room for whole weights too. With `reshard_after_forward=False` and
+# `no_sync` together, a rank makes one all-gather for each unit in each piece, and one reduce-scatter for each unit:
 
 # %%
 fewest = traffic(two, pieces, True, reshard_after_forward=False)
@@ -694,10 +700,10 @@ print(f"both: {len(fewest.of(0).calls)} calls, {bytes_text(fewest.sent_bytes(0))
 # ## Half as wide
 #
 # <!-- word: reduce dtype | also: `reduce_dtype` -->
-# Lesson 04 found that autocast halves nothing that DDP sends. Here it is another matter. What travels are copies of the
-# weights, made for the moment. They may be bfloat16 while the shards, and the optimizer's steps, stay in float32. The
-# shards are the master weights of lesson 04. The **reduce dtype** is the number format in which gradients travel and
-# are summed, whatever the weights compute in.
+# Lesson 04 found that autocast halves nothing that DDP sends. FSDP can. Ranks send copies of the weights, which they
+# need only for a moment. These copies may be bfloat16, while the shards and the optimizer's steps stay in float32. The
+# shards are the master weights of lesson 04. The **reduce dtype** is the number format in which gradients are sent and
+# summed. It need not be the format in which the layers compute.
 
 # %%
 half, whole = torch.bfloat16, torch.float32
@@ -714,7 +720,7 @@ print(f"DDP, all in float32: {bytes_text(ddp_bytes)}")
 # With weights in bfloat16 and gradients in float32, a rank sends what DDP sends. In the third line a rank sends half as
 # much as in the first, and that has a price. A ring adds in the format in which it sends, rank after rank.
 #
-# **512 ranks, and on each of them the gradient is 1. What is the sum, in bfloat16, along a ring?**
+# **On each of 512 ranks the gradient is 1. What is the sum along a ring, in bfloat16?**
 
 # %%
 ### BEGIN SOLUTION
@@ -737,8 +743,8 @@ print(rounded(ones, 0))
 reveal("05.sum", ones)
 
 # %% [markdown]
-# Gradients are not all 1. Take random ones: a part that is the same on all ranks, and noise of each rank's own. How far
-# is their mean off, in per cent of its length?
+# Real gradients are not all 1. Take random gradients: each is a part that all ranks share, plus noise of its own rank.
+# The next cell prints how far off their mean is, in per cent of the exact mean's length:
 
 # %%
 torch.manual_seed(0)
@@ -754,16 +760,17 @@ for num_ranks in (8, 64, 512):
     print(f"{num_ranks:>5}   {in_16_bits:>17}%   {in_32:>24}%")
 
 # %% [markdown]
-# If each rank *rounds* its gradient to bfloat16, the error is small, and smaller with more ranks: rounding averages
-# out. If the ranks also *sum* in bfloat16, the error grows with each rank. Therefore the usual setting is weights in
-# bfloat16 and `reduce_dtype` float32: torchtitan's default. (The course's own reduce-scatter, from above, adds what has
-# come at once, and rounds once.)
+# If each rank *rounds* its gradient to bfloat16, the error is small, and smaller with more ranks: rounding errors
+# average out. If the ranks also *sum* in bfloat16, the error grows with each rank. Therefore the usual setting is
+# weights in bfloat16 and `reduce_dtype` float32: torchtitan's default. (The course's own reduce-scatter, from above,
+# adds all parts in one sum, and rounds once.)
 #
 # ## What you can do now
 #
-# You know what a sharded step sends, and that it costs no time where DDP's costs none. You can write the order in which
-# units are gathered and let go within a limit. And you have four settings: units ahead, whole until backward, shards
-# within a machine, and 16-bit weights. Each trades memory against bytes on a link that you can name.
+# You know what a sharded step sends, and on which links that hides behind computing. You can write the order in which
+# units are gathered and let go within a limit of memory. And you know four settings: prefetch, weights that stay whole
+# until backward, shards within a machine, and 16-bit messages. For each you can say what it changes in memory, and in
+# bytes on which link.
 #
 # [Part 5](05e_one_model_again.ipynb) makes one model of the shards again: to clip it, to save it, to load it on another
 # number of ranks.
@@ -771,4 +778,5 @@ for num_ranks in (8, 64, 512):
 # **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 7: the bytes. Zhao
 # et al., [PyTorch FSDP](https://arxiv.org/abs/2304.11277) (2023), section 3: prefetching, hybrid sharding and its bytes
 # between machines, accumulation with and without communication. Austin et al., [How to Scale Your
-# Model](https://jax-ml.github.io/scaling-book/training/) (2025), on training: how many tokens a link asks for.
+# Model](https://jax-ml.github.io/scaling-book/training/) (2025), on training: how many tokens a rank needs for its
+# link.

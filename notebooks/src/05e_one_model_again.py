@@ -23,9 +23,9 @@
 # - say which weights belong in one unit;
 # - train with `fully_shard`, and take a program home.
 #
-# From the parts before you need `FullySharded(me, model)`, ZeRO-3. Each rank keeps its rows of every parameter, a
-# *shard*. A *unit*, such as a block, is whole only while it computes. A shard's `grad` is this rank's rows of the mean
-# gradient.
+# From the parts before you need `FullySharded(me, model)`, the course's ZeRO-3. Each rank keeps its rows of every
+# parameter, a *shard*. A *unit*, such as a block, is whole only while it computes. A shard's `grad` is this rank's rows
+# of the mean gradient.
 
 # %%
 from course_lib import ask, check, hint, problems, quiz, reveal, shared_cluster
@@ -97,10 +97,10 @@ def train(me, model, optimizer, num_steps, before_step=None):
 # %% [markdown]
 # ## Clinic 1: a limit that limits too little
 #
-# *Symptom.* Now and then a batch has a gradient that is far too long, so a team limits its norm, as everybody does.
-# Without the limit, one rank and four have the same losses. With it, nobody sees an error. But from the second step on
-# four ranks have other losses than one, and gradients that are too long come through. All ranks call this, between
-# `backward` and the step:
+# *Symptom.* Now and then a batch has a gradient that is far too long, so a team limits its norm, as most teams do.
+# Without the limit, one rank and four ranks have the same losses. With the limit there is no error either. But from the
+# second step on, the losses of four ranks differ from those of one rank, and some gradients remain too long. All ranks
+# call this function between `backward` and the step:
 
 
 # %%
@@ -121,7 +121,7 @@ ask("05.clip").commit("gradients are clipped before they are averaged")  # as in
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* The cell takes one step with a limit of 0.1, and prints what the call returns.
+# *Evidence.* The next cell takes one step with a limit of 0.1, and prints what the function returns on each rank.
 
 
 # %%
@@ -181,12 +181,12 @@ clip_arrows(arrows, title="The gradient after the team's clip")
 # The cosine says that the direction has changed as well.
 #
 # <!-- word: gradient clipping | also: clipping by the global norm | sentences: 2 -->
-# **Gradient clipping** scales all gradients of a model by one factor where their common norm is above a limit. So one
-# odd batch cannot throw the weights far off.
+# **Gradient clipping** scales all gradients of a model by one factor if their common norm is above a limit. So one
+# unusual batch cannot change the weights very much.
 #
 # ### Build: the clip that every rank agrees on
 #
-# All ranks must come to the same factor. What has to be sent for that, and how little can it be?
+# All ranks must use the same factor. How few numbers can they send to agree on it?
 
 
 # %%
@@ -231,14 +231,14 @@ for ranks in (one, four):
     print(f"losses with the limit, world size {ranks.world_size}: {rounded(losses, 2)}")
 
 # %% [markdown]
-# The course's is `clip_gradients(model, max_norm)`; `nn.utils.clip_grad_norm_` on rows of `FullySharded` raises an
-# error that says so. With PyTorch's `fully_shard` you may call `nn.utils.clip_grad_norm_`. The shards there are
-# DTensors, tensors that know that they are parts, and the sum of squares goes over all ranks by itself.
+# The course's function for this is `clip_gradients(model, max_norm)`. `nn.utils.clip_grad_norm_` on shards of
+# `FullySharded` raises an error that names it. With PyTorch's `fully_shard` you may call `nn.utils.clip_grad_norm_`.
+# There the shards are DTensors, tensors that know that they are parts, and PyTorch adds the squares over all ranks.
 #
 # ## Whole for a moment
 #
-# To look at weights, to change one by hand, or to export a model, you want it whole now and then. There are two ways,
-# `with unsharded(model)` and `full_state_dict()`:
+# To look at weights, to change one by hand, or to export a model, you sometimes need the model whole. There are two
+# ways, `with unsharded(model)` and `full_state_dict()`:
 
 
 # %%
@@ -260,20 +260,20 @@ print(f"rank 1 keeps {bytes_text(kept_bytes)}, and holds {bytes_text(whole_bytes
 print("full_state_dict() is that of the plain model:", same)
 
 # %% [markdown]
-# Every rank enters, or the others wait for it; and every rank then holds everything. A model that only fits in shards
-# does not fit then. `full_state_dict("cpu")` holds one unit whole at a time where the model computes, and the rest in
-# the host's memory. A weight that you change inside `unsharded(model)` is an error, since the shards would not know;
-# `unsharded(model, writable=True)` takes the change over.
+# Every rank has to enter `unsharded(model)`, or the others wait for it. Inside, every rank holds the whole model, so a
+# model that only fits in shards does not fit there. `full_state_dict("cpu")` holds one unit at a time whole on the
+# device, and the rest in the host's memory. If you change a weight inside `unsharded(model)` there is an error, because
+# the shards would keep the old weight. `unsharded(model, writable=True)` writes the change into the shards.
 #
 # ## Never whole
 #
 # <!-- word: meta device | sentences: 2 -->
-# Until now you made the model whole, and wrapped it. With a model that needs a hundred devices no rank can do that. The
-# **meta device** is a device of PyTorch on which tensors have a shape and a dtype, and no memory. A model of any size
-# can be made there, and cut.
+# Until now you made the model whole, and wrapped it. If a model needs a hundred devices, no rank can do that. The
+# **meta device** is a device of PyTorch on which tensors have a shape and a dtype, and no memory. So a model of any
+# size can be made and cut there.
 #
-# `fill_from_meta` then gives each unit its first values. It makes the unit whole, lets you fill it, cuts it, and lets
-# it go before the next comes. Every rank draws the same numbers and keeps its rows, so nothing is sent.
+# `fill_from_meta` then gives each unit its first values. It makes the unit whole, calls your function that fills it,
+# cuts it, and lets it go before the next one. Every rank draws the same numbers and keeps its rows, so nothing is sent.
 #
 # **Our model has five units: four blocks, and one for the rest. What share of the model does each of four ranks hold at
 # most, while `fill_from_meta` runs?**
@@ -316,9 +316,9 @@ reveal("05.meta", *four.run(start, True)[1])
 # %% [markdown]
 # ## Clinic 2: right on four ranks, wrong on two
 #
-# *Symptom.* A team saves what each rank keeps: a file a rank, its shards by name. A job on four ranks goes on from
-# these files as if nothing had happened. On two ranks there is no error, and every rank gets exactly as many numbers as
-# it needs. But the loss is as high as by chance. This is how they load:
+# *Symptom.* A team saves what each rank keeps: one file for each rank, with its shards by name. A job on four ranks
+# loads these files and goes on with the right losses. On two ranks there is no error, and every rank gets exactly as
+# many numbers as it needs. But the loss is as high as that of random guesses. The team loads with this function:
 
 
 # %%
@@ -368,8 +368,8 @@ ask("05.files").commit("the optimizer's states were not saved")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* Here are two parameters of four rows, in which each number tells where it belongs. The rows of a are 10,
-# 11, 12, 13, and those of b are 20, 21, 22, 23.
+# *Evidence.* The next cell loads two parameters of four rows, a and b. Each number shows where it belongs: the rows of
+# a are 10, 11, 12, 13, and those of b are 20, 21, 22, 23.
 
 
 # %%
@@ -389,8 +389,8 @@ reveal("05.files")
 # %% [markdown]
 # ### Mend it
 #
-# Your function gets the same files, and gives the same kind of answer. You may put things together before you cut them
-# again. All sizes divide by the numbers of ranks.
+# Your function gets the same files as the team's function, and returns numbers in the same form. It may join tensors
+# before it cuts them again. The numbers of ranks divide all sizes.
 
 
 # %%
@@ -421,8 +421,9 @@ evidence_of_order(right_load)
 print_losses(right_load)
 
 # %% [markdown]
-# When four ranks and two print one and the same loss, your function is right. Still every rank reads everything, sizes
-# must divide, and the optimizer's states are missing. PyTorch has a library for all of this.
+# When four ranks and two ranks have the same loss, your function is right. But with it every rank reads all files, the
+# ranks must divide the sizes, and the optimizer's states are not saved. PyTorch has a library that solves all three
+# problems.
 #
 # ## Saved on four, loaded on three
 #
@@ -431,10 +432,11 @@ print_losses(right_load)
 #
 # <!-- word: distributed checkpoint | also: DCP, `torch.distributed.checkpoint` | sentences: 2 -->
 # A **distributed checkpoint** is a folder into which every rank writes the parts that it has. A small file of metadata
-# beside them says which rows of which tensor lie where. PyTorch's is `torch.distributed.checkpoint`, DCP for short. A
-# rank that loads asks for the rows that it wants.
+# says which file holds which rows of which tensor. PyTorch's library for this is `torch.distributed.checkpoint`, DCP
+# for short. A rank that loads asks for the rows that it wants.
 #
-# `save_sharded` and `load_sharded` call DCP, and say which rows each shard is. Four ranks take three steps and save.
+# The course's `save_sharded` and `load_sharded` call DCP, and give it the rows of each shard. In the next cell four
+# ranks take three steps, save, and take three more.
 
 # %%
 folder = folder_for_ranks(four)  # goes when the notebook ends
@@ -464,9 +466,9 @@ for path in sorted((ROOT / "step-3").iterdir()):
     print(path.name)
 
 # %% [markdown]
-# `__2_0.distcp` is what rank 2 wrote. Now three ranks load, and each keeps a third of every parameter, where four ranks
-# had cut at quarters. DCP asks the metadata which files hold a rank's rows, and reads no other. (The next cell listens
-# while DCP reads; you need not study it.)
+# `__2_0.distcp` is what rank 2 wrote. Now three ranks load the folder, and each needs a third of every parameter, while
+# each file has a quarter. DCP looks in the metadata which files hold a rank's rows, and reads no other file. (The next
+# cell notes which files DCP reads. You need not study it.)
 
 
 # %%
@@ -494,8 +496,8 @@ readers = {
 flow_chart(readers, title="Four files above, the three ranks that read them below")
 
 # %% [markdown]
-# Do other numbers of ranks go on as the four ranks did? After them the plain model loads the file, in the notebook's
-# own process:
+# The next cell tries whether other numbers of ranks go on as the four ranks did. The cell after it loads the checkpoint
+# into the plain model, in the notebook's own process:
 
 # %%
 for ranks in (four, three, two, one):
@@ -508,7 +510,7 @@ import warnings
 
 plain = make_model(seed=9)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that there is no process group
+    warnings.simplefilter("ignore")  # the warning that there is no process group
     dcp.load({"model": plain.state_dict()}, checkpoint_id=ROOT / "step-3", no_dist=True)
 loss = rounded(next_token_loss(plain(X), Y), 2)
 print(f"the plain model's loss: {loss}; the ranks went on from {rounded(went_on[0], 2)}")
@@ -541,18 +543,20 @@ print("the newest that is complete:", newest.name)
 print("four ranks go on from it as before, to the last bit:", four.run(load_and_go_on, newest)[0] == went_on)
 
 # %% [markdown]
-# `.metadata` is missing: DCP writes it last, when all ranks have written theirs. A folder without it is no checkpoint,
-# and `load_sharded` says so. So save into a new folder each time, and remove the old one afterwards. (To save *beside*
-# training there is `start_save_sharded`, DCP's `async_save`: it copies the shards to the host's memory, and returns.)
+# `.metadata` is missing: DCP writes this file last, after all ranks have written theirs. A folder without it is no
+# checkpoint, and `load_sharded` says so. So save into a new folder each time, and remove the old one afterwards.
+# (`start_save_sharded` saves while training goes on. It calls DCP's `async_save`, which copies the shards to the host's
+# memory and returns before they are written.)
 #
 # ## Clinic 3: wrapped piece by piece
 #
 # ![A stem, blocks and a head, each in a wrapper of its own; the stem and the head point at one matrix with a question
 # mark](../assets/05_tied.png)
 #
-# *Symptom.* A team wraps each piece of a transformer for itself: the stem, every block, the head. In their model one
-# matrix looks tokens up in the stem and scores them in the head: this weight is *tied* (`tied=True`). No error. The
-# first loss is that of one device, the later ones are not. **Why is it another model?**
+# *Symptom.* A team gives each piece of a transformer a wrapper of its own: the stem, every block, the head. In their
+# model the stem and the head use one matrix: the stem looks tokens up in it, and the head scores tokens with it. This
+# weight is *tied* (`tied=True`). There is no error. The first loss is that of one device, and the later losses are not.
+# **Why do the ranks train another model?**
 
 # %%
 ### BEGIN SOLUTION
@@ -561,8 +565,8 @@ ask("05.tied").commit("the head is gathered before the stem has stepped")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* The cell prints the losses, how many numbers the ranks train together, and how far the two matrices are
-# apart at the end.
+# *Evidence.* The next cells print the losses and how many numbers the ranks train together. They also print the largest
+# difference between the stem's matrix and the head's matrix at the end.
 
 
 # %%
@@ -601,7 +605,8 @@ evidence_of_tied("piece by piece", two, piece_by_piece)
 reveal("05.tied")
 
 # %% [markdown]
-# What does PyTorch say? Here are the same pieces as units of `fully_shard`, which changes the modules where they are:
+# Do libraries notice this? The next cells make the same pieces units of `fully_shard`, which changes modules in place,
+# and units of the course's `FullySharded`:
 
 
 # %%
@@ -631,12 +636,13 @@ for library in (by_fully_shard, by_the_course):
         print(f"{library.__name__}: {str(error).splitlines()[0]}\n")
 
 # %% [markdown]
-# Both refuse: the course's when you wrap, PyTorch's at the first forward pass. Both name the cure.
+# Both raise an error: the course's when you wrap the model, PyTorch's at the first forward pass. Both errors say what
+# to do.
 #
 # <details>
 # <summary>An aside: since when</summary>
 #
-# PyTorch refuses since torch 2.13.
+# PyTorch has raised this error since torch 2.13.
 #
 # </details>
 #
@@ -671,11 +677,12 @@ for library in (by_fully_shard, by_the_course):
         print(f"{library.__name__} refuses")
 
 # %% [markdown]
-# The price: stem and head are gathered together, and are whole at both ends of the pass.
+# The mended units have a price: stem and head are gathered together, so each is whole whenever the other one computes.
 #
 # ## In production
 #
-# You have just met `fully_shard`. Here is the model of this part by both libraries, and with the settings of part 4:
+# You have just seen `fully_shard`. The next cells train the model of this part with both libraries, and with the
+# settings of part 4:
 
 
 # %%
@@ -719,14 +726,14 @@ alike = agree(results["the course"], results["fully_shard"], within=1e-5)
 print("the course and fully_shard, losses equal to within 1e-5:", alike)
 
 # %% [markdown]
-# The course gathers each of its five units twice. PyTorch makes one all-gather less. By default it keeps the outermost
-# unit whole after forward, since backward needs it again at once.
+# The course gathers each of its five units twice. PyTorch makes one all-gather less: by default it keeps the outermost
+# unit whole after forward, since backward needs that unit first.
 #
 # The mesh of two axes is hybrid sharding: replicas along the first, shards along the second. On a cluster you would
 # write `init_device_mesh("cuda", (num_nodes, 8), mesh_dim_names=("replicate", "shard"))`.
 #
-# Both libraries say of a shard which rows it is, so they read each other's checkpoints. Here two ranks of `fully_shard`
-# load what four ranks of the course have saved:
+# Both libraries save with each shard which rows it has, so each can load the other's checkpoints. In the next cell two
+# ranks of `fully_shard` load what four ranks of `FullySharded` have saved:
 
 
 # %%
@@ -756,13 +763,13 @@ print("the loss with which the course went on, to within 1e-5:", agree(loaded, w
 # | `fill_from_meta` | `torch.device("meta")`, `to_empty`, and your own initialisation | `zero.Init` |
 # | `save_sharded` | `torch.distributed.checkpoint` | universal checkpoints |
 #
-# Which to use? `fully_shard`: it is part of PyTorch, its shards are DTensors that everything else understands, and
-# TorchTitan, of the paper below, is built on it.
+# In a project of your own, use `fully_shard`. It is part of PyTorch, the rest of PyTorch can use its shards, which are
+# DTensors, and TorchTitan (see further reading) is built on it.
 #
 # ### A program to take home
 #
 # `course_lib/examples/train_fsdp` is a whole program: a transformer on your text, on a laptop or on many machines. It
-# needs torch and nothing of this course. In a terminal, from the course's folder:
+# needs torch, and nothing from this course. In a terminal, from the course's folder:
 #
 # ```
 # mkdir -p ~/my_project && cp -r course_lib/examples/train_fsdp ~/my_project/
@@ -775,8 +782,8 @@ print("the loss with which the course went on, to within 1e-5:", agree(loaded, w
 # is `.venv`, or any other with torch 2.11 or newer.)
 #
 # Stop the second one by Ctrl-C: it says `Saved`, and then torchrun prints a traceback of its own. Start it again with
-# `--nproc-per-node 1`: it goes on where it was. You have met every idea in it. Read one function with a question.
-# *What breaks if the last line comes before the loop?*
+# `--nproc-per-node 1`: it goes on where it was. You know every idea in this program. Read one of its functions, and
+# answer a question: *what breaks if its last line comes before the loop?*
 
 # %%
 from course_lib.examples.train_fsdp import shards
@@ -786,14 +793,14 @@ import inspect
 print(inspect.getsource(shards.shard))
 
 # %% [markdown]
-# Then the root takes *all* parameters as its own unit, and nothing is left for the blocks. The PyTorch of this course
-# ends with a TypeError that does not say so. From the inside out, each call takes the parameters that no call has taken
-# yet.
+# Then the call for the root makes *all* parameters one unit, and none are left for the blocks. The PyTorch of this
+# course ends with a TypeError that does not say so. So call `fully_shard` for the inner modules first: each call takes
+# the parameters that no earlier call has taken.
 #
 # ## Three sentences, tried
 #
-# Part 1 asked you about a sentence of article D, in our words: *data parallelism combines several GPUs into one with
-# more memory.* You have measured much since then. **Bet once more.**
+# Part 1 asked you about a sentence of article D, in the course's words: *data parallelism combines several GPUs into
+# one with more memory.* You have measured much since then. **What is your verdict now?**
 
 # %%
 ### BEGIN SOLUTION
@@ -828,9 +835,9 @@ quiz("05")
 # ## What you can do now
 #
 # You can share out optimizer states, gradients and weights over data-parallel ranks, and say what each stage saves and
-# sends. You can choose units, hide all-gathers, and place shards and replicas on links. You clip by the norm of the
-# whole, keep tied weights in one unit, and start a model that no device could hold. You save it so that any number of
-# ranks goes on.
+# sends. You can choose units, hide all-gathers, and place shards and replicas on links. You can clip by the norm of the
+# whole gradient, keep tied weights in one unit, and start a model that no device could hold. You can save it so that
+# any number of ranks can go on.
 #
 # **The limit.** Sharding shares out what is *kept*, and not what is computed. Every rank still computes every layer on
 # its own samples. So one unit has to fit whole on one device, with its gradients and what it keeps for backward. And
@@ -838,18 +845,19 @@ quiz("05")
 #
 # **Further reading.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 5: the three stages;
 # section 7: what they send. Zhao et al., [PyTorch FSDP](https://arxiv.org/abs/2304.11277) (2023): units, prefetch and
-# hybrid sharding, and what it took to make them quick. Liang et al.,
-# [TorchTitan](https://arxiv.org/abs/2410.06511) (2024): `fully_shard` with everything around it. Zhang et al.,
-# [MiCS](https://arxiv.org/abs/2205.00119) (2022): shards within a small group. Keller Jordan,
-# [Muon](https://kellerjordan.github.io/posts/muon/) (2024): the optimizer of part 3 that wants whole matrices.
-# PyTorch's [tutorial of `fully_shard`](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html).
+# hybrid sharding, and how they were made fast. Liang et al., [TorchTitan](https://arxiv.org/abs/2410.06511) (2024):
+# `fully_shard` with everything around it. Zhang et al., [MiCS](https://arxiv.org/abs/2205.00119) (2022): shards within
+# a small group. Keller Jordan, [Muon](https://kellerjordan.github.io/posts/muon/) (2024): the optimizer of part 3 that
+# needs whole matrices. PyTorch's [tutorial of
+# `fully_shard`](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html).
 
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
-# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. The next cell shows problems of the size of real jobs, on real chips,
+# for a pencil and a calculator. The answer to each is one number; it may be off by 5 %. You get numbers of your own,
+# and new ones for each further try. When a problem is over, you see its solution step by step, and where each constant
+# comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05f · Sharded data parallelism: build the optimizer
 #
-# You begin with one empty class, and each of four steps asks more of it. At the end it shares out the states of any
-# element-wise optimizer, beside the course's and PyTorch's on the same run.
+# You begin with one empty class, and extend it in four steps. At the end it shares out the states of any optimizer that
+# works number by number. You compare it with the course's and PyTorch's on the same run.
 #
 # **2 × 75 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -18,9 +18,9 @@
 #
 # - write ZeRO's first stage from its interface alone, for any optimizer class;
 # - prove that it takes the steps of one process, and count what it sends and keeps;
-# - train models with it whose parameters are frozen, unused, strided or of two dtypes.
+# - use it with parameters that are frozen, unused, not contiguous or of two dtypes.
 #
-# From [part 1](05a_sharded_data_parallel.ipynb) you need one thing: AdamW treats each number by itself.
+# From [part 1](05a_sharded_data_parallel.ipynb) you need one thing: AdamW computes each number by itself.
 
 # %%
 from course_lib import build_progress, check, hint, shared_cluster, side_by_side
@@ -44,11 +44,11 @@ two = shared_cluster(2)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand four steps. Each has a check, and each asks for what the steps before
-# it ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check. What you
-# have is kept. Two sittings are a good measure: stop after step 2 if you like.
+# You write everything in the next cell. Four steps follow it, and each has a check. Each check demands all that the
+# checks before it demand, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# What you have is kept. Two sittings are enough: stop after step 2 if you like.
 #
-# Write the shortest thing that passes the next check. For step 1 it may send and keep as much as it likes.
+# Write the shortest class that passes the next check. For step 1 it may send and keep as much as you like.
 
 
 # %%
@@ -72,7 +72,7 @@ class MyShardedOptimizer:
         self.param_groups = self.inner.param_groups
 
     def packed(self, tensors):
-        """All numbers in a row, with zeros behind them so that the row divides by the ranks."""
+        """All numbers in a row, with zeros at its end so that the ranks divide its length."""
         numbers = torch.cat([one.detach().flatten() for one in tensors])
         return F.pad(numbers, (0, -len(numbers) % self.me.world_size))
         ### END SOLUTION
@@ -116,8 +116,8 @@ class MyShardedOptimizer:
 #
 # ### A worked example
 #
-# Sizes rarely divide by the number of ranks. So all numbers go in a row, zeros behind them, and the row is cut. Here
-# are a matrix and a bias, for three ranks.
+# The number of ranks rarely divides the sizes of parameters. So put all numbers into one row, add zeros at its end, and
+# cut the row. The next cell does that with a matrix and a bias, for three ranks.
 
 # %%
 matrix, bias = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]), torch.tensor([7.0, 8.0])
@@ -128,7 +128,8 @@ print(*row.chunk(3), sep="\n")
 # %% [markdown]
 # ### The way back, with gaps
 #
-# Each part has been doubled by its rank. Bring the numbers back to where they came from; the zeros belong to no tensor.
+# Say that each rank has doubled its part. Write the numbers back into the tensors they came from; the zeros belong to
+# no tensor.
 
 
 # %%
@@ -149,8 +150,8 @@ print(matrix.sum().item() == 42 and bias.tolist() == [14, 16])
 # %% [markdown]
 # ### Your class
 #
-# The run below trains three steps on two ranks by your class, by the course's and by PyTorch's. PyTorch's leaves the
-# mean of the gradients to DDP; here an all-reduce does it. In the table, a class that fails has dashes.
+# The run below trains three steps on two ranks with your class, with the course's and with PyTorch's. PyTorch's class
+# leaves it to DDP to average the gradients; here an all-reduce does that. In the table, a class that fails has dashes.
 
 
 # %%
@@ -225,11 +226,12 @@ values = check("05.zero_values", MyShardedOptimizer)
 # ## Step 2: bytes and messages
 #
 # An all-reduce has two halves. How much of the mean gradient does a rank need before its step? So which of the two
-# halves goes before the step, and what travels in the other one?
+# halves comes before the step, and what does a rank send in the other half?
 #
-# Now a step of a model in one dtype is to make two calls, however many parameters there are. It sends no more than an
-# all-reduce does. Look at the rows of bytes and messages: which of the three has most? (On a CPU gloo's reduce-scatter
-# is an all-reduce inside, so the table may show no gain. The check counts it as NCCL's ring would send it.)
+# With a model in one dtype, a step must now make no more than two calls, however many parameters there are. It must
+# send no more bytes than an all-reduce. Look at the rows of bytes and messages in the table: which of the three classes
+# has most? (On a CPU gloo runs a reduce-scatter as an all-reduce, so the table may show no gain. The check counts the
+# bytes that NCCL's ring would send.)
 
 # %%
 beside()
@@ -244,7 +246,7 @@ check("05.zero_bytes", MyShardedOptimizer)
 # ## Step 3: memory
 #
 # The states are shared out so that a rank keeps less. Does your class keep less? A view of a long row keeps the whole
-# row alive. So does a row that stands in `self` until the next step.
+# row in memory. So does a row that you store in `self` until the next step.
 #
 # Between two steps a rank may keep, beside the model, five times as many numbers as its part has. AdamW needs four: the
 # part's weights, their gradient and two states.
@@ -256,8 +258,8 @@ check("05.zero_memory", MyShardedOptimizer)
 # hint("05.zero_memory")
 
 # %% [markdown]
-# How much memory does that save? The figure shows the bytes that stay beside the model after a step, on one, two and
-# four ranks. Say what the line of plain AdamW will look like, before you run the cell.
+# How much memory does that save? The figure shows the bytes that stay besides the model after a step, on one, two and
+# four ranks. Before you run the cell, say what the line of plain AdamW will look like.
 
 
 # %%
@@ -286,23 +288,23 @@ kept = {}
 for name, make in {"plain AdamW": one_process, **makers()}.items():
     try:
         kept[name] = (RANKS, line_of(make))
-    except Exception as error:  # yours may not be so far
+    except Exception as error:  # yours may not have passed yet
         print(f"{name}: {type(error).__name__}")
 lines(kept, x_label="ranks", y_label="kept beside the model (KiB)", title="After a step, on rank 0")
 
 # %% [markdown]
-# PyTorch's deals out whole tensors, so rank 0 may have more than its share. Yours may cut through the middle of a
-# tensor.
+# PyTorch's class gives whole tensors to ranks, so rank 0 may have more than its share. Your class may cut a tensor in
+# the middle.
 #
 # ## Step 4: awkward models
 #
-# Real models are not plain. In which of these does your class hang, and in which is it wrong without a word? Numbers
-# travel in the dtype that they have, and each dtype may have its own two calls.
+# Real models are not so simple. With which of these does your class hang, and with which is it wrong without an error?
+# Send numbers in the dtype that they have; each dtype may have its own two calls.
 #
 # - frozen parameters, and a parameter that one rank does not use;
 # - parameters of two dtypes, and weights that are not contiguous;
 # - a schedule, which sets `lr` in `param_groups` between two steps;
-# - two models at the same time, and one rank alone.
+# - two models at the same time, and a run on one rank.
 
 # %%
 check("05.zero_awkward", MyShardedOptimizer)
@@ -314,8 +316,8 @@ check("05.zero_awkward", MyShardedOptimizer)
 # ## A harder task, for the quick
 #
 # A model in bfloat16 loses small steps: 1 + 0.001 is 1 there. So with ZeRO each rank keeps *master weights* of its
-# part, in float32. Write these without touching your class. `WithMasters` is the optimizer class that your class is
-# given. It gets parts in bfloat16, steps on copies in float32, and rounds them into the parts.
+# part, in float32. Write these without changing your class. Your class gets `WithMasters` as its `optimizer_class`. It
+# gets parts in bfloat16, takes its steps on copies in float32, and rounds the copies into the parts.
 
 
 # %%
@@ -359,7 +361,7 @@ if values.passed:
     print("in bfloat16: ", two.run(hundred_small_steps, torch.optim.AdamW)[0])
 
 # %% [markdown]
-# A hundred steps of 0.001 are 0.1. How far does the model come without masters?
+# A hundred steps of 0.001 are 0.1. How far does the weight move without master weights?
 #
 # ## How far you are
 
@@ -369,8 +371,8 @@ build_progress("05.zero")
 # %% [markdown]
 # ## What you can do now
 #
-# You have written stage 1 of ZeRO: an all-reduce in two halves, and the optimizer's step between them. PyTorch's and
-# DeepSpeed's do the same, with buckets that leave while backward goes on.
+# You have written stage 1 of ZeRO: the two halves of an all-reduce, with the optimizer's step between them. PyTorch and
+# DeepSpeed have classes that do the same.
 #
 # Every rank still holds all weights and all gradients. [Part 2](05b_whole_for_a_moment.ipynb) let these go, layer by
-# layer. The reasons stand in [ZeRO's paper](https://arxiv.org/abs/1910.02054), section 5.
+# layer. The reasons are in [ZeRO's paper](https://arxiv.org/abs/1910.02054), section 5.

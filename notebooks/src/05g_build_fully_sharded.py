@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 05g · Sharded data parallelism: build the wrapper
 #
-# You begin with one empty class, and each of six steps asks more of it. At the end it shares out a whole model, and
-# gathers each unit ahead of its time. It saves a file that any number of ranks can load.
+# You begin with one empty class, and extend it in six steps. At the end it shares out a whole model, and gathers each
+# unit before it is needed. It saves a file that any number of ranks can load.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -63,13 +63,13 @@ two, three = shared_cluster(2), shared_cluster(3)
 #
 # ## One cell
 #
-# This cell is all that you write, helper classes too. Below it stand six steps. Each has a check, and asks for what the
-# steps before it ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
-# What you have is kept.
+# You write everything in the next cell, helper classes too. Six steps follow it, and each has a check. Each check
+# demands all that the checks before it demand, and one thing more. So you come back to this cell: change it, run it,
+# and run the next check. What you have is kept.
 #
 # Take two sittings. The first one ends with step 2. Step 3 is the hardest.
 #
-# Write the shortest thing that passes the next check. For step 1 a unit may stay whole as long as it likes.
+# Write the shortest class that passes the next check. For step 1 a unit may stay whole as long as you like.
 
 
 # %%
@@ -238,7 +238,7 @@ class MyFullySharded(nn.Module):
 # ## Step 1: the values
 #
 # A layer computes with `layer.weight`. Your rank keeps a part of a row. A tensor has to connect the two, and the
-# gradient has to find its way back through it.
+# gradient has to go back through that tensor.
 #
 # ### A worked example
 #
@@ -255,8 +255,9 @@ layer(torch.ones(1, 3)).sum().backward()
 print("parameters of the layer:", len(list(layer.parameters())), "· gradient:", small.grad.tolist())
 
 # %% [markdown]
-# Your tensor comes out of an all-gather, and backward is a collective too. So you need the `torch.autograd.Function` of
-# part 2, for a whole row. Two hooks are called when a unit begins and when it ends; here they only print.
+# Your tensor comes out of an all-gather, and its backward is a collective too. So you need the
+# `torch.autograd.Function` of part 2, for a whole row. PyTorch calls hooks before a unit's forward and after it. In the
+# next cell they only print.
 
 # %%
 unit = nn.Linear(3, 2)
@@ -273,8 +274,8 @@ for handle in handles:
 # %% [markdown]
 # ### Your class
 #
-# The run below trains three steps on two ranks: by your class, by the course's and by PyTorch's `fully_shard`. In the
-# table, a class that fails has dashes.
+# The run below trains three steps on two ranks: with your class, with the course's and with PyTorch's `fully_shard`. In
+# the table, a class that fails has dashes.
 
 
 # %%
@@ -358,8 +359,8 @@ values = check("05.fsdp_values", MyFullySharded)
 # ## Step 2: bytes and messages
 #
 # Weights are gathered twice in a step, and gradients are reduced once. So how many times the model's size may a rank
-# send, and in how many calls for a unit, whatever parameters it has? (gloo's reduce-scatter is an all-reduce inside;
-# the check counts it as NCCL's ring would send it.)
+# send? And in how many calls for each unit, however many parameters it has? (gloo runs a reduce-scatter as an
+# all-reduce. The check counts the bytes that NCCL's ring would send.)
 
 # %%
 beside()
@@ -376,11 +377,11 @@ check("05.fsdp_bytes", MyFullySharded)
 # ![A row of four parts over one step: this rank's part is always there, the other three come for forward, go, and come
 # again for backward; between the two autograd points at the empty place](../assets/05_emptied.png)
 #
-# After a unit's forward its whole row is to go. Autograd has saved views of it, and you cannot take these away. But a
-# tensor is a window on a *storage*, and a storage can be emptied: the tensor stays, its memory goes. Before the unit's
-# backward the storage gets its memory again, and the same numbers.
+# After a unit's forward its whole row has to leave memory. Autograd has saved views of it, and you cannot delete these.
+# But a tensor's numbers are in a *storage*, and you can empty a storage: the tensor stays, and its memory is free.
+# Before the unit's backward you give the storage memory again, and the same numbers.
 #
-# Try it on one layer. The numbers that come back are exactly those that went.
+# Try it on one layer. Exactly the same numbers come back.
 
 # %%
 x = torch.ones(2, 3, requires_grad=True)
@@ -417,9 +418,9 @@ reveal("05.refill", came)
 # How do you fill the weight so that autograd counts no change? Part 2 did that once, when it spoilt a weight on
 # purpose.
 #
-# Now change your class. Between two steps a rank holds its parts alone. So it does after forward, also where no
-# backward comes. While a layer computes, the rank may hold more: two whole units, the gradients of one, and what
-# packing needs.
+# Now change your class. Between two steps a rank holds only its parts. After forward it holds only its parts too, even
+# if no backward follows. While a layer computes, the rank may hold more: two whole units, the gradients of one, and
+# what packing needs.
 
 # %%
 check("05.fsdp_memory", MyFullySharded)
@@ -428,8 +429,8 @@ check("05.fsdp_memory", MyFullySharded)
 # hint("05.fsdp_memory")
 
 # %% [markdown]
-# The picture shows what rank 0 holds in forward and backward of the second step. The class is yours once step 1 has
-# passed.
+# The picture shows what rank 0 holds in forward and backward of the second step. The picture is of your class once step
+# 1 has passed, and of the course's before.
 
 
 # %%
@@ -455,8 +456,8 @@ whose, make = ("yours", yours) if values.passed else ("the course's", courses)
 memory_curve(two.run(watched, make)[0], title=f"Rank 0 of two, six units, by {whose}")
 
 # %% [markdown]
-# Here is all that rank 0 holds in the same step, by each of the three classes. Look for a line that rises and does not
-# come down.
+# The next picture shows all that rank 0 holds in the same step, with each of the three classes. Look for a line that
+# rises and does not come down.
 
 # %% tags=["nbval-ignore-output"]
 held = {}
@@ -476,8 +477,8 @@ lines(
 # ## Step 4: time hidden
 #
 # While a unit computes, the link is idle. Which unit is needed next, in forward, and in backward? `prefetch` says how
-# many are under way. The check judges by the order of calls: which have begun when a unit computes, and for which your
-# class has waited.
+# many units are gathered ahead. The check judges by the order of calls: which all-gathers have begun when a unit
+# computes, and for which your class has waited.
 
 # %%
 check("05.fsdp_prefetch", MyFullySharded)
@@ -487,13 +488,13 @@ check("05.fsdp_prefetch", MyFullySharded)
 
 # %% [markdown]
 # How much time does that hide? Take a paced model of six layers on a slow link. The picture shows when each class
-# computes its layers, and below them the messages that are under way. A busy machine stretches a row, so look at what
-# lies below what.
+# computes its layers, and below that when it sends messages. On a busy machine a row becomes longer, so do not compare
+# lengths: look which messages lie below which computing.
 
 
 # %%
 class PacedUnit(nn.Module):
-    """One layer, of weights that travel, which computes for a fixed time."""
+    """One layer whose weights are sent, and which computes for a fixed time."""
 
     def __init__(self, me):
         super().__init__()
@@ -539,8 +540,9 @@ gantt(Timeline.join(rows), names=names, title="The second step of rank 0, by eac
 # ## Step 5: a clip and a checkpoint
 #
 # A norm is one number of the whole model, and each rank has a part of the squares. A file holds whole tensors, so that
-# any number of ranks can read it. Some buffers are in no file. A program that loads may have an optimizer already, and
-# may need the state once more. After reading and loading a rank holds what it held before.
+# any number of ranks can read it. Buffers that are not persistent belong in no file. A program may have made its
+# optimizer before it loads, and may use the state again afterwards. After saving and loading, a rank holds as much
+# memory as before.
 
 # %%
 check("05.fsdp_tools", MyFullySharded)
@@ -551,12 +553,12 @@ check("05.fsdp_tools", MyFullySharded)
 # %% [markdown]
 # ## Step 6: awkward models
 #
-# In which of these does your class hang, and in which is it wrong without a word?
+# With which of these does your class hang, and with which is it wrong without an error?
 #
 # - frozen parameters, two dtypes in one unit, weights that are not contiguous;
-# - one matrix that stands in two places, and a layer of a unit that some rank leaves out;
+# - one matrix in two places, and a layer of a unit that some rank does not use;
 # - two forward passes before one backward, a unit that is used twice or gives a tuple, two backwards before a step;
-# - a forward pass that ends with an error, two models at the same time, and one rank alone.
+# - a forward pass that ends with an error, two models at the same time, and a run on one rank.
 
 # %%
 check("05.fsdp_awkward", MyFullySharded)
@@ -567,9 +569,9 @@ check("05.fsdp_awkward", MyFullySharded)
 # %% [markdown]
 # ## Train with it
 #
-# Your class now trains a transformer that you have not touched. Three ranks train and save; two ranks load, and go on.
-# For comparison one process does all of it. (`mine.MyFullySharded` of the library of your own is the version that has
-# passed; the course's stands in until then.)
+# Your class now trains a transformer whose code you have not changed. Three ranks train and save. Two ranks load, and
+# go on. For comparison, one process takes the same steps. (`mine.MyFullySharded` is the version of your class that has
+# passed, or the course's class until then.)
 
 # %% tags=["nbval-ignore-output"]
 wrap = mine.MyFullySharded
@@ -615,9 +617,9 @@ print("after two more:   ", agree(ended, alone.state_dict(), within=1e-9))
 # ## A harder task, for the quick
 #
 # `full_state_dict` brings all weights to every rank. A model that fits no single rank needs another way: each rank
-# writes its own parts, and a rank that loads reads what it needs. Write the second half, without touching your class
-# and without a collective. `files` has, for each rank that saved, its `parameters()` in order. The number of zeros
-# behind a row depends on how many ranks have saved, and the new parts have another length.
+# writes its own parts, and a rank that loads reads what it needs. Write the second half, without changing your class
+# and without a collective. `files` has, for each rank that saved, its `parameters()` in order. The number of zeros at
+# the end of a row depends on how many ranks have saved. So the new parts may have another length.
 
 
 # %%
@@ -661,8 +663,8 @@ build_progress("05.fsdp")
 # %% [markdown]
 # ## What you can do now
 #
-# You have written ZeRO's third stage. PyTorch's `fully_shard` has your parts under other names. It cuts each parameter
-# by rows in place of the row of a unit, [as its page
+# You have written ZeRO's third stage. PyTorch's `fully_shard` has the same pieces as your class, under other names. It
+# cuts each parameter by rows, and not the row of a unit, [as its page
 # says](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). Its all-gathers and reduce-scatters run
 # on streams of their own.
 #

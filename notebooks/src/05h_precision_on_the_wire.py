@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 05h · Sharded data parallelism: precision on the wire
 #
-# Weights and gradients travel in a number format, and you choose it, or PyTorch does. You look at what it chooses and
-# what follows from it. Then you send weights in a quarter of their bytes without losing what training has learnt.
+# Weights and gradients are sent in a number format, and you choose it, or PyTorch does. You find out what PyTorch
+# chooses, and what that does to gradients. Then you send weights in a quarter of their bytes without losing what
+# training has learnt.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -19,9 +20,10 @@
 # - say which formats `fully_shard` sends in, from the calls of a run;
 # - choose a `MixedPrecisionPolicy` by what it does to the sum of the gradients;
 # - write an all-gather that sends one byte a number and one scale a block;
-# - say where a rounded message does harm that stays, and where it does not.
+# - say where rounding a message does lasting harm, and where it does not.
 #
-# From [part 4](05d_links_and_precision.ipynb) you need the reduce dtype, and what a sum in bfloat16 loses.
+# From [part 4](05d_links_and_precision.ipynb) you need the reduce dtype, and how a sum in bfloat16 can lose small
+# numbers.
 
 # %%
 from course_lib import ask, check, hint, quiz, reveal, shared_cluster
@@ -44,12 +46,12 @@ four = shared_cluster(4)
 # ## What PyTorch chooses
 #
 # Part 4 used the course's own class. This page uses PyTorch's `fully_shard` on four ranks. Its `MixedPrecisionPolicy`
-# has two settings that matter here. `param_dtype` is the format in which weights are gathered and computed with.
-# `reduce_dtype` is the format in which gradients are reduced.
+# has two settings that matter here. `param_dtype` is the format in which weights are gathered, and in which layers
+# compute. `reduce_dtype` is the format in which gradients are reduced.
 #
 # Say that you set the first one, and leave the second as it is. The shards stay in float32, and so do their gradients.
 #
-# **`MixedPrecisionPolicy(param_dtype=torch.bfloat16)`, and nothing else: how do the gradients travel, and how are they
+# **`MixedPrecisionPolicy(param_dtype=torch.bfloat16)`, and nothing else: in which formats are gradients sent and
 # summed?**
 
 # %%
@@ -82,7 +84,8 @@ def one_step(me, policy):
 
 
 # %% [markdown]
-# Here is a step with each policy, as rank 0 sees it: its calls, with their format and the bytes that were handed in.
+# The next cell takes a step with each policy. It prints the calls of rank 0, with their format and the bytes that rank
+# 0 gave to them.
 
 # %%
 formats, sums = {}, {}
@@ -105,17 +108,18 @@ for name, gradients in sums.items():
 reveal("05.wire_default", formats["param_dtype"], sums["param_dtype"])
 
 # %% [markdown]
-# So write both dtypes. It is one line, `MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)`,
-# and it is what torchtitan sets. The price is that gradients take twice the bytes.
+# So set both dtypes: `MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)`. torchtitan does so
+# by default. The price is that gradients need twice as many bytes.
 #
-# In a job of somebody else you see the format in the trace ([part 5 of lesson 04](04e_read_a_trace.ipynb)). On GPUs the
-# profiler writes beside each of NCCL's kernels a `dtype` and a number of elements. Look at those of the reduce-scatter.
+# In somebody else's job you see the format in a trace ([part 5 of lesson 04](04e_read_a_trace.ipynb)). On GPUs the
+# profiler writes beside each of NCCL's kernels a `dtype` and a number of elements. Look at the kernels of the
+# reduce-scatter.
 #
 # ### Many pieces, one step
 #
-# Take a batch in 300 pieces. The gradient of each piece is 1. One run reduces after every piece. The other says
-# `set_requires_gradient_sync(False)` for all pieces but the last, and so sends one message for all of them. Both have
-# `param_dtype` alone. **Which of them ends with a gradient of 300?**
+# Take a batch in 300 pieces. The gradient of each piece is 1. One run reduces gradients after every piece. The other
+# run calls `set_requires_gradient_sync(False)` for all pieces but the last, and so sends one message for all of them.
+# Both runs set only `param_dtype`. **Which run ends with a gradient of 300?**
 
 # %%
 ### BEGIN SOLUTION
@@ -145,8 +149,9 @@ reveal("05.wire_pieces", *ends.values())
 # %% [markdown]
 # ## One byte a weight
 #
-# Now we look for fewer bytes. Weights are gathered once or twice in a step. (Above it was once. PyTorch keeps a unit
-# whole until backward where no other unit is around it.) In bfloat16 each has two bytes. Can it be one?
+# Can messages be smaller still? Weights are gathered once or twice in a step. (In the runs above it was once: PyTorch
+# keeps a unit whole until backward if no other unit contains it.) In bfloat16 each weight has two bytes. Is one byte
+# enough?
 #
 # <!-- word: quantization | also: quantize, dequantize -->
 # **Quantization** stores numbers as small whole numbers, times a scale that many of them share. With int8 the whole
@@ -168,11 +173,11 @@ print(
 print(rounded(scale / 2, 4, apart=1e-5))
 
 # %% [markdown]
-# A number is off by half a scale at most. So the scale decides, and the largest number decides the scale.
+# A number is off by half a scale at most. So the error depends on the scale, and the scale depends on the largest
+# number.
 #
-# Here are 65,536 weights, as a layer may have them: normally distributed, with a standard deviation of
-# 0.02. Exactly one of them is large, 6. They share one scale. **How many per cent of the weights come back as exactly
-# 0?**
+# Take 65,536 weights such as a layer may have: normally distributed, with a standard deviation of 0.02. Exactly one of
+# them is large: it is 6. All of them share one scale. **How many per cent of the weights come back as exactly 0?**
 
 # %%
 ### BEGIN SOLUTION
@@ -198,7 +203,7 @@ reveal("05.wire_outlier", zeros.item(), one_large.max().item() / 127)
 # %% [markdown]
 # <!-- word: block scaling | also: blockwise quantization, block-wise scale -->
 # The remedy is **block scaling**: each run of a few weights, a *block*, has a scale of its own. Then an outlier makes
-# the steps of one block coarse, and no other block knows of it. The price is the scales, which travel too.
+# only the steps of its own block coarse. The price is the scales, which ranks have to send too.
 
 # %%
 print("block    weights that are 0    without the large one    bytes a weight")
@@ -209,16 +214,15 @@ for block in (65_536, 4096, 256, 32):
     print(f"{block:>6} {are_zero:>16}% {also:>21}% {1 + 4 / block:>20.4f}")
 
 # %% [markdown]
-# In small blocks most of the weights that come back as 0 would do so without the large weight too: they are near 0
-# anyhow.
+# In small blocks, most of the weights that come back as 0 do so without the large weight too, because they are near 0.
 #
 # ### Build: an all-gather in bytes
 #
-# Now write it: each rank has a shard, and gets the shards of all ranks, rounded. What travels are codes, one byte each,
-# and one scale a block in float32.
+# Now write an all-gather with block scaling. Each rank has a shard, and gets the shards of all ranks, rounded. Ranks
+# send codes, one byte each, and one scale for each block in float32.
 #
-# Think of a shard that fills no whole number of blocks, and of a block in which all weights are 0. Think also which
-# numbers a rank uses for its *own* shard.
+# Think of a shard whose last block is not full, and of a block in which all weights are 0. Which numbers should a rank
+# use for its *own* shard?
 
 
 # %%
@@ -251,8 +255,9 @@ gather_verdict = check("05.quantized_gather", gather_in_bytes)
 # hint("05.quantized_gather")
 
 # %% [markdown]
-# Did you avoid 0 / 0? It is nan, and no rule says which int8 number nan becomes. Times a scale of 0, any number is 0,
-# so the check lets you pass if you do not avoid it. In a format that has nan, such as float8 below, it stays nan.
+# Did you avoid 0 / 0? It is nan, and no rule says which int8 number nan becomes. Any such number times a scale of 0 is
+# 0, so your function can pass even if it computes 0 / 0. In a format that has nan, such as float8 below, the result
+# stays nan.
 #
 # How many bytes does your function send? Below, each rank has 100,000 weights. (Until your function has passed, the
 # course's is used, here and further down.)
@@ -292,8 +297,8 @@ for name, (function, option) in runs.items():
 # is 448, so the scale of a block is the block's largest absolute value divided by 448. The format int8 has equal steps
 # everywhere.
 #
-# The `normal` weights from above have no outlier. We take blocks of 256. **Which of the two formats brings them back
-# nearer, and how much nearer?**
+# The `normal` weights from above have no outlier. Take blocks of 256. **Which of the two formats brings them back
+# nearer to the original, and how much nearer?**
 
 # %%
 ### BEGIN SOLUTION
@@ -317,8 +322,8 @@ for block in (256, 32):
 reveal("05.wire_eight", {name: off_percent(normal, 256, dtype).item() for name, dtype in EIGHT.items()})
 
 # %% [markdown]
-# These weights have no outliers. Now every block of 256 has one weight that is 1, fifty times the others. Look at all
-# weights but these:
+# These weights have no outliers. Now one weight of every block of 256 becomes 1, which is 50 times the standard
+# deviation of the others. The next cell prints the error of these others:
 
 # %%
 outliers, others = normal.clone(), torch.arange(65_536) % 256 != 0
@@ -327,14 +332,14 @@ for name, dtype in EIGHT.items():
     print(f"{name:<7} off by {rounded(off_percent(outliers, 256, dtype, others), 1, apart=1e-3)}%")
 
 # %% [markdown]
-# So int8 needs small blocks, and float8 also works with large ones. People use float8 for more than messages: training
-# recipes multiply in it, and weights that were gathered in it need not be made wide again. (A GPU's tensor cores
-# multiply int8 as it is too, but activations and gradients have outliers.)
+# So int8 needs small blocks, and float8 also works with large ones. float8 is not only for messages: training recipes
+# multiply in it, and then weights that were gathered in float8 need no conversion. (A GPU's tensor cores multiply int8
+# without conversion too, but activations and gradients have outliers.)
 #
 # ## Does the error grow?
 #
-# Now train with it. `fully_shard` lets you replace its all-gather by `set_custom_all_gather`. It wants an object that
-# makes a buffer and fills it. This one calls your function:
+# Now train with your gather. `set_custom_all_gather` of `fully_shard` replaces its all-gather. Its argument is an
+# object that makes a buffer and fills it. The object in the next cell calls your function:
 
 
 # %%
@@ -361,9 +366,9 @@ def model_of(me, in_int8):
 
 
 # %% [markdown]
-# Four ranks take 60 steps of AdamW, with a learning rate of 3e-4, as many large models have it. The model learns to
-# compute what a random matrix computes. After some steps we ask two things: what is the loss, and how far are gathered
-# weights off from the shards? (The argument `stores` is for later.)
+# Four ranks take 60 steps of AdamW, with a learning rate of 3e-4, as many large models do. The model learns to compute
+# what a random matrix computes. After steps 1, 10, 30 and 60 the cell notes the loss, and how far off the gathered
+# weights are from the shards. (The argument `stores` is for later.)
 
 # %%
 WATCHED = 1, 10, 30, 60
@@ -428,9 +433,10 @@ reveal("05.wire_steps", off_percents[60] / off_percents[1], losses[60], exact_lo
 # %% [markdown]
 # ### Break it
 #
-# One line more, and it is another algorithm: after each step the shard itself becomes what was sent. Nothing else
-# changes. (The code asks for the gather once more, to get at the rounded shard. Its own codes would do.) The next
-# gather then rounds nothing: each weight is already a code times its scale. **What do you expect of the loss?**
+# One more line makes it another algorithm: after each step, every rank stores in its shard what it would send. Nothing
+# else changes. (The code calls the gather once more to get the rounded shard. The rank's own codes would be enough.)
+# The next gather then rounds nothing: each weight is already a code times its scale. **What do you expect of the
+# loss?**
 
 # %%
 ### BEGIN SOLUTION
@@ -445,16 +451,16 @@ for step in WATCHED:
 reveal("05.wire_stored", losses[1], losses[60], stored_losses[60])
 
 # %% [markdown]
-# A step of the optimizer moves a weight by about 3e-4. Codes of these weights are about 1e-3 apart.
-# So most steps end nearer to the old code than to the next one. Rounding takes them back, and the next step begins
+# A step of the optimizer moves a weight by about 3e-4. Neighbouring codes of these weights are about 1e-3 apart. So
+# most steps end nearer to the old code than to the next code. Rounding undoes such a step, and the next step begins
 # where this one began. In float32 the shard keeps each small step, until some of them together reach the next code.
 #
-# *Master weights* are for this. A message may be rounded, if no rank stores it in place of its weights. (Is there no
-# memory for master weights? Then people round at random, up or down, with the chance that makes the mean right:
+# So a rank needs *master weights*. A message may be rounded, if no rank stores it in place of its weights. (Some jobs
+# have no memory for master weights. They can round up or down at random, with chances that make the mean right. This is
 # stochastic rounding.)
 #
-# And the gradients? They are the exact gradients of a model whose weights are a little off. How far off are they?
-# (Here with a simpler loss, before the first step.)
+# What does rounding weights do to the gradients? They are the exact gradients of a model whose weights are a little
+# off. The next cell prints how far off they are, with a simpler loss and before the first step.
 
 
 # %%
@@ -480,16 +486,16 @@ print(f"gradients off by {rounded(off, 1, apart=1e-2)}%")
 # | torchtitan, float8 | `enable_fsdp_float8_all_gather` | weights in float8, one scale a tensor |
 # | torchtitan, float8 | recipe `rowwise` | weights in high precision |
 #
-# The last line is no mistake. Each rank multiplies in float8, and makes float8 of the weights *after* they were
+# The last line is not a mistake. Each rank multiplies in float8, and makes float8 of the weights *after* they were
 # gathered. So "we train in float8" does not say what is sent: that depends on the recipe. Count the bytes.
 #
 # <!-- word: MXFP8 | also: microscaling, MX formats -->
 # **MXFP8** is float8 with a scale for each block of 32 numbers. The scale is a power of two, and has one byte. So a
 # number takes 33/32 bytes. GPUs since Blackwell multiply this format as it is.
 #
-# Gradients are harder to send in few bits. They are added up on the way, and a sum of rounded sums is what the first
-# half of this page was about. ZeRO++ sends int4 and adds in high precision, for which every rank has to get the parts
-# themselves: an all-to-all in place of a ring.
+# Gradients are harder to send in few bits. The ranks of a ring add them on the way, and the first half of this page
+# showed what rounded sums lose. ZeRO++ sends int4 and adds in high precision. For that, each rank has to get the parts
+# of all ranks, by an all-to-all in place of a ring.
 #
 # ## Two questions
 
@@ -499,13 +505,13 @@ quiz("05h")
 # %% [markdown]
 # ## What you can do now
 #
-# You can read from calls or from a trace in which formats a sharded model travels. You set both dtypes, since PyTorch's
+# You can read from calls or from a trace in which formats a sharded model is sent. You set both dtypes, since PyTorch's
 # default sums in the format of the weights. You have written a gather that sends about a quarter of float32's bytes.
 # You know why it does no lasting harm: the shards stay exact.
 #
 # One limit remains: your gather rounds before it sends, and multiplies after it has received. Between processes on one
-# machine that costs more than it saves: when the course's gather was timed so, it took twice as long as float32. On
-# GPUs it is a kernel of its own, and pays on slow links between nodes.
+# machine that costs more than it saves. When the course's gather was timed there, it took twice as long as a gather in
+# float32. On GPUs one kernel does this rounding, and it saves time on slow links between nodes.
 #
 # **Further reading.** Wang et al., [ZeRO++](https://arxiv.org/abs/2306.10209) (2023), section 3: quantized weights,
 # and gradients by an all-to-all. Rouhani et al., [Microscaling Data Formats](https://arxiv.org/abs/2310.10537) (2023),

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 06a · Model parallelism: there and back
 #
-# A model that is too large for one device is cut between two layers, and each device gets a part. You let autograd do
-# the work within one process. Then you carry across ranks, with your own hands, what has to cross, and measure what
-# that costs in time and buys in memory.
+# A model that is too large for one device is cut between two layers, and each device gets a part. Within one process
+# autograd does all the work. Across ranks you write the messages yourself. Then you measure what a cut costs in time,
+# and what it saves in memory.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -19,10 +19,10 @@
 # - predict what share of the time a device works, and see it on a timeline;
 # - say how many bytes cross a cut, and how much memory each part holds.
 #
-# In lesson 04 every rank held the whole model, its gradients and its optimizer state. More ranks made the batch
-# larger, not the model. There are two ways out. One cuts every *tensor* in shards and gathers it when it is needed
-# (known as ZeRO and as FSDP); that is lesson 05. This lesson takes the other: a layer stays whole in one place, and the
-# *activations* travel.
+# In lesson 04 every rank held the whole model, its gradients and its optimizer state. More ranks made the batch larger,
+# not the model. There are two ways out. One cuts every *tensor* in shards and gathers it when it is needed (known as
+# ZeRO and as FSDP); that is lesson 05. This lesson takes the other way: a layer stays whole in one place, and ranks
+# send *activations*.
 
 # %%
 from course_lib import Cluster, Link, Links, ask, check, hint, reveal, shared_cluster, solution
@@ -48,10 +48,10 @@ two, four = shared_cluster(2), shared_cluster(4)
 #
 # <!-- word: stage | also: part, partition, pipeline stage -->
 # <!-- word: split point | also: cut -->
-# The models of this course are a row: a *stem*, some *blocks*, a *head*. What one piece gives, the next one takes.
-# `pieces_of` lists them, and `cut` makes parts of them: neighbours that stay together. A part is what the field calls a
-# **stage** or a partition of the model: neighbouring layers, which one device holds. A **split point** is a place
-# between two layers at which a model is cut.
+# The models of this course are a row of pieces: a *stem*, some *blocks*, a *head*. The output of one piece is the input
+# of the next. `pieces_of` lists the pieces, and `cut` makes parts of neighbouring pieces. A part is what the field
+# calls a **stage** or a partition of the model: neighbouring layers, which one device holds. A **split point** is a
+# place between two layers at which a model is cut.
 
 # %%
 config = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
@@ -75,11 +75,11 @@ for number, part in enumerate(make_parts(2)):
 # <!-- word: device map | sentences: 2 -->
 # Take two devices and one process. The only new thing is `.to(device)` between the parts. To autograd, a move is an
 # operation like any other, and its backward moves the gradient the other way. So `loss.backward()` needs no change. A
-# table that says which layer lies on which device is called a **device map**. Libraries that load large models ask for
-# one, such as [Accelerate](https://huggingface.co/docs/accelerate/usage_guides/big_modeling).
+# table that says which layer is on which device is called a **device map**. Libraries that load large models need one,
+# such as [Accelerate](https://huggingface.co/docs/accelerate/usage_guides/big_modeling).
 #
-# This cell uses your first two GPUs, or your only GPU and the CPU. Without a GPU both parts lie on the CPU: the code is
-# the same, and nothing moves.
+# The next cell uses your first two GPUs, or your only GPU and the CPU. Without a GPU both parts are on the CPU: the
+# code is the same, and nothing moves.
 
 # %%
 num_gpus = torch.cuda.device_count()
@@ -101,18 +101,18 @@ print("parameters of the first part with a gradient:", sum(p.grad is not None fo
 
 # %% [markdown]
 # <!-- word: model parallelism | also: layer-wise model parallelism, inter-layer model parallelism -->
-# **Model parallelism** is no more than this: each device holds some of the model's layers, and passes on what they make
-# of a batch. In one process that is all of it. It has a limit: one process sees the devices of one machine. To go
-# further, each part gets a process of its own, a *rank*, and what crosses the cut is a message.
+# In **model parallelism** each device holds some of the model's layers, and passes their output on to the device with
+# the next layers. In one process you need no more code than above. But one process sees only the devices of one
+# machine. To use more machines, each part gets a process of its own, a *rank*, and ranks send messages over the cut.
 #
 # ## A message
 #
 # ![Two ranks with a part each. A solid arrow labelled activation goes from rank 0 to rank 1; a dashed arrow with a
 # question mark comes back](../assets/06_messages.png)
 #
-# Article A of this course's five, *How can a single model be trained using multiple GPUs?*, writes the second rank's
-# side like this: `x = dist.recv(0)`. (`course_lib.claims.ARTICLES` has the titles of all five; the course tells what
-# they say in its own words.)
+# Article A of this course's five, *How can a single model be trained using multiple GPUs?*, writes for the second rank:
+# `x = dist.recv(0)`. (`course_lib.claims.ARTICLES` has the titles of all five. The course repeats their statements in
+# its own words.)
 #
 # **What does `dist.recv` return?**
 
@@ -142,10 +142,10 @@ print(run[1])
 reveal("06.recv", run[1]["dist.recv(room, src=0)"])
 
 # %% [markdown]
-# So a receiver must *know* what will come. Here it is easy: whatever the cut, a block of this transformer gives
-# (batch, tokens, width).
+# So a receiver must *know* what will come. For this transformer that is easy: wherever you cut, the output of a block
+# has the shape (batch, tokens, width).
 #
-# Now take the whole step, as it first comes to mind: rank 0 sends its activation, rank 1 goes on and calls
+# Now take a whole step in the simplest way: rank 0 sends its activation, and rank 1 goes on and calls
 # `loss.backward()`. (`exchange`, `send` and `recv` are those of lesson 02; they work on GPUs too.)
 #
 # **How many of rank 0's parameters have a gradient then?**
@@ -184,19 +184,21 @@ print("parameters with a gradient, by rank:", list(run))
 reveal("06.gradients", run[0], num_parameters)
 
 # %% [markdown]
-# Article A says, in our words, that sending activations between two halves of a model is enough to train it. It is not
-# enough. Your code also has to send the gradient back.
+# Article A says, in the course's words, that sending activations between two halves of a model is enough to train it.
+# It is not enough. Your code also has to send the gradient back.
 #
 # ## Build: there and back
 #
 # ![Two ranks. Rank 0 forward, an activation goes right, rank 1 forward, loss, backward, a gradient goes left, rank 0
 # backward](../assets/06_there_and_back.png)
 #
-# Write one batch for any rank. On the first rank `x` is the batch, on the last `target` is there; elsewhere they are
-# None. `room` is a new tensor of the shape and dtype of every activation, for what arrives.
+# Write a function that runs one batch on any rank. Only the first rank has the batch `x`, and only the last rank has
+# `target`; on other ranks they are None. `room` is a new tensor of the shape and dtype of every activation, for the
+# activation that arrives.
 #
-# You have two tools. `requires_grad_()` makes an ordinary tensor a *leaf*: a place where autograd leaves a gradient.
-# And `tensor.backward(gradient)` begins a backward pass in the middle of a model, with the gradient that you give it.
+# Two tools of PyTorch help. `requires_grad_()` makes an ordinary tensor a *leaf*: a place where autograd leaves a
+# gradient. And `tensor.backward(gradient)` begins a backward pass in the middle of a model, with the gradient that you
+# give it.
 
 
 # %%
@@ -236,7 +238,8 @@ backward_verdict = check("06.backward", there_and_back)
 # hint("06.backward")
 
 # %% [markdown]
-# Here your step trains the transformer, cut over four ranks. Compare the losses with those of the uncut model, below.
+# In the next cell your step trains the transformer, cut over four ranks. Compare the losses with those of the uncut
+# model, which a later cell prints.
 
 
 # %%
@@ -259,18 +262,18 @@ if backward_verdict.passed:
     print("4 parts, by hand:", rounded(four.run(train_by_hand, there_and_back)[3], 1, apart=1e-5))
 
 # %% [markdown]
-# Here two of four ranks talk while the others do something else. NCCL allows that, but not as the *first* call of a
-# group that has no communicator yet. Then all ranks of the group must take part, says the [page of
-# `batch_isend_irecv`](https://docs.pytorch.org/docs/stable/distributed.html). The course's ranks give
+# In this run two of four ranks send messages while the others do something else. NCCL allows that, but not as the
+# *first* call of a group that has no communicator yet. In the first call all ranks of the group must take part, says
+# the [page of `batch_isend_irecv`](https://docs.pytorch.org/docs/stable/distributed.html). The course's ranks give
 # `init_process_group` a `device_id`, which forms the communicator at once. Do so too, or begin with a barrier.
 #
 # ### The same, by autograd
 #
 # <!-- word: custom autograd function | also: `torch.autograd.Function` -->
-# What you wrote by hand can be taught to autograd. A **custom autograd function** is a forward and the backward that
-# belongs to it, both written by you; in PyTorch it is a `torch.autograd.Function`. Here: *forward: `send`; backward:
-# `recv`*, and the other way round. With such a pair every rank's loop looks like any training loop. The pair is in
-# `course_lib/parallel/model/stage_p2p.py`, 40 lines; `ModelParallel` uses it.
+# Autograd can do what you wrote by hand. A **custom autograd function** is a forward and the backward that belongs to
+# it, both written by you; in PyTorch it is a `torch.autograd.Function`. You need two of them. One sends in forward and
+# receives in backward, and the other receives in forward and sends in backward. With this pair every rank's loop looks
+# like any training loop. The pair is in `course_lib/parallel/model/stage_p2p.py`, 40 lines; `ModelParallel` uses it.
 
 
 # %%
@@ -294,8 +297,8 @@ for cluster in [shared_cluster(1), two, four]:
     print(f"{len(run)} part{'s' * (len(run) > 1)}: {rounded(run[len(run) - 1][0], 1, apart=1e-5)}")
 
 # %% [markdown]
-# Losses that agree in one decimal prove little. Look at the weights: **by how much may a weight of the cut model
-# differ from the uncut model's, after four steps of AdamW?**
+# Losses that agree in one decimal prove little. The next cell compares the weights. **By how much may a weight of the
+# cut model differ from the uncut model's, after four steps of AdamW?**
 
 # %%
 for num_parts in [2, 4]:
@@ -303,13 +306,13 @@ for num_parts in [2, 4]:
     print(f"{num_parts} parts: {len(weights[1])} tensors, equal to the last bit: {same}")
 
 # %% [markdown]
-# A cut changes no number that a layer computes, only where it is computed. So nothing but rounding may differ, and only
-# where ranks run on devices of different kinds.
+# A cut changes no number that a layer computes, only where it is computed. So only rounding may differ, and only if
+# ranks run on devices of different kinds.
 #
 # ## Who works when?
 #
-# You have twice the devices now. **What share of the time does each of two devices work on one batch? And each of
-# four?** Computing counts, waiting does not.
+# On two ranks you have twice as many devices. **What share of the time does each of two devices compute, in a step of
+# one batch? And each of four devices?** Waiting does not count.
 
 # %%
 ### BEGIN SOLUTION
@@ -324,8 +327,8 @@ ask("06.four").commit(80)  # "there is some waiting"
 ### END SOLUTION
 
 # %% [markdown]
-# The ranks below do real arithmetic; no wait stands in for it. That is fair even on two cores, as a count below the
-# picture will show. The quickest of seven steps counts; whatever else your machine does can only lengthen a step.
+# The ranks below do real arithmetic, and not timed waits. That is fair even on two cores, and a cell below the picture
+# shows why. The quickest of seven steps counts, because other work on your machine can only lengthen a step.
 
 
 # %%
@@ -365,7 +368,7 @@ reveal("06.two", share_at_work(quickest(steps[2])))
 reveal("06.four", share_at_work(quickest(steps[4])))
 
 # %% [markdown]
-# The picture is a staircase. Count how many ranks computed at once, at most, in that step.
+# The picture looks like a staircase. The next cell counts how many ranks computed at once, at most, in that step.
 
 
 # %%
@@ -381,20 +384,20 @@ def most_at_once(spans):
 print({f"{n} ranks": most_at_once(spans) for n, spans in working.items()})
 
 # %% [markdown]
-# No two ranks compute at the same moment, so none takes a core from another.
+# No two ranks compute at the same moment, so no rank needs a core that another rank uses.
 #
-# Article E, *Data, model, and tensor parallelism*, takes model parallelism and pipeline parallelism for two names of
-# one thing. Article B, *4 Strategies for Multi-GPU Training*, takes a pipeline for data and model parallelism together.
-# A pipeline has several things in it at once; what you ran has one. Lesson 07 makes a pipeline of your staircase, and
-# puts both sentences on trial.
+# Article E, *Data, model, and tensor parallelism*, says that model parallelism and pipeline parallelism are two names
+# for the same thing. Article B, *4 Strategies for Multi-GPU Training*, says that a pipeline is data and model
+# parallelism together. But a pipeline works on several pieces of a batch at once, and your run on one batch. Lesson 07
+# makes a pipeline of your staircase, and tests both statements.
 #
 # ### Is it the moving?
 #
-# Placing layers on different devices, says article B, makes a severe bottleneck of moving the activations. You have a
+# Article B says: if layers are on different devices, moving the activations becomes a severe bottleneck. You have a
 # timeline, so you can check this.
 #
-# **What takes more of a device's time on two ranks of this machine: moving activations and gradients, or waiting for
-# the other device to compute?**
+# **On two ranks of this machine, which costs a device more time: moving activations and gradients, or waiting for the
+# other device to compute?**
 
 # %%
 ### BEGIN SOLUTION
@@ -403,9 +406,9 @@ ask("06.moving").commit("moving")
 ### END SOLUTION
 
 # %% [markdown]
-# Time in which no rank computes is *moving*. Time in which one rank computes is *waiting* for the other. The cell takes
-# the same step over the machine's own links, and over links that the course makes slower. (Bytes are real, their speed
-# is set.) The quickest of seven steps counts, for each of the two:
+# When no rank computes, the time counts as *moving*. When one rank computes, the other is *waiting*. The next cells
+# take the same step over the machine's own links, and over links that the course makes slower. (The bytes are real, and
+# the course sets their speed.) For each of the two times, the smallest of seven steps counts:
 
 
 # %%
@@ -430,11 +433,11 @@ for name, times_s in found.items():
 reveal("06.moving", found["this machine"])
 
 # %% [markdown]
-# Which of the two takes more depends on the link, and the sentence does not say so. A faster link would save the moving
-# and nothing else.
+# Which of the two is longer depends on the link, and article B does not say so. A faster link would only make the
+# moving shorter.
 #
-# How much crosses a cut? One activation to the right and its gradient to the left, each (batch, tokens, width) of 4
-# bytes. The model's depth does not enter.
+# How many bytes cross a cut? One activation goes to the right, and its gradient goes to the left. Each has batch ×
+# tokens × width numbers of 4 bytes. The number of layers does not matter.
 
 # %%
 run = metered(two, lambda me: ModelParallel(me, make_parts(2)).forward_backward(*batches[0], next_token_loss))
@@ -443,14 +446,14 @@ print("batch x tokens x width x 4 bytes:      ", 4 * SHAPE[0] * SHAPE[1] * SHAPE
 
 # %% [markdown]
 # <!-- word: shape inference -->
-# (The few bytes more from rank 0 are sent once, before the first activation: the shape and dtype to expect.)
-# **Shape inference** finds out, before the first batch, which shapes and dtypes will travel; PyTorch's pipelines do it
-# by themselves.
+# (Rank 0 sends a few bytes more. Once, before the first activation, it sends the shape and dtype that rank 1 has to
+# expect.) **Shape inference** finds out, before the first batch, which shapes and dtypes ranks will send. PyTorch's
+# pipelines do that automatically.
 #
 # ## What it buys
 #
-# A cut buys memory. The uncut step holds parameters, gradients, optimizer state and activations. **With the model cut
-# in two, what share of that does the fuller of the two ranks hold?**
+# A cut saves memory. The uncut step holds parameters, gradients, optimizer state and activations. **With the model cut
+# in two, one of the two ranks holds more than the other. What share of the uncut step's memory does this rank hold?**
 
 # %%
 ### BEGIN SOLUTION
@@ -479,17 +482,18 @@ memory_bars({f"{n} parts, rank {p.rank}" if n > 1 else "uncut": p for n, ps in p
 reveal("06.memory", peaks, config)
 
 # %% [markdown]
-# Splitting the layers lowers the memory on each device, says article E, and here it does. Data parallelism does not do
-# that for parameters, gradients and optimizer state. In a real pipeline there is a second thing to know. Several pieces
-# of a batch are in flight at once, and the first rank holds the most of them. Lesson 07 comes to that.
+# Article E says that splitting the layers lowers the memory on each device, and here it does. Data parallelism does not
+# do that for parameters, gradients and optimizer state. In a real pipeline, several pieces of a batch are on their way
+# at once, and the first rank keeps activations of the most pieces. Lesson 07 measures that.
 #
 # ## What you can do now
 #
-# You can cut a model of any row of layers, in one process or over ranks. The cut model learns what it would learn in
-# one piece. You know what crosses a cut and who has to carry it back, how long a device waits, and what it saves.
+# You can cut a model of any row of layers, in one process or over ranks. The cut model learns what the uncut model
+# would learn. You know what crosses a cut, and that your code has to send the gradient back. And you know how long a
+# device waits, and how much memory a cut saves.
 #
 # So far you have cut where the parameters are halved. [Part 2](06b_where_to_cut.ipynb) asks whether that is a good
-# place, and what becomes of a matrix that is needed on both sides of a cut.
+# place, and what happens to a matrix that both sides of a cut need.
 #
 # **Further reading.** Dean et al., [Large Scale Distributed Deep
 # Networks](https://papers.nips.cc/paper/4687-large-scale-distributed-deep-networks) (2012), section 3: models cut over

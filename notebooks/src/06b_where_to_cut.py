@@ -2,8 +2,8 @@
 # # 06b · Model parallelism: where to cut
 #
 # Where do you cut a model: where the parameters are halved, or the memory, or the time, or where the fewest bytes
-# cross? You weigh all four, write the function that finds the best cut, and ask whether a cut is needed at all. You
-# also find out why a model that was cut is another model.
+# cross? You compare all four cuts, write a function that finds the best one, and ask whether you need a cut at all. You
+# also find out why a cut model trained differently from the uncut one.
 #
 # **75 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -14,15 +14,15 @@
 #
 # At the end you can
 #
-# - weigh the pieces of a model in four ways, and choose a cut by what your devices lack;
+# - measure the pieces of a model in four ways, and choose a cut by what your devices have too little of;
 # - cut a row of costs in parts as evenly as can be, exactly;
 # - name ways to fit a model into less memory that need no second device;
-# - find out from losses and gradients why a model that was cut is another model, and mend it;
+# - find out from losses and gradients why a model that was cut trains differently, and mend it;
 # - run the same parts with `torch.distributed.pipelining`.
 #
 # From part 1 you need what crosses a cut: an activation to the right, and its gradient, as large, to the left. A batch
 # goes through the parts one after the other, so one rank computes and the others wait. The course's `ModelParallel`
-# does that; `ModelParallel(me, parts).forward_backward(x, y, loss_of)` is one batch, there and back.
+# does that: `ModelParallel(me, parts).forward_backward(x, y, loss_of)` runs forward and backward of one batch.
 
 # %%
 from course_lib import Link, Links, ask, check, hint, problems, quiz, reveal, shared_cluster
@@ -61,12 +61,12 @@ one, two, four = (shared_cluster(number) for number in (1, 2, 4))
 # it in the linear layers; below its share of the memory, largest at both ends; under each gap between two pieces the
 # bytes that would cross it, fewer to the right](../assets/06_where.png)
 #
-# In a transformer, blocks are alike. A network for images is not. At the start its pictures are large and its channels
-# few, and at the end it is the other way round. This is most so in a VGG ([Simonyan and Zisserman,
-# 2014](https://arxiv.org/abs/1409.1556)): convolutions first, then three linear layers. This one is small. It has
-# thirteen pieces, and so twelve places to cut it in two.
+# In a transformer, all blocks are alike. In a network for images, layers differ. At its start pictures are large and
+# channels few; at its end pictures are small and channels many. A VGG ([Simonyan and Zisserman,
+# 2014](https://arxiv.org/abs/1409.1556)) is an extreme case: first convolutions, then three linear layers. The VGG of
+# this page is small. It has thirteen pieces, and so twelve places to cut it in two.
 #
-# `split_evenly` finds the cut whose larger part is as small as can be. By *memory* we mean what training keeps for a
+# `split_evenly` finds the cut whose larger part is as small as possible. By *memory* we mean what training keeps for a
 # piece: weights, gradients, the state of AdamW, and the activations of this batch.
 
 # %%
@@ -80,7 +80,7 @@ for name, cost in costs.items():
     print(f"{'':<10} cut in two:", [len(part) for part in cuts[name]], "pieces")
 
 # %% [markdown]
-# Somebody cuts it in two by parameters, as evenly as can be. **What share of the computing does rank 0 then do?**
+# A team cuts the VGG in two by parameters, as evenly as possible. **What share of the computing does rank 0 then do?**
 
 # %%
 ### BEGIN SOLUTION
@@ -103,7 +103,7 @@ reveal("06.lopsided", costs["time"], cuts["parameters"], vgg, images)
 # <!-- word: communication volume | also: bytes on the wire, traffic -->
 # Parameters, memory and time belong to a piece. The fourth measure belongs to a *gap* between two pieces. The
 # **communication volume** of a cut is how many bytes cross it in a step, to the right and to the left. The cut by bytes
-# falls where the fewest cross.
+# is in the gap that the fewest bytes cross.
 
 # %%
 crossing = crossing_costs(vgg, images)
@@ -113,8 +113,8 @@ print("KiB over each gap, one way:", [size_bytes // 1024 for size_bytes in cross
 print("cut in two:", [len(part) for part in cuts["bytes"]], "pieces")
 
 # %% [markdown]
-# There are four cuts, each the best by its own measure. **One of them is the worst by all three other measures.
-# Which?** Go along the row of the picture, from left to right, and ask for each measure where a cut would be worst.
+# There are four cuts, each the best by its own measure. **Which of them is the worst by all three other measures?** Go
+# along the row of the picture, from left to right. Ask for each measure where a cut would be worst.
 
 # %%
 ### BEGIN SOLUTION
@@ -145,10 +145,11 @@ reveal("06.ways", table)
 
 # %% [markdown]
 # No cut is the best by all measures. So ask what each measure *means* for your job. Memory is a limit. A cut far below
-# it gains nothing by that, and a cut above it does not run. Time and bytes are costs, and both are seconds once you
-# know your link.
+# the limit is no better for it, and a cut above the limit does not run. Time and bytes are costs, and both are seconds
+# once you know your link.
 #
-# First the limit. The four cuts run on two ranks, with AdamW, and each rank's ledger shows its peak.
+# First look at memory. The next cells run the four cuts on two ranks, with AdamW, and show each rank's peak by the
+# ledger.
 
 
 # %%
@@ -171,13 +172,13 @@ for by, ranges in cuts.items():
 memory_bars(bars, title="The same model, cut in four places")
 
 # %% [markdown]
-# Compare the fuller ranks: here the cut by memory is not the best even at memory. The number by which it weighs a piece
-# *adds up* all that a step holds for the piece, and a peak is one moment. On rank 1 of that cut the peak is in the
-# optimizer's step: the activations are gone, and AdamW needs room to compute in (*other*). On rank 0 the peak is where
-# the activations are at their most. So such a number is a forecast, and the ledger measures.
+# Compare the fuller ranks: here the cut by memory is not the best one, even by memory. The memory cost of a piece *adds
+# up* all that a step holds for it, but a peak is one moment. On rank 1 of that cut the peak is in the optimizer's step:
+# the activations are gone, and AdamW needs memory for its computing (*other*). On rank 0 the peak is when it keeps most
+# activations. So such a cost is a forecast, and the ledger measures.
 #
-# Now the seconds. One rank computes at a time here. **On which cut is a step the quickest: on this machine's link, and
-# on one of 10 MB/s?** Decide before you run.
+# Now look at time. Here one rank computes at a time. **With which cut is a step the quickest: on this machine's link,
+# and on a link of 10 MB/s?** Decide before you run the cell.
 
 
 # %%
@@ -203,27 +204,28 @@ for by, its in times_s.items():
 
 # %% [markdown]
 # <!-- word: naive model parallelism | sentences: 2 -->
-# In **naive model parallelism** one device computes at a time, and all of the computing has to be done. So the
-# computing takes equally long wherever you cut. A cut changes only the crossing, so *bytes* decide, as far as memory
-# allows. On a quick link the difference is lost in noise. On a busy machine a small difference is lost on a slow link
-# as well. The cut with the most bytes shows it there: its bytes are most of its step.
+# In **naive model parallelism** one device computes at a time, and together they do all of the computing. So the
+# computing takes equally long wherever you cut. A cut changes only the bytes that cross it, so *bytes* decide, as far
+# as memory allows. On a fast link the difference is smaller than the noise. On a busy machine that can be so on a slow
+# link as well. But the cut with the most bytes is clearly slower there: most of its step is sending.
 #
 # <!-- word: load balance | also: load balancing, load imbalance -->
 # In a pipeline (lesson 07) all devices compute at once and wait for the slowest. Then *time* decides: the **load
 # balance** of a cut is good when no device has much more to do, or to hold, than the others.
 #
 # [PipeDream](https://doi.org/10.1145/3341301.3359646) (Narayanan et al., 2019, section 3.1) puts the two together. It
-# measures each layer's time and the bytes behind it, and turns bytes into seconds by the link's bandwidth. Then it cuts
-# so that the slowest *stage or link* is as quick as can be. *Parameters* alone are a fair guess where weights and
-# optimizer are most of the memory and blocks are alike. Large language models with small batches are of this kind.
+# measures each layer's time and the bytes of its output, and turns bytes into seconds by the link's bandwidth. Then it
+# cuts so that the slowest *stage or link* is as quick as possible. *Parameters* alone are a fair guess if blocks are
+# alike, and weights and optimizer states need most of the memory. Large language models with small batches are of this
+# kind.
 #
 # ### Build: the best cut
 #
 # <!-- word: linear partition | also: chains-on-chains partitioning | sentences: 2 -->
-# You get what each piece costs, and how many parts are wanted. Return how many pieces each part gets, so that the
-# costliest part costs as little as can be. Find the exact answer: models have few pieces. The problem is known as
-# **linear partition**. A row of costs is cut into a given number of runs, so that the costliest run costs as little as
-# can be.
+# Your function gets what each piece costs, and the number of parts. It returns how many pieces each part gets, so that
+# the costliest part costs as little as possible. Find the exact answer: models have few pieces. The problem is known as
+# **linear partition**. It cuts a row of costs into a given number of runs, so that the costliest run costs as little as
+# possible.
 
 
 # %%
@@ -256,19 +258,19 @@ if cut_verdict.passed:
 
 # %% [markdown]
 # Trying everything is quick for thirteen pieces and three cuts, and hopeless for a hundred pieces and sixteen stages.
-# `split_evenly` in `course_lib/layouts/linear_partition.py` keeps what it has found (a dynamic programme). [Pinar and
-# Aykanat](http://www.cs.bilkent.edu.tr/~aykanat/papersAbs/04JPDCabs.html) (2004) compare exact ways; their name for the
-# problem is *chains-on-chains partitioning*.
+# `split_evenly` in `course_lib/layouts/linear_partition.py` keeps partial results and uses them again (a dynamic
+# programme). [Pinar and Aykanat](http://www.cs.bilkent.edu.tr/~aykanat/papersAbs/04JPDCabs.html) (2004) compare exact
+# ways; their name for the problem is *chains-on-chains partitioning*.
 #
 # ## Is it necessary?
 #
-# Article A (*How can a single model be trained using multiple GPUs?*) says, in our words, that model parallelism is
-# necessary when the model does not fit on one device. Say your device has half of the memory that the uncut step of a
-# transformer takes. Cutting helps. Two things from lesson 01 need no second device at all. Activation checkpointing
-# recomputes activations in the backward pass, and gradient accumulation takes the batch in small pieces one after the
-# other.
+# Article A (*How can a single model be trained using multiple GPUs?*) says, in the course's words, that model
+# parallelism is necessary when the model does not fit on one device. Say your device has half of the memory that the
+# uncut step of a transformer needs. Cutting the model is one way. Two ways from lesson 01 need no second device.
+# Activation checkpointing recomputes activations in the backward pass. Gradient accumulation computes the batch in
+# small pieces, one after the other.
 #
-# **Which of the three fit into half?**
+# **Which of the three ways fit into half of the memory?**
 
 # %%
 config = TransformerConfig(context_length=64, num_layers=4, width=64, num_heads=4)
@@ -317,19 +319,19 @@ ways = {
 memory_bars(ways, limit_bytes=uncut.total_bytes // 2, title="Ways to fit in half of the memory")
 
 # %% [markdown]
-# Two of the ways that fit use one device. Neither of the two shrinks parameters, gradients and optimizer state. Once
-# *those* are too large, you shard them (lesson 05), move them out of the device (offload), or cut the model. Cutting is
-# one way among several, and you saw its price in part 1: devices that wait.
+# Two of the ways that fit use one device. But neither of these two reduces parameters, gradients and optimizer state.
+# If *those* are too large, you shard them (lesson 05), move them out of the device (offload), or cut the model. Cutting
+# is one way of several, and you saw its price in part 1: devices that wait.
 #
 # ## Clinic: the model that learns a little worse
 #
-# *Symptom.* A team cuts a transformer in two: stem and two blocks on rank 0, two blocks and head on rank 1. Nobody saw
-# an error, and the losses fall. The loss of step 0 is that of the uncut model; from step 1 on it is another. The team
-# can say this. Both ranks call `torch.manual_seed(0)`. Activations and gradients travel as float32. The optimizer is
-# plain SGD, one on each rank. And the model has `tied=True`: one matrix looks tokens up in the stem and scores them in
-# the head.
+# *Symptom.* A team cuts a transformer in two: stem and two blocks on rank 0, two blocks and head on rank 1. There is no
+# error, and the losses fall. The loss of step 0 is that of the uncut model; from step 1 on the losses differ. The team
+# reports the following. Both ranks call `torch.manual_seed(0)`. They send activations and gradients in float32. Each
+# rank has an optimizer of its own, plain SGD. And the model has `tied=True`: the stem looks tokens up in a matrix, and
+# the head scores tokens with the same matrix.
 #
-# **Why is it another model?** Name a suspect first. The evidence comes after.
+# **Why does the cut model train differently?** Answer before you look at the evidence.
 
 # %%
 ### BEGIN SOLUTION
@@ -338,7 +340,7 @@ ask("06.worse").commit("the ranks began with different weights")
 ### END SOLUTION
 
 # %% [markdown]
-# Here is the team's training, and for each step what the two ranks hold:
+# The next cells run the team's training, and print for each step what the two ranks hold:
 
 
 # %%
@@ -387,9 +389,9 @@ reveal("06.worse")
 # ![A row of pieces over two ranks. The stem on rank 0 and the head on rank 1 hold the same matrix, drawn
 # twice](../assets/06_tied.png)
 #
-# Write what both ranks call after the backward pass and before the step. `weight` is this rank's copy, and `other` is
-# the rank that has the other copy. Ranks in between have no copy, and do not call your function. One message in each
-# direction is enough.
+# Write the function that both ranks call after the backward pass and before the optimizer's step. `weight` is this
+# rank's copy, and `other` is the rank that has the other copy. Ranks in between have no copy, and do not call your
+# function. One message in each direction is enough.
 
 
 # %%
@@ -413,15 +415,16 @@ if tied_verdict.passed:
     print_evidence(list(two.run(train_tied, after_backward)), uncut_rows)
 
 # %% [markdown]
-# Copies that begin equal and add up the same numbers stay equal, to the last bit. `ModelParallel` finds tied
-# parameters by itself and does this in `sum_tied_gradients()`.
+# Copies that begin equal and get the same gradients stay equal, to the last bit. `ModelParallel` finds tied parameters
+# by itself, and its `sum_tied_gradients()` sums their gradients.
 #
 # ## In production
 #
 # Production code uses
-# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html). It takes care of
-# parts, messages and the order of work, for the pipelines of lesson 07. A part is a *stage* there, and the order of
-# work a *schedule*. With *one* micro-batch it does what you built. Here are the same parts and the same batch:
+# [`torch.distributed.pipelining`](https://docs.pytorch.org/docs/stable/distributed.pipelining.html). It manages parts,
+# messages and the order of work, for the pipelines of lesson 07. There a part is called a *stage*, and the order of
+# work a *schedule*. With *one* micro-batch, which is the whole batch, it does what you built. The next cells give it
+# the same parts and the same batch:
 
 
 # %%
@@ -483,9 +486,9 @@ for name, time_s in two.run(times_of_both)[0].items():
 #
 # ## Five sentences, tried
 #
-# The articles have five sentences about this lesson. You have met each of them in your own runs; here the course's
-# trials give their verdicts, each by its numbers. `print(trial("B2").run())` shows those of one, after `from
-# course_lib.claims import trial`. Do you agree with all five?
+# The articles make five statements about the subject of this lesson. In the next cell the course tests each one by runs
+# of its own, and prints its verdicts. `print(trial("B2").run())` shows the numbers of one test, after `from
+# course_lib.claims import trial`. Do you agree with all five verdicts?
 
 # %% tags=["nbval-ignore-output"]
 print(verdicts("A3", "A9", "A10", "B2", "E13"))
@@ -499,12 +502,12 @@ quiz("06")
 # %% [markdown]
 # ## What you can do now
 #
-# You can choose a cut by what runs out first, and find the best one exactly. You can say when no cut is needed. And you
-# know that a tensor in two places is two tensors.
+# You can choose a cut by memory, time or bytes, and find the best one exactly. You can say when no cut is needed. And
+# you know that a tied tensor becomes two tensors when a cut separates its two places.
 #
-# **The limit.** You have bought memory, and paid with time: while one device computes, all others wait. The empty part
-# of your staircase of part 1 is large enough for more batches. Lesson 07 cuts the batch in pieces and sends them down
-# the stairs one after the other.
+# **The limit.** A cut saves memory and costs time: while one device computes, all others wait. In that time they could
+# compute other pieces of the batch. Lesson 07 cuts the batch in pieces, and sends them through the parts one after the
+# other.
 #
 # **Further reading.** Huang et al., [GPipe](https://arxiv.org/abs/1811.06965) (2019), section 2 and figure 2: the
 # staircase, and what to do about it. Narayanan et al., [PipeDream](https://doi.org/10.1145/3341301.3359646) (2019),
@@ -515,9 +518,10 @@ quiz("06")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. You get numbers of your own, and new ones for
-# each further try. When a problem is over, you see its solution step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. The next cell shows problems of the size of real jobs, on real chips,
+# for a pencil and a calculator. The answer to each is one number; it may be off by 5 %. You get numbers of your own,
+# and new ones for each further try. When a problem is over, you see its solution step by step, and where each constant
+# comes from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

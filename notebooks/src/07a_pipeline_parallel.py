@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 07a · Pipelines and their bubbles: micro-batches, GPipe and 1F1B
 #
-# A model cut over four devices leaves each of them idle most of the time. Here the batch is cut as well, in
+# A model cut over four devices leaves each of them idle most of the time. In a pipeline the batch is cut as well, in
 # *micro-batches* that follow each other through the stages. You predict how much idle time is left, and write the two
-# schedules that everybody begins with.
+# schedules that most others are built on.
 #
 # **60 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -46,19 +46,19 @@ two, four = shared_cluster(2), shared_cluster(4)
 # ![Four ranks on a time axis: a forward box on each, one after the other, down the stairs, then a backward box on each,
 # up again; everything else is empty](../assets/07_staircase.png)
 #
-# Lesson 06 ended with this picture: four stages, one batch, and at any moment one device at work. Here it is from four
-# ranks of this machine.
+# Lesson 06 had this picture: four stages, one batch, and one device at work at any moment. The next cells draw it from
+# a run of four ranks on this machine.
 #
-# First, what is real here? Two cores cannot stand in for four devices: where four ranks compute at once, each gets half
-# a core. So on this page, on any machine, *computing is paced*: a rank waits as long as a device would compute. Ranks,
-# messages, their order and the clock are real. Where the arithmetic is real, too, the text says so.
+# Not everything on this page is real. Two cores cannot replace four devices: if four ranks compute at once, each gets
+# half a core. So on any machine *computing is paced*: a rank waits as long as a device would compute. Ranks, messages,
+# their order and the clock are real. Some cells do real arithmetic, and the text says so there.
 #
-# On each of the four stages the batch takes 40 ms forward and twice that backward.
+# On each of the four stages the batch takes 40 ms forward and 80 ms backward.
 
 
 # %%
 def run_paced(schedule, times, steps=1, **settings):
-    """Who did what when, on real ranks: of `steps` steps the quickest."""
+    """Which rank did what and when, on real ranks: the quickest of `steps` steps."""
     ranks = shared_cluster(schedule.num_ranks)
     taken = pipeline.run_pipeline_steps(ranks, schedule, times, steps=steps, **settings)
     return min(taken, key=lambda step: step.makespan_s)
@@ -78,14 +78,14 @@ pipeline_gantt(measured=stairs, title="One batch through four stages, measured")
 #
 # <!-- word: pipeline parallelism | also: pipelining, PP -->
 # <!-- word: GPipe | also: fill-drain schedule -->
-# When stage 0 has done its forward, it could begin with something else. The next batch will not do: its forward needs
-# the weights that this batch is about to change. But it could begin with another *piece* of this batch, a
-# **micro-batch**: gradients add up over pieces, as you saw in lesson 01. So: four stages, four micro-batches, each a
-# quarter of the work. **Pipeline parallelism** cuts a model by layers and the batch in micro-batches, which follow each
-# other through the stages. **GPipe** ([Huang et al., 2019](https://arxiv.org/abs/1811.06965)) is the order of work in
-# which a pipeline runs all forwards first, then all backwards.
+# After its forward, stage 0 could begin to compute something else. It cannot begin the next batch, whose forward needs
+# the weights that this batch will change. But it can begin another *piece* of this batch, a **micro-batch**: gradients
+# add up over pieces, as you saw in lesson 01. Take four stages and four micro-batches, each with a quarter of the work.
+# **Pipeline parallelism** cuts a model by layers and the batch in micro-batches, which follow each other through the
+# stages. **GPipe** ([Huang et al., 2019](https://arxiv.org/abs/1811.06965)) is the order of work in which a pipeline
+# runs all forwards first, then all backwards.
 #
-# **What share of the devices' time is idle now?**
+# **What share of the devices' time is idle in this pipeline?**
 
 # %%
 ### BEGIN SOLUTION
@@ -103,12 +103,12 @@ reveal("07.four", pieces)
 
 # %% [markdown]
 # <!-- word: bubble | also: pipeline bubble -->
-# By the model the ranks now work for more than half of the time, and that is far from full. The **bubble** is the time
-# in which ranks of a pipeline wait: what is empty in the picture.
+# By the model the ranks now work for more than half of the time, but not for all of it. The **bubble** is the time in
+# which ranks of a pipeline wait. In the picture it is the empty space.
 #
-# One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both: four stages, and
-# one batch or its pieces on them. Does the sentence hold? (`trial` runs the course's test of a claim; what is printed
-# below the verdict is what it found.)
+# One widely read text says that model parallelism *is* pipeline parallelism. You have now seen both on four stages:
+# first with one whole batch, then with its pieces. Is the statement right? (`trial` runs the course's test of a claim.
+# It prints a verdict, and below it the numbers that it found.)
 
 # %%
 print(trial("E7").claim.text)
@@ -122,9 +122,10 @@ print(trial("E7").run())
 #
 # <!-- word: idle share | also: bubble fraction, bubble ratio | sentences: 3 -->
 # The **idle share** of a pipeline is the part of all ranks' time in which they do not compute. The field calls it the
-# *bubble fraction*. Some papers divide the waiting by the time of the work instead, which gives a larger number.
+# *bubble fraction*. Some papers divide the waiting time by the working time instead, which gives a larger number.
 #
-# With p stages of equal time and m micro-batches, count in moments of one micro-batch, forward and backward together:
+# Take p stages of equal time and m micro-batches. One *moment* is the time of a micro-batch on one stage, forward and
+# backward together:
 #
 # 1. Every rank has m moments of work.
 # 2. The last rank gets its first micro-batch after p - 1 forwards. After its last backward, p - 1 backwards of other
@@ -143,8 +144,8 @@ for p in [2, 4, 8, 64]:
     print(f"{p:>2} stages     ", *[f"{idle_by_formula(p, m):>5.0%}" for m in [1, 4, 8, 16, 64]])
 
 # %% [markdown]
-# Now we compare the formula with runs. From here on a micro-batch takes 10 ms forward and 20 ms backward, whatever
-# their number.
+# Now compare the formula with runs. From here on a micro-batch takes 10 ms forward and 20 ms backward, however many
+# there are.
 
 # %% tags=["nbval-ignore-output"]
 times = StageTimes.of(0.010)
@@ -161,11 +162,11 @@ lines(
 )
 
 # %% [markdown]
-# Where a measured point lies above the curve, messages have taken time as well, and ranks of a busy machine may have
-# woken up late. The quickest of three steps is drawn.
+# If a measured point is above the curve, messages have taken time as well, and on a busy machine ranks may have
+# continued late. Each point is the quickest of three steps.
 #
-# Another sentence is on trial: *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch as soon as
-# the first stage is free. Utilisation improves drastically."* Your bet?
+# The course also tests another statement: *"Pipeline parallelism keeps the devices busy by feeding the next micro-batch
+# as soon as the first stage is free. Utilisation improves drastically."* **What will the verdict be?**
 
 # %%
 ### BEGIN SOLUTION
@@ -181,11 +182,11 @@ reveal("07.b5", tried)
 # %% [markdown]
 # ### More micro-batches
 #
-# By the formula, each further micro-batch makes the idle share smaller, without end. Now take **real arithmetic**: a
-# transformer in two stages on two ranks, and a batch of 32 texts, cut in 1 to 32 micro-batches. Two ranks fit on two
-# cores.
+# By the formula, each further micro-batch makes the idle share smaller. The next cells do **real arithmetic**. They
+# train a transformer in two stages on two ranks, with a batch of 32 texts, cut in 1 to 32 micro-batches. Two ranks need
+# only two cores.
 #
-# **Which number of micro-batches is the quickest on this machine?**
+# **With which number of micro-batches is a step the quickest on this machine?**
 
 # %%
 ### BEGIN SOLUTION
@@ -231,8 +232,8 @@ reveal("07.best", step_s)
 # %% [markdown]
 # So m should be large enough for a small bubble, and small enough for pieces that compute quickly. GPipe's authors
 # found that with four times as many micro-batches as stages the bubble hardly counts. (Look up 4 stages and 16
-# micro-batches in the table above. The authors recompute activations in the backward pass, and can do that while they
-# wait.) The formula does not know how quickly pieces compute.
+# micro-batches in the table above. GPipe also recomputes activations in the backward pass, and can do that while a rank
+# waits.) The formula leaves out how quickly small pieces compute.
 #
 # ## Build: GPipe as a table
 #
@@ -241,13 +242,12 @@ reveal("07.best", step_s)
 #
 # <!-- word: schedule | also: pipeline schedule -->
 # The **schedule** of a pipeline says in which order each stage runs the forwards and backwards of its micro-batches. It
-# is data: a table with a row for each stage, and a column for each moment. `F2` is the forward of micro-batch 2, `B2`
-# its backward, and a dot is an idle cell. No messages are written down; who needs what from whom follows from the
-# table.
+# is data: a table with a row for each stage, and a column for each unit of time. `F2` is the forward of micro-batch 2,
+# `B2` its backward, and a dot is an idle cell. The table has no messages: they follow from its actions.
 #
 # Write the table of GPipe for p stages and m micro-batches: a text for each stage, such as `"F0 F1 . . B0 B1"` for the
-# first of two. In this table forward and backward take one column each. All begin as early as they can. Dots at the end
-# of a row may be left out.
+# first of two stages. In this table a forward and a backward take one column each. Each of them begins as early as it
+# can. You may leave out dots at the end of a row.
 
 
 # %%
@@ -279,9 +279,9 @@ if table_verdict.passed:
     print("\n".join(gpipe_table(4, 6)))
 
 # %% [markdown]
-# The runtime of this course reads such a table and executes it, whatever stands in it, as long as it *can* be executed.
-# (Dots are for your eyes: it waits for what an action needs, however many there are.) What if it cannot? `validate`
-# says so before any rank begins. Here stage 0 wants to run B0 before F1, and stage 1 F1 before B0:
+# The course's runtime reads such a table and executes it, if that is possible. (Dots are only for the reader. The
+# runtime waits for what an action needs, with dots or without.) If a table cannot be executed, `validate` says so
+# before any rank begins. In the next table stage 0 runs B0 before F1, and stage 1 runs F1 before B0:
 
 # %%
 impatient = schedules.from_text("F0 B0 F1 B1\nF0 F1 B1 B0")
@@ -295,11 +295,11 @@ for problem in schedules.validate(impatient):
 # high](../assets/07_pile.png)
 #
 # <!-- word: in-flight micro-batch | also: live activations, outstanding micro-batch -->
-# The bubble asks for many micro-batches. What do they cost? A backward needs the activations that its forward left
-# behind; until then they stay. An **in-flight micro-batch** of a stage is one whose forward has run there and whose
-# backward has not: the stage keeps its activations.
+# A small bubble needs many micro-batches. What do they cost? A backward needs the activations of its forward, and a
+# stage keeps them until then. An **in-flight micro-batch** of a stage is one whose forward has run there and whose
+# backward has not. The stage keeps its activations.
 #
-# **Four stages, 16 micro-batches, GPipe. How many are in flight on the first rank at most?**
+# **Under GPipe with four stages and 16 micro-batches, how many micro-batches are in flight on the first rank at most?**
 
 # %%
 ### BEGIN SOLUTION
@@ -323,9 +323,9 @@ print("micro-batches in flight at most, by rank:", [count for count, _ in gpipe_
 reveal("07.in_flight", gpipe_peaks[0][0])
 
 # %% [markdown]
-# Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. And at some size
-# of the pieces it no longer pays to cut them again. From there on a smaller bubble takes *more* pieces: a larger batch,
-# and more memory on every rank.
+# Sixteen pieces of one batch are one batch: every stage keeps what it would keep without a pipeline. And below some
+# size, smaller pieces make a step slower. Then a smaller bubble needs more pieces *of the same size*. That is a larger
+# batch, and more memory on every rank.
 #
 # ## One forward, one backward
 #
@@ -333,25 +333,26 @@ reveal("07.in_flight", gpipe_peaks[0][0])
 #
 # <!-- word: 1F1B | also: one forward one backward, PipeDream-Flush | sentences: 2 -->
 # <!-- word: flush | also: pipeline flush -->
-# Look at the last stage. After F0 it has all that it needs for B0. GPipe makes it run F1 instead. **1F1B** (one
+# Look at the last stage. After F0 it has all that it needs for B0, but under GPipe it runs F1 next. **1F1B** (one
 # forward, one backward) is the schedule in which a stage runs a backward as soon as it can. From then on it runs a
-# forward and a backward in turn. At a **flush** the pipeline runs empty: no micro-batch is on its way any more when the
-# optimizer steps.
+# forward and a backward in turn. At a **flush** the pipeline becomes empty: when the optimizer takes its step, no
+# micro-batch is in flight any more.
 #
 # The 1F1B of this page has a flush after every batch, so that all micro-batches see the same weights.
 #
 # <details>
 # <summary>An aside: where the names come from</summary>
 #
-# The first 1F1B, [PipeDream](https://arxiv.org/abs/1806.03377) (2019), had no flush. It let old and new weights live
-# side by side. The names of the one with a flush are *PipeDream-Flush* ([Narayanan et al.,
-# 2020](https://arxiv.org/abs/2006.09503)) and [DAPPLE](https://arxiv.org/abs/2007.01045) (Fan et al., 2020). Most texts
-# say 1F1B and mean this one.
+# The first 1F1B, [PipeDream](https://arxiv.org/abs/1806.03377) (2019), had no flush. It kept old and new weights at the
+# same time. The schedule with a flush is called *PipeDream-Flush* ([Narayanan et al.,
+# 2020](https://arxiv.org/abs/2006.09503)) or [DAPPLE](https://arxiv.org/abs/2007.01045) (Fan et al., 2020). Most texts
+# call this one 1F1B.
 #
 # </details>
 #
-# **Four stages, eight micro-batches: what does 1F1B do to GPipe's idle share?** In the picture after your guess, *run*
-# is measured. *Plan* is what `simulate` works out from the table alone, with messages that take no time.
+# **With four stages and eight micro-batches, how does the idle share of 1F1B compare with GPipe's?** In the picture
+# after your guess, *run* is measured. *Plan* is what `simulate` computes from the table alone, with messages that take
+# no time.
 
 # %%
 ### BEGIN SOLUTION
@@ -370,7 +371,7 @@ pipeline_gantt(simulate(steps["one_f_one_b"].schedule, times), steps["one_f_one_
 reveal("07.1f1b", times)
 
 # %% [markdown]
-# Then why does everybody use 1F1B? Because it keeps less:
+# So why do most people prefer 1F1B? The next cell counts what it keeps:
 
 # %%
 f1b1_peaks = four.run(peaks_of_a_step, schedules.one_f_one_b(4, 16))
@@ -383,15 +384,14 @@ memory_bars(bars, title="Activations at their peak, 16 micro-batches, measured")
 
 # %% [markdown]
 # 1F1B saves memory, and leaves the bubble as it is. Under 1F1B a rank holds no more micro-batches than there are stages
-# from its own to the last, *however many follow*. So you can make m large. And see which stage holds most: the first
-# one.
+# from its own to the last, *however many follow*. So you can make m large. In the picture the first stage holds most.
 #
 # ### Build: one stage of 1F1B
 #
 # <!-- word: warm-up | also: warm-up phase, ramp-up -->
-# Write the row of one stage, without idle cells: a list such as `["F0", "B0", "F1", "B1"]`, which is right for the
-# last stage. The others begin with some forwards. How many? The **warm-up** of a stage is the forwards that it runs
-# before its first backward; the backwards after its last forward are its *cool-down*.
+# Write the row of one stage, without idle cells: a list such as `["F0", "B0", "F1", "B1"]`, which is right for the last
+# stage. The other stages run more forwards before their first backward. How many? The **warm-up** of a stage is the
+# forwards that it runs before its first backward; the backwards after its last forward are its *cool-down*.
 
 
 # %%
@@ -425,11 +425,11 @@ if order_verdict.passed:
 # %% [markdown]
 # ## What you can do now
 #
-# You can say how long a pipeline waits before it is built, and write the two schedules that everybody begins with.
-# GPipe pays for a small bubble with memory. 1F1B keeps no more, however many micro-batches follow.
+# You can compute how long a pipeline waits before you build it, and write the two schedules that most others are built
+# on. With GPipe a small bubble costs memory. With 1F1B a rank keeps no more, however many micro-batches follow.
 #
 # [Part 2](07b_smaller_bubbles.ipynb) asks when the formula is wrong, makes the bubble smaller, and lets you design a
-# schedule of your own. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that has executed your tables.
+# schedule of your own. [Part 3](07c_runtime_and_faults.ipynb) shows the runtime that has executed your tables.
 #
 # **Further reading.** Huang et al., [GPipe](https://arxiv.org/abs/1811.06965) (2019), section 2.3: the bubble and what
 # recomputing does to memory. Narayanan et al., [Memory-Efficient Pipeline-Parallel DNN

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07b · Pipelines and their bubbles: smaller bubbles, and a schedule of your own
 #
-# Smaller steps on the stairs, and a backward in two halves: both shrink the bubble, and both have a price. Then you
-# design a schedule for a memory limit, and real ranks execute it.
+# You make the bubble smaller in two ways: several stages on each rank, and a backward in two halves. Both have a price.
+# Then you design a schedule for a memory limit, and real ranks execute it.
 #
 # **55 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -16,7 +16,7 @@
 # At the end you can
 #
 # - say when the formula of the idle share is wrong;
-# - say what interleaving and a split backward buy, and what they pay with;
+# - say what interleaving and a split backward save, and what they cost;
 # - design a schedule for a memory limit, and have it executed.
 #
 # From part 1 you need the idle share of GPipe and 1F1B, (p - 1)/(m + p - 1) for p equal stages and m micro-batches. A
@@ -41,13 +41,13 @@ two, four = shared_cluster(2), shared_cluster(4)
 
 # %% [markdown]
 # *Computing is paced* on this page, as in part 1. A rank waits as long as a device would compute, 10 ms for a forward
-# and 20 ms for a backward. Ranks, messages, their order and the clock are real. Where the arithmetic is real, too, the
-# text says so.
+# and 20 ms for a backward. Ranks, messages, their order and the clock are real. Some cells do real arithmetic, and the
+# text says so there.
 
 
 # %%
 def run_paced(schedule, times, steps=1, **settings):
-    """Who did what when, on real ranks: of `steps` steps the quickest."""
+    """Which rank did what and when, on real ranks: the quickest of `steps` steps."""
     ranks = shared_cluster(schedule.num_ranks)
     taken = pipeline.run_pipeline_steps(ranks, schedule, times, steps=steps, **settings)
     return min(taken, key=lambda step: step.makespan_s)
@@ -65,11 +65,11 @@ times = StageTimes.of(0.010)
 # ![Boxes of GPipe on four ranks; arrows below mark where the pipeline fills and where it empties, which together is p
 # minus 1 moments of waiting](../assets/07_formula.png)
 #
-# (p - 1)/(m + p - 1) was derived from this picture, with equal boxes. Change the picture in three ways. Let a backward
-# take three times the forward, not twice. Let stage 1 take half as long again as the others. Let a message take half a
-# forward.
+# Part 1 derived (p - 1)/(m + p - 1) from this picture, with equal boxes. Change the picture in one of three ways. A
+# backward takes three times as long as a forward, not twice. Or stage 1 takes 1.5 times as long as the other stages. Or
+# a message takes half as long as a forward.
 #
-# **Which of these changes leaves the idle share as it is?** Four stages, eight micro-batches, 1F1B.
+# **With 1F1B, four stages and eight micro-batches: which of these changes leaves the idle share as it is?**
 
 # %%
 ### BEGIN SOLUTION
@@ -103,9 +103,10 @@ reveal("07.formula", changes)
 #
 # - **Unequal stages.** All ranks wait for the slowest (load imbalance), micro-batch after micro-batch, and more
 #   micro-batches do not help. Another cut helps: `06.cut`, by time.
-# - **Messages.** GPipe pays for the latency twice a step: going down, and coming up. 1F1B pays in every turn.
-#   "The same bubble" was true for free messages only.
-# - **Another definition.** Texts differ in what they divide by, and all call it the bubble, or the bubble fraction:
+# - **Messages.** Under GPipe ranks wait for latency twice in a step: once forward and once backward. Under 1F1B they
+#   wait for it in every turn. The two bubbles are equal only if messages take no time.
+# - **Another definition.** Texts divide the waiting time by different things, and call each result the bubble or the
+#   bubble fraction:
 
 # %%
 step = simulate(schedules.gpipe(4, 8), times)
@@ -114,9 +115,9 @@ print(f"share of the step that is idle, (p - 1)/(m + p - 1):  {1 - work_s / step
 print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s / work_s - 1:.1%}")
 
 # %% [markdown]
-# The first divides by the whole step: it is what GPipe's authors count, and the idle share of this page. The second
-# divides by the time of the work alone, as Megatron-LM's authors do (Narayanan et al., 2021). Both are right, but one
-# cannot be compared with the other.
+# The first number divides by the time of the whole step, as GPipe's authors do. It is the idle share of this page. The
+# second number divides by the working time alone, as Megatron-LM's authors do (Narayanan et al., 2021). Both are right,
+# but you cannot compare one with the other.
 #
 # ## Smaller steps on the stairs
 #
@@ -125,12 +126,12 @@ print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s /
 #
 # <!-- word: virtual stage | also: model chunk, virtual pipeline stage -->
 # <!-- word: interleaved 1F1B | also: interleaving, interleaved schedule -->
-# The bubble is p - 1 *steps of the stairs* wide. Make the steps smaller: cut the model in 2p stages, and give each rank
-# two of them that are p apart. A micro-batch goes round twice. Where a rank holds several stages, each of them is
+# The bubble lasts p - 1 *steps of the staircase*. Make these steps shorter: cut the model in 2p stages, and give rank r
+# the stages r and p + r. Then a micro-batch passes all ranks twice. If a rank holds several stages, each of them is
 # called a **virtual stage** (Megatron-LM says *model chunk*). **Interleaved 1F1B** ([Narayanan et al.,
-# 2021](https://arxiv.org/abs/2104.04473)) is 1F1B with v virtual stages on each rank, and its bubble shrinks to
-# (p - 1)/(v m + p - 1). The paper asks for a number of micro-batches that is a multiple of p (section 2.2.2); the
-# course's version takes any.
+# 2021](https://arxiv.org/abs/2104.04473)) is 1F1B with v virtual stages on each rank, and its bubble shrinks to (p -
+# 1)/(v m + p - 1). In the paper the number of micro-batches has to be a multiple of p (section 2.2.2). The course's
+# version works with any number.
 
 # %% tags=["nbval-ignore-output"]
 schedule = schedules.interleaved(4, 8, num_virtual_stages=2)
@@ -140,11 +141,11 @@ print(f"by the formula {3 / (2 * 8 + 3):.1%}, simulated {plan.idle_share:.1%}, m
 pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
 
 # %% [markdown]
-# (What is measured may lie further from the plan than before. There are twice as many actions of half the length, and
-# your machine adds some time to each.)
+# (The measured share may differ more from the plan than before. There are twice as many actions of half the length, and
+# your machine adds some time to each action.)
 #
-# Interleaving has a price. **How many times as many bytes travel between *two* ranks, with two virtual stages a rank
-# instead of one stage?**
+# Interleaving has a price. ***Two* ranks hold two virtual stages each, and not one stage each. How many times as many
+# bytes do they send?**
 
 # %%
 ### BEGIN SOLUTION
@@ -182,9 +183,9 @@ for schedule in [schedules.one_f_one_b(2, 8), schedules.interleaved(2, 8)]:
 reveal("07.bytes", sent_bytes["1F1B"], sent_bytes["interleaved 1F1B"])
 
 # %% [markdown]
-# (The few messages more, and their bytes, tell each receiver once which shape will come.) There are more messages, and
-# each rank waits for more of them. What does a slow link do to the idle share then? These curves are simulated, for
-# four ranks.
+# (A few of the messages announce, once for each receiver, which shape will come.) With virtual stages there are more
+# messages, and each rank waits for more of them. What does a slow link do to the idle share then? The next cell
+# simulates it for four ranks.
 
 # %% tags=["computed-time"]
 latencies_ms = [0, 0.5, 1, 2, 3, 5, 7, 10, 15, 20]
@@ -201,8 +202,8 @@ lines(
 )
 
 # %% [markdown]
-# On a quick link more virtual stages are better, on a slow one worse: each pair of curves crosses. The curve of four
-# virtual stages crosses that of 1F1B at a much shorter time of a message than the curve of two.
+# On a fast link more virtual stages are better, and on a slow link they are worse: each pair of curves crosses. The
+# curve of four virtual stages crosses the curve of 1F1B at a much shorter time of a message than the curve of two does.
 #
 # ## A backward in two halves
 #
@@ -211,17 +212,17 @@ lines(
 # waits](../assets/07_halves.png)
 #
 # <!-- word: split backward | also: dgrad and wgrad, I and W, B and W | sentences: 3 -->
-# What does the stage before wait for? For the gradient of *its output*, which is your input. The gradient of your
-# weights is needed by nobody until the optimizer steps. Autograd computes both in one go. A **split backward** has two
-# halves. **I** are the gradients of the inputs, for which others wait. **W** are the gradients of the weights, which
-# can fill a hole. (I and W are PyTorch's letters. Other texts say *dgrad* and *wgrad*; in the papers on zero bubbles B
-# is the half for the inputs, not the whole.)
+# In backward, stage s - 1 waits for the gradient of *its output*, which is the input of stage s. But nobody needs the
+# gradient of stage s's weights before the optimizer's step. Autograd computes both together. A **split backward** has
+# two halves. **I** computes the gradients of the inputs, for which others wait. **W** computes the gradients of the
+# weights, and can fill time in which a rank would wait. (I and W are PyTorch's letters. Other texts say *dgrad* and
+# *wgrad*. In the papers on zero bubbles, B is the half for the inputs, and not the whole backward.)
 #
 # ### Build: two halves of one layer
 #
-# For a linear layer `y = x @ weight.T`, write both halves. `gradient` is that of y. Return the gradient of x, and a
-# *function* that adds the gradient of the weight to `weight.grad` when it is called, later. (Something stands in
-# `weight.grad` already: earlier micro-batches have left it there.)
+# For a linear layer `y = x @ weight.T`, write both halves. `gradient` is the gradient of y. Return the gradient of x,
+# and a *function*. When it is called later, it adds the gradient of the weight to `weight.grad`. (`weight.grad` already
+# holds the sum of earlier micro-batches.)
 
 
 # %%
@@ -240,10 +241,10 @@ halves_verdict = check("07.halves", backward_in_halves)
 
 # %% [markdown]
 # <!-- word: zero bubble | also: zero bubble schedule, ZB-H1, ZB-V -->
-# For a whole stage the same is done on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`). Walk it for
-# the inputs' gradients, and note down what the weights still need. A **zero bubble** schedule splits each backward and
-# puts the half for the weights where a rank would wait. **ZB-H1** ([Qi et al., 2023](https://arxiv.org/abs/2401.10241))
-# does this to 1F1B. Here are the plan and the run:
+# For a whole stage the course does the same on autograd's graph (`course_lib/parallel/pipeline/split_backward.py`). I
+# walks the graph for the inputs' gradients, and keeps what the weights' gradients still need. A **zero bubble**
+# schedule splits each backward and puts the half for the weights where a rank would wait. **ZB-H1** ([Qi et al.,
+# 2023](https://arxiv.org/abs/2401.10241)) does this to 1F1B. The next cell plans and runs it:
 
 # %% tags=["nbval-ignore-output"]
 zero_bubble = schedules.zero_bubble_h1(4, 8)
@@ -253,8 +254,9 @@ print(f"1F1B {before.idle_share:.1%} simulated; ZB-H1 {plan.idle_share:.1%}, mea
 pipeline_gantt(plan, run, title="ZB-H1: I goes back, W can wait")
 
 # %% [markdown]
-# The bubble is smaller. The model is cut in the same places as for 1F1B, so the same messages travel. **Who pays, and
-# with what?** Under 1F1B the ranks had 4, 3, 2 and 1 micro-batches in flight.
+# The bubble is smaller. The model is cut in the same places as for 1F1B, so ranks send the same messages. But they may
+# keep more micro-batches in flight. Under 1F1B they had 4, 3, 2 and 1 in flight. **On which rank does that number grow
+# most?**
 
 # %%
 ### BEGIN SOLUTION
@@ -280,10 +282,10 @@ reveal("07.payer", plain_peaks, zero_peaks)
 # %% [markdown]
 # ### Against somebody else's numbers
 #
-# Everything simulated on this page comes from one small simulator. Does it agree with numbers of others? The authors of
-# ZB-H1 profiled models on their GPUs and published the times and the bubbles (arXiv 2401.10241, tables 5 and 9). Their
-# measure, the *bubble rate*, counts from a stage's own first forward to its own last action, on the stage that takes
-# longest. For p stages, m micro-batches and v virtual stages a rank:
+# Everything simulated on this page comes from one small simulator. Does it agree with other people's numbers? The
+# authors of ZB-H1 profiled models on their GPUs, and published times and bubbles (arXiv 2401.10241, tables 5 and 9).
+# Their measure is the *bubble rate*. It counts from a stage's own first forward to its own last action, on the stage
+# that takes longest. The next cell compares both for p stages, m micro-batches and v virtual stages on each rank:
 
 # %%
 published = [  # p, m, v; forward, input half, weight half, message (ms); 1F1B, ZB-H1, interleaved
@@ -303,26 +305,27 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
     print(f"{p:>2} stages, {m} micro-batches   here {here}   published {there}")
 
 # %% [markdown]
-# The numbers agree to the last digit for two schedules. For the third they are close; the course's simulator lets
-# *every* micro-batch pay for its way from the last rank back to the first.
+# For two schedules the numbers agree to the last digit. For the third they are close. One reason for the rest: in the
+# course's simulator *every* micro-batch needs time from the last rank back to the first.
 #
 # ## The schedule studio
 #
 # ![The schedule studio's picture: four ranks, boxes of forwards and backwards, planned above and measured
 # below](../assets/07_studio.png)
 #
-# Now you. Choose a schedule or type into its table; it is checked and simulated while you type. The button runs *your*
-# table on real ranks and lays what was measured below what was planned. A new choice writes over the table; *back to my
-# table* brings yours back. All of it works by keyboard.
+# Now design a schedule. Choose one or type into its table: the studio checks and simulates it while you type. The
+# button runs *your* table on real ranks, and draws the measured run below the plan. A new choice replaces the table,
+# and *back to my table* brings your table back. You can use all of it by keyboard.
 #
 # 1. **Warm-up.** Start from GPipe with 4 ranks and 8 micro-batches. Move B0 of rank 3 to the left, as far as it goes.
-#    Watch what happens to the idle share, and what to the micro-batches in flight.
-# 2. **Slow link.** Eight micro-batches. Which schedule of the list is idle least with a latency of 1 ms, and which with
-#    5 ms? The list has some that this page did not speak of. *Looped BFS* ([Lamy-Poirier,
+#    Watch what happens to the idle share and to the micro-batches in flight.
+# 2. **Slow link.** Take eight micro-batches. Which schedule of the list has the smallest idle share with a latency of 1
+#    ms, and which with 5 ms? The list has schedules that are new on this page. *Looped BFS* ([Lamy-Poirier,
 #    2022](https://arxiv.org/abs/2211.05953)) is GPipe with virtual stages. *ZB-V* (Qi et al., section 6) is a zero
-#    bubble with two virtual stages a rank. They lie in a V, so that the last piece is on rank 0 again.
+#    bubble schedule with two virtual stages on each rank. They go in a V, from rank 0 to the last rank and back, so
+#    that the last stage is on rank 0 again.
 # 3. **The mission.** Four ranks, six micro-batches, *at most three of them in flight* on any rank, and less idle time
-#    than GPipe. 1F1B needs four, ZB-H1 too.
+#    than GPipe. 1F1B and ZB-H1 both need four.
 
 
 # %%
@@ -335,8 +338,9 @@ studio = ScheduleStudio(run_on_ranks, kind="1f1b", num_ranks=4, num_micro_batche
 studio
 
 # %% [markdown]
-# Here is the second task in numbers. Micro-batches in flight are counted for a whole rank. Where a rank holds two
-# virtual stages, one that is in flight on one of them counts half. (The studio counts single stages.)
+# The next cell computes the numbers of the second task. It counts micro-batches in flight for a whole rank. If a rank
+# holds two virtual stages, a micro-batch in flight on one of them counts half. (The studio counts each stage by
+# itself.)
 
 # %% tags=["computed-time"]
 print("idle with a latency of   1 ms    5 ms   in flight on the fullest rank")
@@ -348,14 +352,14 @@ for kind in ["gpipe", "1f1b", "interleaved", "looped_bfs", "zb_h1", "zb_v"]:
     print(f"{schedule.name:<22} {shares}   {max(plans[0].peak_in_flight) / v:g}")
 
 # %% [markdown]
-# Which schedule is idle least changes with the link. The best one on the slow link holds everything, as GPipe does.
-# (See also what interleaving holds: it costs more than messages.) No schedule is the best one everywhere. There is a
-# best one for a link, a memory and a number of micro-batches.
+# The link decides which schedule has the smallest idle share. The best schedule on the slow link keeps all
+# micro-batches in flight, as GPipe does. (Interleaving keeps more in flight than 1F1B, so it costs memory too.) No
+# schedule is always the best. You choose one for your link, memory and number of micro-batches.
 #
 # ### Build: a schedule of your own
 #
-# Hand in your table for mission 3: as a text, a line for each rank, or straight from the studio: `studio.schedule`. A
-# backward takes twice as long as a forward, and I and W half of that each.
+# Hand in your table for mission 3: as a text with a line for each rank, or `studio.schedule` from the studio. A
+# backward takes twice as long as a forward, and I and W take as long as a forward each.
 
 # %%
 ### BEGIN SOLUTION
@@ -373,7 +377,7 @@ design_verdict = check("07.design", my_schedule)
 # hint("07.design")
 
 # %% tags=["nbval-ignore-output"]
-designed, whose = schedules.zero_bubble_h1(4, 6), "ZB-H1, until yours is handed in"
+designed, whose = schedules.zero_bubble_h1(4, 6), "ZB-H1, as your schedule has not passed yet"
 if design_verdict.passed:
     is_schedule, whose = isinstance(my_schedule, schedules.Schedule), "Your schedule"
     designed = my_schedule if is_schedule else schedules.from_text(my_schedule, name="your schedule")
@@ -385,17 +389,17 @@ pipeline_gantt(plan, run, title=f"{whose}: planned and run")
 
 # %% [markdown]
 # The runtime knows no schedule by name, neither ZB-H1 nor yours. It reads a row, waits for what an action needs, runs
-# it, and sends on what it made; that is all it knows.
+# the action, and sends its result to the next rank.
 #
 # ## What you can do now
 #
-# You know when the usual formula is wrong, and the three prices of a smaller bubble. They are memory (more
-# micro-batches under GPipe), messages (interleaving), and put-off work (zero bubble). You can write a schedule that no
-# library ships, and have it executed. [Part 3](07c_runtime_and_faults.ipynb) opens the runtime that did so.
+# You know when the usual formula is wrong, and three prices of a smaller bubble. They are memory (more micro-batches
+# under GPipe), messages (interleaving), and activations that wait for late W's (zero bubble). You can write a schedule
+# of your own, and run it. [Part 3](07c_runtime_and_faults.ipynb) shows the runtime that did so.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 2.2: interleaving, and its price. Qi et al., [Zero
 # Bubble Pipeline Parallelism](https://arxiv.org/abs/2401.10241) (2023), section 2: the two halves, and schedules from
 # them. Lamy-Poirier, [Breadth-First Pipeline Parallelism](https://arxiv.org/abs/2211.05953) (2022): pipelines, replicas
-# and small batches together. DeepSeek-AI, [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.2.1:
-# *DualPipe* sends micro-batches in from both ends, which takes every stage twice.
+# and small batches together. DeepSeek-AI, [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.2.1: in
+# *DualPipe* micro-batches enter at both ends, so there are two copies of every stage.

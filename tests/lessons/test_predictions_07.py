@@ -84,8 +84,8 @@ def test_a_trial_that_decided_nothing_is_told_by_the_model():
 
 
 def test_where_the_uncut_batch_wins_it_says_what_that_means():
-    assert "no core each" in ASKED["07.best"].tell(seconds(1)).because
-    assert "no core each" not in ASKED["07.best"].tell(seconds(4)).because
+    assert "shared one core" in ASKED["07.best"].tell(seconds(1)).because
+    assert "shared one core" not in ASKED["07.best"].tell(seconds(4)).because
 
 
 def test_the_model_of_an_idle_share_is_the_formula():

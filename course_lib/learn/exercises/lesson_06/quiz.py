@@ -50,7 +50,7 @@ QUIZ = (
         misconceptions={
             1.0: "A device works while the batch is in its part, and the batch is in one part at a time.",
             0.5: "That is two parts. Forward and backward both pass through all eight.",
-            0.25: "One eighth of the forward pass and one eighth of the backward pass: of both, one eighth.",
+            0.25: "It works in one eighth of the forward pass and one eighth of the backward pass: one eighth in all.",
         },
         because="The batch is in one of eight places. More devices make the model larger, not the step shorter.",
         show=lambda share: f"{share:.1%}",
@@ -77,22 +77,25 @@ QUIZ = (
             else "they double"
         ),
         misconceptions={
-            "they double": "Weights never travel here, nor does what stays inside a part. What stands at a cut does.",
-            "they halve": "The number of cuts and what stands at each of them has not changed.",
+            "they double": "Ranks never send weights here, nor what stays inside a part. They send the activation at a "
+            "cut.",
+            "they halve": "The number of cuts has not changed, nor the activation at each cut.",
         },
-        because="What crosses a cut is one activation: batch times tokens times width. Depth does not enter.",
+        because="What crosses a cut is one activation: batch times tokens times width. The number of layers does "
+        "not matter.",
     ),
     Question(
         name="cut",
-        text="Pieces cost 9, 5, 3, 2, 1, 1 ms. You cut in two as well as can be. What does the slower part take?",
+        text="Pieces cost 9, 5, 3, 2, 1, 1 ms. You cut them in two as evenly as possible. How long does the slower "
+        "part take?",
         choices=(_largest((9, 5, 3, 2, 1, 1), 2), 10.5, 14, 17),
         answer=lambda: _largest((9, 5, 3, 2, 1, 1), 2),
         misconceptions={
             10.5: "That would be half of it. No cut between two layers gives it.",
-            14: "The first two pieces together. Cut one piece earlier, and look at the other side.",
-            17: "Three pieces on each side: the pieces are equal in number, not in cost.",
+            14: "That is the first two pieces together. Cut one piece earlier, and look at the larger part.",
+            17: "That is a cut with three pieces in each part: the numbers of pieces are equal, but not the costs.",
         },
-        because="9 on one side, 12 on the other. A cut can only fall between two pieces.",
+        because="One part takes 9 ms, the other 12 ms. A cut can only fall between two pieces.",
         show=lambda time_ms: f"{time_ms:g} ms",
     ),
     Question(

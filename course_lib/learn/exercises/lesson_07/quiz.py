@@ -54,7 +54,7 @@ def _memory_growth() -> str:
 QUIZ = (
     Question(
         name="enough",
-        text="Eight equal stages. How many micro-batches does it take until at most a tenth of the time is idle?",
+        text="Eight equal stages. How many micro-batches are needed so that at most a tenth of the time is idle?",
         choices=(8, 10, _enough(8, 0.1), 80),
         answer=lambda: _enough(8, 0.1),
         misconceptions={
@@ -66,12 +66,12 @@ QUIZ = (
     ),
     Question(
         name="memory",
-        text="Eight stages under 1F1B. You cut the batch in 64 micro-batches of one size, where it was 16 of the same "
-        "size. What happens to the activations on the fullest rank?",
+        text="Eight stages under 1F1B. A batch of 16 micro-batches becomes a batch of 64 micro-batches of "
+        "the same size. What happens to the activations on the fullest rank?",
         choices=("4 times as much", "it stays as it is", "a quarter as much"),
         answer=_memory_growth,
         misconceptions={
-            "4 times as much": "That is GPipe, which holds all of them. Under 1F1B a backward makes room.",
+            "4 times as much": "That is so under GPipe, which keeps all. Under 1F1B each backward frees memory.",
             "a quarter as much": "The micro-batches are of the same size; what would shrink?",
         },
         because="Rank 0 has as many micro-batches in flight as there are stages, however many follow.",
@@ -86,9 +86,10 @@ QUIZ = (
         misconceptions={
             55: "The pieces take half as long, and there are twice as many: the work stays.",
             80: "That is the work alone, without any bubble. Infinitely many pieces would come near it.",
-            110: "The work stays, but the waiting is three moments, and the moments are half as long now.",
+            110: "The work stays. But the waiting is three moments, and a moment is now half as long.",
         },
-        because="Work 8 moments and wait 3, 110 ms in all: a moment is 10 ms. Then work 16 and wait 3, of 5 ms each.",
+        because="First a rank works for 8 moments and waits for 3, 110 ms in all: a moment is 10 ms. Then it works "
+        "for 16 moments and waits for 3, of 5 ms each.",
     ),
     Question(
         name="latency",
@@ -96,11 +97,12 @@ QUIZ = (
         choices=("GPipe", "1F1B", "both the same"),
         answer=_slower_link,
         misconceptions={
-            "GPipe": "There the messages of one direction follow each other; the latency counts once down, once up.",
+            "GPipe": "Its messages of one direction follow each other, so ranks wait for latency once "
+            "forward and once backward.",
             "both the same": "They send the same messages. But who waits for whom, and how often?",
         },
-        because="In its turns, a 1F1B stage sends a forward and waits for a gradient, there and back each time. GPipe "
-        "pays once on the way down and once on the way up.",
+        because="In every turn, a stage under 1F1B sends an activation and waits for a gradient. Under GPipe ranks "
+        "wait for the latency once forward and once backward.",
     ),
     Question(
         name="sync",
@@ -112,11 +114,11 @@ QUIZ = (
         ),
         answer=_when_to_sum,
         misconceptions={
-            "after every backward": "The sum is right, and 16 times the bytes travel.",
+            "after every backward": "The sum is right, but ranks send 16 times as many bytes.",
             "once, after the whole pipeline has ended": "The values are right. But the last stages are done earlier, "
             "and could be sending while the first ones still work.",
         },
-        because="Gradients add up over micro-batches on their own rank; the sum travels once, and as soon as it is "
+        because="Gradients add up over micro-batches on their own rank; a rank sends their sum once, as soon as it is "
         "complete.",
     ),
 )

@@ -180,10 +180,10 @@ CLIP = Exercise(
         ),
     ),
     hints=(
-        "The norm of the whole gradient is one number, and every rank has some of the rows. What is the least that a "
-        "rank has to know of the others' rows?",
+        "The norm of the whole gradient is one number, and every rank has some of the rows. How little does "
+        "a rank need to know about the others' rows?",
         "Norms do not add up, squares do. Each rank sums the squares of its own rows (0 where it has none), one "
-        "all-reduce adds those sums, and the root comes last. Every rank calls, whatever it has.",
+        "all-reduce adds those sums, and the root comes last. Every rank calls it, even one without gradients.",
         "`squares = sum((g.square().sum() for g in gradients), torch.zeros((), device=me.device))`; "
         "`dist.all_reduce(squares)`; `norm = squares.sqrt()`; then each `g *= (max_norm / norm).clamp(max=1.0)`, and "
         "return `norm`.",
@@ -192,6 +192,6 @@ CLIP = Exercise(
         "course_lib.parallel.sharded.clip_gradients",
         "course_lib.parallel.sharded.clip_shards",
     ),
-    passed="One norm and one factor on 2, 3, 4 and 5 ranks, where some have fewer rows, and one no gradient at all. "
-    "Short gradients stayed as they were, and a few numbers were sent.",
+    passed="All ranks have the same norm and factor, on 2, 3, 4 and 5 ranks. It is so where some ranks have fewer "
+    "rows, and one has no gradient at all. Short gradients stayed as they were, and a rank sent only a few numbers.",
 )

@@ -96,7 +96,8 @@ FSDP_STEPS = (
             "`output.register_hook(lambda _: fill_again())`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Between steps and after forward this rank holds its parts; while a layer computes, a few units.",
+        passed="Between steps and after forward this rank holds only its parts, and while a layer computes, a few "
+        "units.",
     ),
     Exercise(
         name="05.fsdp_prefetch",

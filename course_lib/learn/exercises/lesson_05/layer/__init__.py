@@ -95,8 +95,9 @@ LAYER = Exercise(
     hints=(
         "Who keeps the whole weight after forward, and what for? What would have to happen before it is needed again, "
         "if nobody kept it?",
-        "Lesson 01 wrapped a part of a model so that only its *inputs* were kept, and all between them and the output "
-        "was made again. Here the inputs are x and shard. On which side of the gather does the wrapped part begin?",
+        "Lesson 01 wrapped a part of a model so that only its *inputs* were kept, and everything up to the output "
+        "was computed again. Here the inputs are x and shard. On which side of the gather does the wrapped part "
+        "begin?",
         "`from torch.utils.checkpoint import checkpoint`, and then `checkpoint(colleagues_layer, x, shard, "
         "use_reentrant=False)`.",
     ),

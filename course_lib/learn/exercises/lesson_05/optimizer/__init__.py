@@ -40,18 +40,18 @@ OPTIMIZER = Exercise(
     ),
     mistakes=MISTAKES,
     hints=(
-        "AdamW treats each number by itself. To update one number, which others does it need: of the weights, of the "
-        "gradients, of the states?",
+        "AdamW computes each number by itself. To update one number of a weight, which weights, gradients and states "
+        "does it need?",
         "In `__init__`: a parameter of your own with this rank's part of the weights, and a `torch.optim.AdamW` of "
-        "that alone. In `step`: the sum of this rank's part of the gradients comes by a reduce-scatter. What each "
-        "rank has updated comes to all by an all-gather.",
+        "that alone. In `step`: the sum of this rank's part of the gradients comes by a reduce-scatter. An "
+        "all-gather then gives every rank the parts that the others have updated.",
         "With `n = me.world_size`: `self.own = nn.Parameter(packed(self.parameters, n).chunk(n)[me.rank].clone())`. In "
         "`step`: `self.own.grad = torch.empty_like(self.own)`, `dist.reduce_scatter(self.own.grad, "
         "list(gradients.chunk(n)))` and `self.own.grad /= n`; `self.adamw.step()`; "
         "`dist.all_gather(list(weights.chunk(n)), self.own.detach())`; `unpack(weights, self.parameters)`.",
     ),
     forbidden=("course_lib.parallel.sharded.zero.sharded_optimizer.ShardedOptimizer",),
-    passed="The weights of one device, on 2, 3, 4 and 5 ranks, also where sizes do not divide. And with a second "
-    "object for another model. Beside the model no rank keeps more numbers than five of its parts have, whatever "
-    "their type. None sends more bytes than a reduce-scatter and an all-gather do.",
+    passed="The weights are those of one device, on 2, 3, 4 and 5 ranks, also where the ranks do not divide the sizes. "
+    "They are so with a second object for another model, too. Beside the model no rank keeps more numbers than five "
+    "of its parts have, whatever their type. No rank sends more bytes than a reduce-scatter and an all-gather do.",
 )

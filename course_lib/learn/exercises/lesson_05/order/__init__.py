@@ -177,10 +177,11 @@ ORDER = Exercise(
         "Write the words for four units, of which two may be whole, by hand. What is whole when the last forward is "
         "done?",
         "Begin with as many all-gathers as there is room for. From then on every unit that is let go makes room for "
-        "one: the next that is used and not whole. Near the turn there is none, and so nothing is let go there.",
+        "one: the next that is used and not whole. Near the end of forward there is none, so nothing is let go "
+        "there.",
         "Forward: after F{unit}, if unit + most_whole < num_units, R{unit} and G{unit + most_whole}. Backward: "
         "B{unit}, R{unit}, and, if unit >= most_whole, G{unit - most_whole}.",
     ),
-    passed="Nobody waits longer than must be, no more units are whole than may be, and those that are whole at the "
-    "turn stay so.",
+    passed="The step takes no longer than necessary, no more units are whole than are allowed, and those that are "
+    "whole when backward begins stay whole.",
 )

@@ -31,21 +31,21 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
     behind = sharded_model_s / ddp_model_s - 1
     if behind < 0.15:
         because = (
-            f"By the model it takes {behind:.0%} longer than DDP, though it sends half as much again. A third of its "
-            "bytes has moved to where DDP's link is idle: beside the forward pass."
+            f"By the model it takes {behind:.0%} longer than DDP, though it sends 1.5 times as much. It sends a third "
+            "of its bytes beside the forward pass, where DDP's link is idle."
         )
     else:
         because = (
-            f"At this setting of the dial DDP has to wait for its gradients as well, and by the model ZeRO-3 takes "
-            f"{behind:.0%} longer. What cannot be hidden costs time, and of that there is one and a half times as "
-            "much. Turn the dial up, and look where that ends."
+            f"On this link DDP has to wait for its gradients as well, and by the model ZeRO-3 takes "
+            f"{behind:.0%} longer. Only what does not hide costs time, and ZeRO-3 has one and a half times as much "
+            "of that. Give `dial` more bytes per second, and look where that ends."
         )
     here = sharded_s / ddp_s - 1
     if here > behind + 0.05 and sharded_s < 1.25 * sharded_model_s:  # further off, ``apart`` is said
         because += (
-            f" In this run it takes {here:.0%} longer. What is beyond the model is not bytes: each call costs "
-            "something besides, and ZeRO-3 makes three a layer where DDP makes one. Other work on this machine may be "
-            "in it, too."
+            f" In this run it takes {here:.0%} longer. Bytes are not the reason for the rest: each call costs "
+            "time, and ZeRO-3 makes three for each layer where DDP makes one. Other work on this machine may add to "
+            "it."
         )
     return Explanation(
         measured=round(1e3 * sharded_s),
@@ -54,14 +54,14 @@ def _slower(sharded_s: float, ddp_s: float, sharded_model_s: float, ddp_model_s:
         misreadings={
             lambda ms: (
                 ms >= 1.3e3 * ddp_s
-            ): "Bytes become time where somebody waits for them. What is computed while they travel?",
+            ): "Bytes cost time only if a rank waits for them. What is computed while they travel?",
             lambda ms: (
                 ms < 0.8e3 * ddp_model_s
             ): "Both compute as much, and that alone takes nearly as long as DDP's step.",
         },
         apart=f"DDP's own step is {1e3 * (ddp_s - ddp_model_s):+.0f} ms off its model. If ZeRO-3 is off by as much, a "
-        "step costs that on this machine beside computing and link. If by more, it is the calls, of which ZeRO-3 makes "
-        "three a layer. Close other programs and run both cells again.",
+        "step costs that on this machine besides computing and link. If it is off by more, its calls cost the rest: "
+        "ZeRO-3 makes three for each layer. Close other programs and run both cells again.",
     )
 
 
@@ -70,11 +70,11 @@ def _larger(times: float) -> Explanation:
     return Explanation(
         measured=round(times, 2),
         label="computed",
-        because="Ten times as many weights come, and with each of them as much is computed as before: P stands on both "
-        "sides and falls out. A weight that has come is used once for each token, so tokens are what hides it.",
+        because="Ten times as many weights come, and a rank computes as much with each of them as before: P cancels. "
+        "A weight that has come is used once for each token. So the number of tokens decides whether it hides.",
         misreadings={
             10: "That many more bytes have to come. And how much more is there to compute meanwhile?",
-            100: "Bytes and operations both grow, and they pull in opposite directions.",
+            100: "Bytes and operations both grow. More bytes need a faster link, and more operations a slower one.",
             0.1: "More is computed, that is right. But more has to come as well.",
         },
     )
@@ -85,16 +85,18 @@ def _hybrid(hybrid_bytes: int, over_all_bytes: int, weights_bytes: int) -> Expla
     return Explanation(
         measured=mib(hybrid_bytes),
         model=mib(weights_bytes),
-        because="Each of two ranks averages a half of all gradients with its twin elsewhere, by an all-reduce between "
-        "two. Each sends as much as the half is large. Weights do not cross at all. Sharded over four, both "
-        f"all-gathers cross, and the reduce-scatter: {over_all_bytes / hybrid_bytes:.1f} times as much.",
+        because="Each rank of a machine averages its half of all gradients with one rank of the other machine. In an "
+        "all-reduce between two, each sends as many bytes as that half has. Weights do not leave a machine. Sharded "
+        "over four, both all-gathers send bytes to the other machine, and so does the reduce-scatter: "
+        f"{over_all_bytes / hybrid_bytes:.1f} times as much in all.",
         misreadings={
             0: "A machine has all that it needs for its own forward and backward. But the other machine has seen "
             "another part of the batch, and the two must stay one model.",
             mib(2 * weights_bytes): "Between two ranks an all-reduce sends each gradient once from each side, and "
-            "what comes from the other machine is not asked for.",
+            "the question does not count what comes from the other machine.",
             mib(weights_bytes / 2): "That is one rank. Two of them average, each its own half of the rows.",
-            mib(over_all_bytes): "Then it would buy nothing. Which of the three collectives still has to cross?",
+            mib(over_all_bytes): "Then hybrid sharding would save nothing. Which of the three collectives still has "
+            "to cross?",
         },
         apart="Bytes do not depend on how busy a machine is. Look at calls.matrix() of both runs.",
     )
@@ -109,11 +111,11 @@ def _accumulate(num_quiet: int, num_loud: int, num_units: int) -> Explanation:
         "and piece remain. Only the reduce-scatters wait for the last piece.",
         misreadings={
             num_loud // 4: "Under DDP gradients were all that travelled. Here two of three messages carry weights.",
-            num_loud: "Then nothing would be spared. What travels in the first three pieces that nobody needs before "
-            "the optimizer's step?",
+            num_loud: "Then `no_sync` would save nothing. What travels in the first three pieces that nobody needs "
+            "before the optimizer's step?",
             (4 + 1) * num_units: "It would be so if weights stayed whole from forward to backward. They are let go "
             "between, so each piece gathers them twice.",
-            num_loud // 2: "One of three kinds of messages is spared, and that for three pieces of four.",
+            num_loud // 2: "`no_sync` saves one of three kinds of messages, and only in three pieces of four.",
         },
     )
 
@@ -123,12 +125,12 @@ def _sum(ones: float) -> Explanation:
     return Explanation(
         measured=round(ones),
         label="computed",
-        because="bfloat16 keeps 8 binary digits of a number. Between 256 and 512 it has the even numbers alone: "
-        "256 + 1 is rounded to 256, and every further rank adds nothing. No error, no infinity: half of the ranks "
-        "have not been heard.",
+        because="bfloat16 keeps 8 binary digits of a number. Between 256 and 512 it has only even numbers: "
+        "256 + 1 is rounded to 256, and every further rank adds nothing. There is no error and no infinity, but the "
+        "gradients of half of the ranks are lost.",
         misreadings={
-            512: "512 is a number that bfloat16 has, exactly. The way there is the trouble: each rank on the ring "
-            "rounds.",
+            512: "512 is a number that bfloat16 has, exactly. But each rank on the ring rounds the sum that it "
+            "sends on.",
             lambda total: total > 512: "Rounding cannot add more than there is: each of 512 ranks brings a 1.",
         },
     )

@@ -21,11 +21,12 @@ def _clip() -> Explanation:
     return Explanation(
         measured=_CLIP[1],
         label="the evidence says",
-        because="Four ranks, four norms: each function call sees the rows that its rank keeps, and scales them by a "
-        "factor of their own. Add the squares of the four, take the root, and you have what one device measures.",
+        because="The four ranks have four norms: each call sees only the rows that its rank keeps, and scales them "
+        "by a factor of its own. The root of the sum of the four squares is the norm that one device measures.",
         misreadings={
-            _CLIP[0]: "A shard's gradient is the mean already. At least one of four local batches has a norm as "
-            "large as the mean's. For no mean is longer than all that it is made of. These are all smaller.",
+            _CLIP[0]: "A shard's gradient is the mean already. If it were a local one, one of the four norms would "
+            "be at least as large as the mean's. For no mean is longer than the longest of its parts. These four "
+            "are all smaller.",
             _CLIP[2]: "Then all ranks would at least report one and the same norm. And no division mends rows that "
             "are scaled by different factors.",
             _CLIP[3]: "Then it would report a norm of 0 and scale nothing: the losses would be those of the job "
@@ -39,13 +40,13 @@ def _norm(times_the_limit: float, num_ranks: int) -> Explanation:
     return Explanation(
         measured=round(times_the_limit, 2),
         model=sqrt(num_ranks),
-        because="Each of the n parts has been made as long as the limit, and squares add up. The whole is the square "
-        "root of n times as long as anybody asked for. On 1024 ranks that is 32 times. And it points elsewhere, since "
-        "a rank whose rows have a long gradient cuts it down more than the others do.",
+        because="Each of the n parts has been made as long as the limit, and squares add up. So the whole gradient is "
+        "√n times as long as the limit. On 1024 ranks that is 32 times. Its direction is wrong, too: a rank whose "
+        "rows have a long gradient shortens it more than the other ranks do.",
         misreadings={
             1: "That would be so if all ranks had scaled by one factor. Each part alone is as long as the limit.",
-            num_ranks: "Lengths do not add up, unless all arrows point the same way. These stand at right angles to "
-            "each other, since each rank has rows of its own.",
+            num_ranks: "Lengths add up only if all vectors point the same way. These are at right angles to each "
+            "other, since each rank has rows of its own.",
         },
         apart="The model takes for granted that every rank's own rows are longer than the limit. Print the four norms "
         "and compare.",
@@ -57,9 +58,9 @@ def _meta(share: float, kept_share: float, unit_share: float) -> Explanation:
     return Explanation(
         measured=round(100 * share),
         model=round(100 * (kept_share + unit_share)),
-        because=f"It keeps {100 * kept_share:.0f} %, and at the worst moment, when the last block has come, one whole "
-        f"unit lies beside them: {100 * unit_share:.0f} %. One of a hundred blocks would be about one per cent. The "
-        "rule is that of part 2, and for the same reason: a unit is the smallest thing that is ever whole.",
+        because=f"It keeps {100 * kept_share:.0f} %. At the peak, when the last block is filled, it also holds one "
+        f"whole unit: {100 * unit_share:.0f} %. One of a hundred blocks would be about one per cent. Part 2 had the "
+        "same rule: a unit is the smallest part that is ever whole.",
         misreadings={
             round(100 * kept_share): "That is what it keeps. To draw a unit's first values, it has the unit whole.",
             round(100 * unit_share): "That is the unit, and the rows of those before it are there already.",
@@ -82,18 +83,18 @@ def _order() -> Explanation:
     return Explanation(
         measured=_ORDER[1],
         label="the evidence says",
-        because="What stands in a row is *rank by rank*: all of rank 0's parameters, then all of rank 1's. On as many "
-        "ranks as before each gets its own piece back, and nobody notices. On half as many, a rank's piece "
-        "is two of the old ones. It reads them as *parameter by parameter*: row 0 of b stands where row 1 of a "
-        "should be. The number of numbers is right, and so is every shape.",
+        because="The files are joined *rank by rank*: all of rank 0's parameters, then all of rank 1's. On as many "
+        "ranks as before, each gets its own piece back, and every number is right. On half as many, a rank gets two "
+        "of the old pieces, one after the other, and reads them *parameter by parameter*. So row 0 of b comes where "
+        "row 1 of a should be. The count of numbers is right, and so is every shape.",
         misreadings={
             _ORDER[0]: "Then four ranks would get each other's rows, and would not go on as before either.",
             _ORDER[
                 2
-            ]: "Four rows on four ranks, or on two: there is no padding here. It would be a fault more, though, "
-            "with other sizes.",
-            _ORDER[3]: "They are missing, and AdamW will feel it in its first steps. But the loss is that of the "
-            "weights alone, before any step.",
+            ]: "Four rows on four ranks, or on two: there is no padding here. With other sizes, saved padding would be "
+            "one more fault.",
+            _ORDER[3]: "They are missing, and AdamW's first steps will differ. But this loss depends on the weights "
+            "alone, before any step.",
         },
     )
 
@@ -110,10 +111,10 @@ def _tied() -> Explanation:
     return Explanation(
         measured=_TIED[2],
         label="the evidence says",
-        because="A wrapper takes a parameter away and keeps rows of it instead. The stem's does so first; the head "
-        "still holds the old matrix, and its wrapper makes other rows of that. From then on there are two matrices, "
-        "equal at the start. More numbers to train, two gradients, each a part of the true one, and nothing that "
-        "brings them together.",
+        because="A wrapper puts rows of a parameter in the place of the parameter. The stem's wrapper does so "
+        "first. The head still holds the old matrix, and its wrapper makes other rows of that. From then on there "
+        "are two matrices, equal at the start. So there are more numbers to train, each matrix gets only a part of "
+        "the true gradient, and nothing keeps the two equal.",
         misreadings={
             _TIED[0]: "Both wrappers average, as the blocks' do. Each averages a part of the gradient.",
             _TIED[1]: "All-gathers happen within a pass, and steps after it.",
@@ -128,10 +129,11 @@ def _d2(evidence: Evidence) -> Explanation:
         label="the trial says",
         because="In the first three lines, all states are the same on any number of ranks: plain data parallelism "
         "pools nothing of the model. It shares out the batch, and with it the activations: a quarter on each of four. "
-        "The last line is yours: shards are what makes several devices into one with more memory, and they pay for it "
-        "with messages. A text that says *data parallelism* has to say which.",
+        "The last line shows sharding, which does make one device with more memory out of several, and sends more "
+        "messages for it. A text that says *data parallelism* has to say which kind.",
         misreadings={
-            "holds": "It does not hold for what the sentence speaks of: there each device holds all of the states.",
+            "holds": "It does not hold for plain data parallelism, which the article means. There each device "
+            "holds all of the states.",
             "holds with conditions": "That is a fair bet, if your condition is that the states are sharded. The "
             "article speaks of replicas.",
             "false": "That is so of weights, gradients and optimizer states: without shards not one byte of them is "
@@ -157,10 +159,10 @@ ONE_MODEL = (
         tell=_meta,
     ),
     Asked(name="05.files", question="Why is the loss so high on two ranks?", choices=_ORDER, tell=_order),
-    Asked(name="05.tied", question="Why is it another model?", choices=_TIED, tell=_tied),
+    Asked(name="05.tied", question="Why do the ranks train another model?", choices=_TIED, tell=_tied),
     Asked(
         name="05.d2",
-        question="Data parallelism combines several GPUs into one with more memory. Your bet?",
+        question="Data parallelism combines several GPUs into one with more memory. Your verdict?",
         choices=VERDICTS,
         tell=_d2,
     ),

@@ -31,11 +31,11 @@ def _default(dtype: str, sums: Sequence[float]) -> Explanation:
     because = f"The reduce-scatter took {dtype}, and in place of 259 it made {found}. "
     if measured == _NARROW:
         because += (
-            "`reduce_dtype=None` does not stand for float32. Backward computes in bfloat16, so gradients come in it, "
-            "and they are reduced as they come. Between 256 and 512 bfloat16 has only every second whole number. "
+            "`reduce_dtype=None` does not mean float32. Backward computes in bfloat16, so gradients are bfloat16, "
+            "and they are reduced in that format. Between 256 and 512 bfloat16 has only every second whole number. "
             "256 and 1 make 256 again. Where 1 + 1 + 1 came first, 256 + 3 became 260. Which of the two "
-            "you get depends on where a number stands in the ring. The shard's gradient is float32, and it is made so "
-            "after the sum."
+            "you get depends on where a number stands in the ring. The shard's gradient is float32, but PyTorch "
+            "converts it only after the sum."
         )
     return Explanation(
         measured=measured,
@@ -44,9 +44,9 @@ def _default(dtype: str, sums: Sequence[float]) -> Explanation:
             measured,
             {
                 _WIDE: "The shards and their gradients are float32, that is right. The cast comes after the sum.",
-                _MIXED: "The course's own reduce-scatter does so: parts are sent, and added by the one who gets them. "
+                _MIXED: "The course's own reduce-scatter does so: the rank that gets the parts adds them. "
                 "A ring adds at each rank, in the format that it sends.",
-                _NARROW: "That is so where nothing else is written. Look what this run reduced in.",
+                _NARROW: "That is so by default. Look in which format this run reduced.",
             },
         ),
     )
@@ -71,15 +71,16 @@ def _pieces(many: float, one: float, one_with_both: float) -> Explanation:
         because=f"300 messages gave {many:g}, one message {one:g}. After a message the mean goes to the shard's "
         "gradient, which is float32, and there all 300 of them are added. Without a message the gradient stays where "
         "it is, whole, in the format in which backward made it. The next piece is added to it there. In bfloat16 "
-        f"that ends at 256. With `reduce_dtype=torch.float32` it gave {one_with_both:g}: the same setting also says "
-        "in what gradients wait.",
+        f"that ends at 256. With `reduce_dtype=torch.float32` it gave {one_with_both:g}: this setting is also the "
+        "format of gradients that wait.",
         misreadings=_but(
             measured,
             {
                 _ONE: "It makes fewer sums between ranks. But the pieces have to be added up somewhere as well.",
                 _NEITHER: "A sum of four ones is 4 in bfloat16 too: between ranks nothing is lost here. Where are the "
                 "300 pieces added?",
-                _BOTH: "That would be so if gradients waited in the shards' format. Whole ones wait in backward's.",
+                _BOTH: "That would be so if gradients waited in the shards' format. Whole gradients wait in the "
+                "format of backward.",
                 _MANY: "Look at the two numbers of this run.",
             },
         ),
@@ -102,7 +103,7 @@ def _outlier(zeros_percent: float, scale: float) -> Explanation:
             ): "The 255 values lie evenly between -6 and 6. How many of them lie where the weights are?",
             lambda percent: (
                 percent >= 95
-            ): "Nearly. A weight more than 1.2 standard deviations from 0 still reaches the first step, and some do.",
+            ): "Nearly. But some weights are more than 1.2 standard deviations from 0, and their codes are 1 or -1.",
         },
     )
 
@@ -126,12 +127,12 @@ def _eight(off_percent: Mapping[str, float]) -> Explanation:
         measured=measured,
         because=f"float8 is {times:.1f} times {nearer} off. Three bits of mantissa are 8 steps from one power of two "
         "to the next. So a number is off by up to a sixteenth of itself, down to 1/28,672 of the largest. int8 is off "
-        "by up to a 254th of the largest. Where a block's numbers are about as large as each other, and few are far "
-        "below the largest, exponents are bits that nobody needs.",
+        "by up to a 254th of the largest. If few numbers of a block are far below its "
+        "largest, the bits of the exponent are of little use.",
         misreadings=_but(
             measured,
             {
-                _FLOAT_FAR: "It follows numbers that are thousands of times smaller than the largest. Are there any?",
+                _FLOAT_FAR: "It keeps numbers that are thousands of times smaller than the largest. Are there any?",
                 _FLOAT: "It has finer steps near 0, that is right. What do they cost where most of the numbers are?",
                 _ALIKE: "Both have a byte, and they spend it on different things: on range, or on steps.",
                 _INT: "This is the right one of the two. Compare a step of each for a number of half the largest.",
@@ -158,8 +159,8 @@ def _steps(times: float, loss: float, exact_loss: float) -> Explanation:
         misreadings={
             lambda guess: (
                 4 <= guess <= 12
-            ): "Independent errors add up so where each step starts from the result of the last. Where does a message "
-            "start from?",
+            ): "Independent errors add up so if each step starts from the result of the last. From what is each "
+            "message made?",
             lambda guess: guess > 12: "That would be errors that add up step by step. Is what was rounded ever stored?",
             lambda guess: guess < 0.7: "Nothing corrects the rounding, either: each step has its own.",
         },
@@ -178,8 +179,8 @@ def _stored(first: float, kept: float, stored: float) -> Explanation:
     return Explanation(
         measured=measured,
         because=f"The loss went from {first:.3f} to {stored:.3f}, and to {kept:.3f} where shards stayed in float32. "
-        "What is sent is rounded in both. The shards differ: what the optimizer added is there at the next step, or "
-        "it has been rounded off.",
+        "Both round what they send. The shards differ: with float32, what the optimizer added is there at the next "
+        "step; here most of it has been rounded off.",
         misreadings=_but(
             measured,
             {
@@ -195,7 +196,7 @@ def _stored(first: float, kept: float, stored: float) -> Explanation:
 PRECISION = (
     Asked(
         name="05.wire_default",
-        question="`param_dtype=torch.bfloat16` alone: how do the gradients travel, and how are they summed?",
+        question="`param_dtype=torch.bfloat16` alone: in which formats are gradients sent and summed?",
         choices=(_WIDE, _MIXED, _NARROW),
         tell=_default,
     ),

@@ -19,15 +19,16 @@ def _memory(total_bytes: int, once_bytes: int) -> Explanation:
     return Explanation(
         measured=round(100 * (1 - once_bytes / total_bytes)),
         model=100 * (1 - 1 / _RANKS),
-        because=f"All of it is there on every rank, to the last bit. All but one of n ranks hold nothing new: on 64 "
-        f"that is {1 - 1 / 64:.1%} of their memory. The means are equal, so the steps are, so the states are.",
+        because=f"Every rank holds the same state, to the last bit. So all but one of n ranks hold nothing new: on 64 "
+        f"ranks that is {1 - 1 / 64:.1%} of the memory. All ranks have the same mean gradients. So they take the same "
+        "steps, and have the same states.",
         misreadings={
-            56: "You kept all gradients. Each rank *computes* others; what it holds after the all-reduce is their "
-            "mean, which all have.",
+            56: "You kept all gradients. Each rank *computes* gradients of its own. After the all-reduce it holds "
+            "their mean, as every other rank does.",
             25: "That is the part which has to stay.",
-            0: "Every rank uses what it holds, yes. The others use the same numbers.",
+            0: "Every rank uses what it holds. But the other ranks hold and use the same numbers.",
         },
-        apart="Then some copies differ in a bit. That is drift, of lesson 04: look which tensors of `of_all` do.",
+        apart="Then some copies differ in a bit. Lesson 04 called that drift. Look which tensors of `of_all` differ.",
     )
 
 
@@ -43,7 +44,7 @@ def _need(touched_bytes: int, num_parameters: int) -> Explanation:
         f"idle all that time. With 16-bit weights and gradients and float32 master weights only {share:.0%} is used: "
         "the rest waits for the step.",
         misreadings={
-            100: "It is all there. But forward and backward have never heard of AdamW.",
+            100: "All of it is there. But no operation of forward or backward uses what AdamW keeps.",
             25: "Forward reads the weights. Backward writes a gradient for each of them, too.",
             75: "AdamW keeps *two* numbers for each weight, and backward touches neither.",
         },
@@ -60,13 +61,14 @@ def _bytes(replicated_bytes: int, shared_bytes: int) -> Explanation:
     sent = 2 * (_RANKS - 1) / _RANKS
     return Explanation(
         measured=same if shared_bytes == replicated_bytes else more if shared_bytes > replicated_bytes else less,
-        because=f"2 (n - 1)/n of the model, here {sent:.1f} times it, in both. An all-reduce is a reduce-scatter and "
-        "an all-gather. The optimizer's step has moved in between: the second half carries new weights where it "
-        "carried mean gradients, and those are as many numbers.",
+        because=f"In both a rank sends 2 (n - 1)/n times as many bytes as the model has, here {sent:.1f} times. An "
+        "all-reduce is a reduce-scatter and an all-gather. Now the optimizer takes its step between the two. So the "
+        "all-gather carries new weights in place of mean gradients, and those are as many numbers.",
         misreadings={
-            more: "That would be an all-reduce, and the weights on top. But who still needs the *whole* mean gradient? "
-            "Only half of the all-reduce is left.",
-            less: "A rank gets the mean of its own part alone, which halves that message. Then the weights travel.",
+            more: "It would be so if ranks sent an all-reduce and then the weights as well. But no rank still needs "
+            "the *whole* mean gradient. So half of the all-reduce is enough.",
+            less: "A rank gets the mean of its own part alone, which halves that message. But then the weights are "
+            "sent as well.",
         },
     )
 
@@ -88,7 +90,7 @@ def _states(held_bytes: int, num_parameters: int) -> Explanation:
             round(second): "That has the gradients shared out as well: the next stage.",
             round(nothing / 2): "Nearly: that is weights and gradients, and no states at all.",
         },
-        apart="Bytes do not depend on how busy a machine is. Hold the ledger's lines above against 4, 4 and 8 / 4 "
+        apart="Bytes do not depend on how busy a machine is. Compare the ledger's lines above with 4, 4 and 8 / 4 "
         "bytes for each parameter.",
     )
 
@@ -99,16 +101,16 @@ def _early(held_bytes: int, gradients_bytes: int, num_layers: int) -> Explanatio
     return Explanation(
         measured=round(100 * held_bytes / gradients_bytes),
         model=round(100 * (1 / _RANKS + on_the_way)),
-        because="At the end it is the rank's own quarter. Before that, it is also what is on its way: a layer's "
-        "gradient, whole, and the bucket that it is packed in. On gloo also what comes from the others. Each is one "
-        f"of {num_layers} layers. With more layers, or smaller buckets, this part shrinks; with one bucket for the "
-        "model nothing would be saved.",
+        because="At the end of backward a rank holds its own quarter of the gradients. Before that, it also holds a "
+        "layer's whole gradient, and the bucket in which that is packed. With gloo it also holds what other ranks "
+        f"send. Each of these three is as large as one of {num_layers} layers. With more layers, or smaller buckets, "
+        "this part shrinks. With one bucket for the model nothing would be saved.",
         misreadings={
             100: "No layer's gradient waits for another bucket than its own.",
-            25: "That is what stays. But each gradient is made whole, and travels whole, before three quarters of it "
-            "go.",
-            lambda share: abs(share - 33.3) < 1: "That is a quarter, and the one layer that is being made. It still "
-            "has to be packed and sent while the next one comes.",
+            25: "That is what stays. But backward makes each gradient whole, and a rank sends it before it lets three "
+            "quarters of it go.",
+            lambda share: abs(share - 33.3) < 1: "That is a quarter, and the gradient of the layer that backward "
+            "computes. That gradient still has to be packed and sent.",
         },
         apart="The ledger counts buffers until gloo's threads let them go, which a busy machine delays. Run it again: "
         "the least of several runs is what the code needs.",
@@ -126,10 +128,10 @@ def _table(states: Sequence[cost.StateBytes]) -> Explanation:
     return Explanation(
         measured=_STAGES[freed.index(max(freed))],
         label="computed",
-        because=f"It frees {freed[0]:.1f} GB of {totals[0]:.0f}, and costs no byte on the link. The two other stages "
-        f"free {freed[1]:.1f} GB each. But they take away what would stay however many ranks there are.",
+        because=f"It frees {freed[0]:.1f} GB of {totals[0]:.0f}, and no rank sends a byte more for it. The two other "
+        f"stages free {freed[1]:.1f} GB each. But they free what would otherwise stay, however many ranks there are.",
         misreadings={
-            third: "A weight has 2 bytes here; what AdamW keeps of it has 12.",
+            third: "A weight has 2 bytes here; what AdamW keeps for it has 12.",
             second: "A gradient has 2 bytes here; what AdamW keeps for it has 12.",
         },
     )
@@ -146,9 +148,9 @@ def _muon(cosines: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=same if least > _EQUAL else other,
         because=f"Cosines of {rounded(least, 2)} to {rounded(most, 2)}: roughly the right direction, so that "
-        "a loss may fall all "
-        "the same, and nothing says a word. Each rank has made its *own rows* orthogonal among themselves. To the rows "
-        "of another rank, which it has never seen, they are not.",
+        "a loss may still "
+        "fall, and there is no error. Each rank has made its *own rows* orthogonal to each other. They are not "
+        "orthogonal to the rows of other ranks, which it has never seen.",
         misreadings={
             same: "AdamW changes each number by itself. How Muon changes a number depends on the whole matrix.",
             error: "A rank's rows are a matrix as well, and Muon takes any matrix.",
@@ -180,7 +182,7 @@ STATES: tuple[Asked, ...] = (
     ),
     Asked(
         name="05.early",
-        question="How much of a set of gradients is there at once, at most?",
+        question="What does a rank hold at the peak beside weights and states, compared with all gradients?",
         unit="%",
         high=1000,
         tell=_early,

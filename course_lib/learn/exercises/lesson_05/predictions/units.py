@@ -181,15 +181,15 @@ def _freed() -> Explanation:
     return Explanation(
         measured=autograd,
         label="the evidence says",
-        because="They are there after a forward that will be followed by a backward, and only then; they go when "
-        "backward has used them. `F.linear` has saved its weight, for the gradient of its input. In lesson 01 a saved "
-        "weight cost nothing, because it was there anyway. Here it is a copy that only the graph still knows. (Seven "
-        "of eight: the input of the first layer wants no gradient.)",
+        because="Whole weights are there after a forward with gradients, and not after one under `no_grad`. They go "
+        "when backward has used them. `F.linear` has saved its weight, for the gradient of its input. In lesson 01 a "
+        "saved weight cost nothing, because it was there anyway. Here it is a copy that only the graph still refers "
+        "to. (These are seven weights of eight: the input of the first layer needs no gradient.)",
         misreadings={
-            name: "Then they would be there without gradients too: Python does not know what `no_grad` is. (And `del` "
-            "has dropped the only name.)",
-            outputs: "Those are there, and grow with the batch, 64 times as large in the third line. Take them off: "
-            "what remains does not know the batch.",
+            name: "Then they would be there under `no_grad` too, which changes no names. (And `del` has deleted the "
+            "only name.)",
+            outputs: "Outputs are there, and grow with the batch: in the third line they are 64 times as large. "
+            "Subtract them: what remains does not depend on the batch.",
             gradients: "After forward there are none, and after backward they are cut.",
         },
     )
@@ -207,9 +207,9 @@ def _anew(gathers: Mapping[str, int], operations: Mapping[str, int]) -> Explanat
             more_gathers, more_work
         ],
         because="With `checkpoint` around the layer, or with the backward pass that you built in part 2, it is the "
-        "all-gather. The product's *output* is needed by nobody a second time; `checkpoint` stops as soon as all that "
-        "was saved is there again. That is before the product. So the second all-gather of stage 3 is "
-        "recomputation, of a message in place of an activation.",
+        "all-gather. Backward does not need the product's *output*. `checkpoint` computes again only until all that "
+        "was saved is there, and so it stops before the product. The second all-gather of stage 3 is "
+        "recomputation too: it brings back a weight, and not an activation.",
         misreadings={
             nothing: "The weights have to come from somewhere: what is not kept has to be fetched again. If your table "
             "says so, the memory has not come back either.",

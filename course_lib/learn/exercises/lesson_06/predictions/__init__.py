@@ -35,15 +35,15 @@ def _recv(returned: int | None) -> Explanation:
     return Explanation(
         measured=_SENDER if returned == 0 else _NOTHING,
         misreadings={
-            _SENT: "One would think so. Then somebody would have to make it, and know how large; recv writes into a "
-            "tensor that you pass.",
-            _NOTHING: "Close: the numbers are in the room that you made. What comes back is of use with "
-            "src=None, which takes a message from anybody (gloo can do that, NCCL cannot).",
-            _WORKED: "Where it does not work, an error is raised. What comes back is of use with src=None, which takes "
-            "a message from anybody (gloo can do that, NCCL cannot).",
+            _SENT: "Then recv would have to make that tensor, and would have to know its size. But recv writes "
+            "into a tensor that you pass.",
+            _NOTHING: "Close: the numbers are in the room that you made. The return value is useful with "
+            "src=None, which receives from any rank (gloo can do that, NCCL cannot).",
+            _WORKED: "Where it does not work, an error is raised. The return value is useful with src=None, "
+            "which receives from any rank (gloo can do that, NCCL cannot).",
         },
-        because="The receiver makes the room, of the right shape and dtype, and recv fills it. As article A "
-        "writes it, the call raises TypeError: 0 is not a tensor.",
+        because="The receiver makes a tensor of the right shape and dtype, and recv fills it. Written as in article "
+        "A, the call raises TypeError: 0 is not a tensor.",
     )
 
 
@@ -51,20 +51,20 @@ def _gradients(with_a_gradient: int, num_parameters: int) -> Explanation:
     return Explanation(
         measured=with_a_gradient,
         misreadings={
-            num_parameters: "In one process it did. Here backward walks from the loss to the activation that rank 1 "
-            "received, and that is a tensor without a past.",
+            num_parameters: "In one process they all had one. Here backward goes from the loss to the activation "
+            "that rank 1 received, and that tensor has no graph behind it.",
             num_parameters // 2: "Half of the model learns, and it is the other half: all that rank 1 holds.",
         },
-        because="A message carries numbers, and no graph. No error, no warning: half of the model does not learn. "
-        "The other half does, so the loss may well go down, and nobody looks closer.",
+        because="A message has numbers, and no graph. So half of the model does not learn, without an error or a "
+        "warning. The other half does learn, so the loss may go down, and nobody notices.",
     )
 
 
 _WHITE = (
-    "The model knows equal parts and messages that take no time. Where a machine has other work a rank wakes up late, "
-    "and whoever waits for it is late as well. Run the cell with the timelines once more, then this one. If the number "
-    "changes, ranks have waited for cores. If it stays, it is the time of messages; the picture shows them as gaps "
-    "from one box to the next."
+    "The model assumes equal parts and messages that take no time. On a busy machine a rank may continue late, and "
+    "then the ranks that wait for it are late as well. Run the cell with the timelines once more, then this one. If "
+    "the number changes, ranks have waited for cores. If it stays, messages take that time; the picture shows them "
+    "as gaps from one box to the next."
 )
 
 
@@ -84,8 +84,8 @@ def _four(percent: float) -> Explanation:
         measured=round(percent),
         model=100 / 4,
         misreadings={lambda share: share > 40: "Each rank still does all of its part, in a row of four."},
-        because="By the model each rank works for one part in four. Rank 0 has the longest wait in the middle, the "
-        "last rank before and after.",
+        because="By the model each rank computes in a quarter of the time. Rank 0 waits longest in the middle of the "
+        "step, the last rank at its beginning and end.",
         apart=_WHITE,
     )
 
@@ -98,15 +98,15 @@ def _moving(lost_s: Mapping[str, float]) -> Explanation:
     most, least = max(lost_s.values()), min(lost_s.values())
     measured = _SAME if most <= _NEAR * least else max(lost_s, key=lost_s.__getitem__)
     misread = {
-        _MOVING: "Moving is what one sees in the code. Waiting is what the other device does meanwhile.",
+        _MOVING: "The code shows the moving. It does not show that one device waits while the other computes.",
         _WAITING: "On a quick link it does. Here what crosses the link takes as long, or longer.",
         _SAME: f"The table has them side by side: one is {most / least:.1f} times the other.",
     }
     return Explanation(
         measured=measured,
         misreadings={answer: sentence for answer, sentence in misread.items() if answer != measured},
-        because=f"Here the larger of the two is {most / least:.1f} times the smaller. A quick link leaves the waiting, "
-        "and on a slow enough link moving takes longer: the table shows where that begins on your machine.",
+        because=f"Here the larger of the two is {most / least:.1f} times the smaller. On a fast link waiting is "
+        "longer, and on a slow enough link moving is: the table shows where that begins on your machine.",
     )
 
 
@@ -124,8 +124,8 @@ def _memory(peaks: Mapping[int, Sequence[Balance]], config: TransformerConfig) -
             lambda percent: percent >= 90: "That is what a replica holds. Here no rank has a layer of the other.",
             lambda percent: percent <= 30: "Two ranks share it, so the fuller one has at least half.",
         },
-        because="The parts share out everything: parameters, gradients, optimizer state, activations. Half each would "
-        "be so if the halves were alike. Both have two blocks; the last part also has the scores, one for each of 256 "
+        because="The parts share out everything: parameters, gradients, optimizer state, activations. Each would have "
+        "half if the halves were alike. Both have two blocks; the last part also has the scores, one for each of 256 "
         "possible bytes at every position, and the loss. This cut looked at parameters alone.",
         apart="The ledger counts bytes, so noise cannot move them. Compare the bars label by label: the model leaves "
         "out what lives for a moment, such as gradients of activations.",
@@ -155,13 +155,15 @@ def _lopsided(
         measured=share_of_first(times_s),
         model=share_of_first(_flops(model, images)),
         misreadings={
-            50: "Parameters do not tell how often they are used: an early convolution runs over every pixel.",
-            lambda percent: percent < 40: "It is the late pieces that have the parameters. Who has the pixels?",
+            50: "The number of parameters does not say how often each is used: an early convolution runs over every "
+            "pixel.",
+            lambda percent: percent < 40: "The late pieces have most parameters. Which pieces have most pixels?",
         },
         because="The late pieces hold the parameters, the early ones do the work. The model counts multiplications in "
         "convolutions and linear layers, and nothing else: no moving of memory.",
-        apart="Run the cell with the times once more. If the number moves, other work on this machine is in it. If it "
-        "stays, memory is: large pictures with few channels take longer than their arithmetic.",
+        apart="Run the cell with the times once more. If the number changes, other work on this machine is the "
+        "reason. If it stays, the reason is memory: large pictures with few channels take longer than their "
+        "arithmetic.",
     )
 
 
@@ -181,7 +183,7 @@ def _ways(table: Mapping[str, Mapping[str, float]]) -> Explanation:
         for by, measures in worst_by.items()
         if by not in found
     }
-    because = "Each measure pulls the cut to a place of its own, and asks nobody what it costs there by the others. "
+    because = "Each measure has a best cut of its own, which may be bad by the other measures. "
     if found == ["time"]:
         misreadings[_NONE] = "Go through the columns and mark the largest number of each. Look at the row time."
         because += (
@@ -209,11 +211,11 @@ def _tied() -> Explanation:
     return Explanation(
         measured=_ALONE,
         label="the evidence says",
-        because="The first loss agrees, so weights and activations were right. After the first step the copies differ, "
-        "and in that step neither had the gradient of the uncut matrix, which is the sum of theirs. One tensor became "
-        "two when the model was cut, and no optimizer knew of it.",
+        because="The first loss agrees, so weights and activations were right. After the first step the copies differ: "
+        "neither copy had the gradient of the uncut matrix, which is the sum of the two gradients. One tensor became "
+        "two when the model was cut, and no optimizer took account of it.",
         misreadings={
-            _DIVIDED: "Then every gradient would be half as large, and the two copies would not part.",
+            _DIVIDED: "Then every gradient would be half as large, and the two copies would stay equal.",
             _BEGAN: "Then the loss of step 0 would differ. It agrees.",
             _PRECISION: "Then the loss of step 0 would differ a little. It agrees.",
         },
@@ -230,13 +232,19 @@ PREDICTIONS = (
     ),
     Asked(
         name="06.two",
-        question="What share of the time does a device work, of two?",
+        question="What share of the time does each of two devices compute?",
         unit="%",
         high=100,
         tell=_two,
     ),
-    Asked(name="06.four", question="And of four?", unit="%", high=100, tell=_four),
-    Asked(name="06.moving", question="What takes more of a device's time?", choices=_LOST, tell=_moving),
+    Asked(
+        name="06.four",
+        question="What share of the time does each of four devices compute?",
+        unit="%",
+        high=100,
+        tell=_four,
+    ),
+    Asked(name="06.moving", question="Which costs a device more time?", choices=_LOST, tell=_moving),
     Asked(
         name="06.memory",
         question="What share of the uncut model's peak does the fuller rank hold?",
@@ -257,5 +265,5 @@ PREDICTIONS = (
         choices=(*_CUTS.values(), _NONE),
         tell=_ways,
     ),
-    Asked(name="06.worse", question="Why is it another model?", choices=_SUSPECTS, tell=_tied),
+    Asked(name="06.worse", question="Why does the cut model train differently?", choices=_SUSPECTS, tell=_tied),
 )

@@ -33,17 +33,18 @@ def _four(run: ScheduleTrace) -> Explanation:
         measured=round(100 * run.idle_share),
         model=round(100 * simulate(gpipe(4, 4), _EQUAL).idle_share, 1),
         misreadings={
-            0: "As many pieces as devices are enough to have all four at work at *some* moment. But the pipeline has "
-            "to fill first, and to empty at the end.",
-            25: "That is how much of the time a device *works* in the staircase. What is asked is how much of it "
-            "they are idle, with pieces.",
-            57: "That is how much of the time they work. What is left is idle.",
-            lambda share: share > 60: "That was the staircase. Look how the boxes overlap now.",
+            0: "With as many pieces as devices, all four work at *some* moment. But the pipeline has to fill first, "
+            "and to empty at the end.",
+            25: "That is the share of the time in which a device *works* in the staircase. The question is how much "
+            "of the time devices are idle, with pieces.",
+            57: "That is the share of the time in which they work. The rest is idle.",
+            lambda share: share > 60: "That is so in the staircase. Look how the boxes overlap with micro-batches.",
         },
         because="By the model rank 3 waits while three forwards are run before its first one, and three backwards "
-        "follow its last. That is waiting for three micro-batches, next to work on four: 3 of 7.",
-        apart="The model knows equal boxes, and messages that take no time. Where four ranks share few cores, one of "
-        "them wakes up late, and all that wait for it are late as well. Look for gaps in the picture that the plan "
+        "follow its last. So rank 3 waits for the time of three micro-batches and works for the time of four. 3 of "
+        "7 is idle.",
+        apart="The model assumes equal boxes, and messages that take no time. If four ranks share few cores, one of "
+        "them may continue late, and all that wait for it are late as well. Look for gaps in the picture that the plan "
         "does not have. Run the cell again on a quieter machine; if the number changes, ranks have waited.",
     )
 
@@ -74,11 +75,11 @@ def _b5(tried: Evidence) -> Explanation:
         misreadings={
             _HELD: "With eight micro-batches it does. Read the last two lines, where something was changed.",
             _FALSE: "With eight equal micro-batches the gain is large. Compare the first two lines that say busy.",
-            _MISLEADING: "The sentence is true of many a pipeline; it does not say of which.",
+            _MISLEADING: "The statement is true of many pipelines. It does not say of which ones.",
         },
         because="With few micro-batches, or with one slow stage, the devices are far from busy.",
-        apart="The trial's verdict rests on four paced runs, and other work on this machine can turn it. Its lines "
-        "that say busy stand beside those by formula: see which of them fell, and run the trial again.",
+        apart="The trial's verdict rests on four paced runs, and other work on this machine can change it. "
+        "Compare its lines that say busy with the formula, see which are lower, and run the trial again.",
     )
 
 
@@ -86,20 +87,20 @@ def _best(step_s: Mapping[int, float]) -> Explanation:
     """From the seconds of a step, by number of micro-batches."""
     first, second = sorted(step_s, key=step_s.__getitem__)[:2]
     uncut = (
-        " Where the uncut batch wins, the two ranks most likely had no core each. Where they share one, a rank that "
-        "waits costs nothing, and every cut costs. Run it again on a quieter machine."
+        " If the uncut batch is quickest, the two ranks probably shared one core. Then waiting costs "
+        "nothing, and every cut costs time. Run it again on a quieter machine."
     )
     return Explanation(
         measured=first,
         misreadings={
-            32: "The bubble is then smallest. But a micro-batch of one text is a thin matrix, and every layer, message "
-            "and Python call is paid 32 times.",
+            32: "Then the bubble is smallest. But a micro-batch of one text is a small matrix, and every layer, "
+            "message and Python call costs its time 32 times.",
             1: "One micro-batch is the staircase: one rank works at a time.",
         },
-        because="Two things pull. The bubble shrinks with every cut, and the pieces get less efficient: what a device "
-        "pays for each operation does not shrink with the piece. On GPUs the same happens, with other numbers. In this "
-        f"run {second} micro-batches took {step_s[second] / step_s[first] - 1:.0%} longer than {first}; where that is "
-        f"little, the next run may say it the other way round.{uncut * (first == 1)}",
+        because="Two things change. The bubble shrinks with every cut. But smaller pieces are less efficient, "
+        "because each operation costs some time however small the piece is. On GPUs it is the same, with other "
+        f"numbers. In this run {second} micro-batches took {step_s[second] / step_s[first] - 1:.0%} longer than "
+        f"{first}; if that is little, the next run may have another order.{uncut * (first == 1)}",
     )
 
 
@@ -108,12 +109,14 @@ def _in_flight(counted: int) -> Explanation:
         measured=counted,
         model=peak_in_flight(gpipe(4, 16))[0],
         misreadings={
-            4: "The pipeline is four deep, but GPipe runs no backward before the last forward. Nothing is let go.",
-            1: "One is at work at a time. Those before it wait for their backward, and their activations wait as well.",
+            4: "The pipeline has four stages, but GPipe runs no backward before the last forward. So no micro-batch "
+            "ends before that.",
+            1: "A rank computes one at a time. But those whose forward has run wait for their backward, and the rank "
+            "keeps their activations.",
         },
         because="All forwards come first. So all 16 are in flight when the first backward begins, on every rank.",
-        apart="This is a count, and no other work on the machine moves it. Look whether the schedule that was run is "
-        "GPipe's, with 16 micro-batches.",
+        apart="This is a count, and other work on the machine does not change it. Look whether the schedule that "
+        "was run is GPipe's, with 16 micro-batches.",
     )
 
 
@@ -132,14 +135,14 @@ def _1f1b(times: StageTimes) -> Explanation:
         measured=_SAME if equal else _LARGER if now > before else _HALF if now < before / 2 else _SMALLER,
         label="computed",
         misreadings={
-            _SMALLER: "One would think so. Follow rank 0: what it wins by an early B0, it loses waiting for B1.",
-            _HALF: "One would think so. Follow rank 0: it still waits for the first micro-batch to come all the way "
-            "back.",
-            _LARGER: "Each rank does the same work in another order, and in the plan nobody waits longer in all. What "
-            "messages add to it comes further down.",
+            _SMALLER: "Follow rank 0: what it saves by an early B0, it loses while it waits for B1.",
+            _HALF: "Follow rank 0: it still waits for the gradient of the first micro-batch to come back from the last "
+            "rank.",
+            _LARGER: "Each rank does the same work in another order, and in the plan no rank waits longer in all. "
+            "Part 2 looks at what messages add.",
         },
-        because="The pipeline still has to fill and to empty, each once. The order in between changes nothing about "
-        "that. Where the measured shares differ, messages and your machine are in them, and not the plan.",
+        because="The pipeline still has to fill and to empty, each once. The order in between does not change "
+        "that. If the measured shares differ, messages and your machine are the reason, and not the plan.",
     )
 
 
@@ -161,9 +164,9 @@ def _formula(changes: Mapping[str, Mapping[str, Any]]) -> Explanation:
         measured=min(errors, key=errors.__getitem__),
         label="computed",
         misreadings={
-            _MESSAGES: "One would think that messages travel while others compute. But under 1F1B a stage sends a "
-            "forward and then waits for a gradient, there and back, in every turn.",
-            _SLOW_STAGE: "All others wait for it, once for every micro-batch.",
+            _MESSAGES: "Messages do travel while others compute. But under 1F1B a stage sends an activation and then "
+            "waits for a gradient, in every turn.",
+            _SLOW_STAGE: "All other stages wait for stage 1, once for every micro-batch.",
         },
         because="If all boxes grow in the same way, work and waiting grow alike.",
     )
@@ -176,14 +179,14 @@ def _bytes(one_each: int, two_each: int) -> Explanation:
         measured=round(two_each / one_each, 2),
         model=round(now / before, 2),
         misreadings={
-            2: "Twice the stages, but count the cuts between them: 1 before, 3 now.",
-            1: "The batch is as large, and what stands at a cut is too. But there are more cuts.",
-            4: "Four stages, and between them three cuts.",
+            2: "There are twice as many stages. But count the cuts between them: 1 before, 3 now.",
+            1: "The batch is as large as before, and so is the activation at a cut. But there are more cuts.",
+            4: "There are four stages, but only three cuts between them.",
         },
         because="p stages have p - 1 cuts, v p stages have v p - 1. A micro-batch now also goes round from rank 1 to "
-        "rank 0, which it did not before. On four ranks it is 7 cuts for 3.",
-        apart="These are counted bytes: noise cannot move them. Shapes travel too, a few bytes for each cut; with a "
-        "very small model they would show.",
+        "rank 0, which it did not before. On four ranks there are 7 cuts in place of 3.",
+        apart="These are counted bytes: noise cannot change them. Ranks send shapes too, a few bytes for each cut; "
+        "with a very small model they would show.",
     )
 
 
@@ -206,13 +209,13 @@ def _payer(plain: Sequence[int], zero: Sequence[int]) -> Explanation:
         model=_where_it_grows(peak_in_flight(one_f_one_b(4, 8)), peak_in_flight(zero_bubble_h1(4, 8))),
         misreadings={
             _NOWHERE: "That is true of the fullest rank: 4 before, 4 now. Look at the others.",
-            _FIRST: "It held most before, and it runs every W at once. Read its row.",
+            _FIRST: "It held most before, but it runs every W directly after its I. Read its row.",
             _ALL: "Read the two lists, rank by rank.",
         },
-        because="W needs activations too, so they stay until W has run, and with them the gradients of the outputs, "
-        "which I has brought. What W does not need goes with I: a kept micro-batch is not as large after I as before. "
-        "The last rank puts off most W's. The fullest rank holds as many as before; the others come up to it.",
-        apart="These are counts, so noise cannot move them. Look which table the ranks were given.",
+        because="W needs activations too, so they stay until W has run, and so do the gradients of the outputs. I "
+        "lets go what W does not need, so a micro-batch needs less memory after I than before. The last rank puts "
+        "off most W's. The fullest rank holds as many as before, and on the others the number grows.",
+        apart="These are counts, so noise cannot change them. Look which table the ranks were given.",
     )
 
 
@@ -232,7 +235,7 @@ SCHEDULES = (
     ),
     Asked(
         name="07.best",
-        question="32 texts, two stages: the quickest number of micro-batches?",
+        question="32 texts, two stages: with how many micro-batches is a step quickest?",
         unit="micro-batches",
         tell=_best,
     ),
