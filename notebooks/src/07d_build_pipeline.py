@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07d · Pipelines and their bubbles: build the runtime
 #
-# You begin with one empty class, and each of six steps asks more of it. At the end it executes any schedule of this
-# course, also one of your own, beside the course's runtime and PyTorch's.
+# You begin with one empty class, and extend it in six steps. At the end it executes any schedule of this course, and
+# schedules of your own. You compare it with the course's runtime and PyTorch's.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -20,8 +20,8 @@
 # - say for each message when it may start, and which rank must not wait for it;
 # - run a schedule of your own, and compare its idle time with what was predicted.
 #
-# From [part 2](07b_smaller_bubbles.ipynb) you need stages that share a rank, and backwards in halves; from
-# [part 3](07c_runtime_and_faults.ipynb) the loop of a rank, and why it hangs.
+# From [part 2](07b_smaller_bubbles.ipynb) you need stages that share a rank, and backwards in halves. From [part
+# 3](07c_runtime_and_faults.ipynb) you need the loop that a rank runs, and why it can hang.
 
 # %%
 from course_lib import ask, build_progress, check, hint, mine, reveal, schedules, shared_cluster, side_by_side
@@ -53,12 +53,13 @@ two, three, four = shared_cluster(2), shared_cluster(3), shared_cluster(4)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand six steps. Each has a check, and asks for what the steps before it ask
-# for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# You write everything in the next cell. Six steps follow it, and each has a check. Each check demands all that the
+# checks before it demand, and one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
 # Take two sittings. The first one ends with step 3. Step 4 is the hardest.
 #
-# Write the shortest thing that passes the next check. For step 1 a rank may wait for every message at once.
+# Write the shortest class that passes the next check. For step 1 a rank may wait for each message as soon as it has
+# begun.
 
 
 # %%
@@ -194,11 +195,11 @@ class MyPipeline:
 # %% [markdown]
 # ## Step 1: the values
 #
-# In [part 3](07c_runtime_and_faults.ipynb) a stage kept for you what a backward needs. Now you do that, too.
+# In [part 3](07c_runtime_and_faults.ipynb) a stage kept what its backward needs. Now your class has to keep it.
 #
 # ### A worked example
 #
-# What does a table hold? Here is one for three ranks and two micro-batches:
+# The next cell shows what a table holds, for three ranks and two micro-batches:
 
 # %%
 table = schedules.gpipe(3, 2)
@@ -208,8 +209,9 @@ kind, stage, micro_batch = table.rows[1][0]
 print("its first action:", kind, stage, micro_batch, "· rank of each stage:", table.rank_of_stage)
 
 # %% [markdown]
-# Between two stages the graph of autograd is cut: a message has numbers, and no history. In one process the cut looks
-# like this. What arrives is a new leaf, and what backward leaves in it goes to the other side.
+# Between two stages the graph of autograd is cut: a message has numbers, and no graph. The next cell shows such a cut
+# in one process. The tensor that arrives is a new leaf. The gradient that backward writes into the leaf goes back to
+# the other side.
 
 # %%
 front, back = nn.Linear(3, 3), nn.Linear(3, 1)
@@ -222,11 +224,11 @@ print("the front has a gradient:", front.weight.grad is not None)
 # %% [markdown]
 # ### Your class
 #
-# Messages go by `start`, of which `exchange` is made: `begun = start([send(x, 1), recv(room, 1)])` begins both and
-# returns at once. `begun()` waits for all of them, `begun.wait_for(0)` for the first.
+# You send messages with `start`, which `exchange` uses inside. `begun = start([send(x, 1), recv(room, 1)])` begins both
+# messages and returns at once. `begun()` waits for all of them, and `begun.wait_for(0)` for the first.
 #
-# The run below has one batch on two ranks: by your class, by the course's runtime and by PyTorch's. In the table, a
-# class that fails has dashes.
+# The run below computes one batch on two ranks: with your class, with the course's runtime and with PyTorch's. In the
+# table, a class that fails has dashes.
 
 # %%
 WIDTH, ROWS = 32, 4
@@ -333,9 +335,10 @@ values = check("07.pipe_values", MyPipeline)
 # %% [markdown]
 # ## Step 2: messages
 #
-# Each activation goes to the next stage once, each gradient to the one before once. Count the messages of a rank in the
-# middle, with m micro-batches. What an action has made sets out before the next action begins. And no two neighbours
-# may wait for each other. The check has 1F1B, a rank that is late, and a table with idle cells.
+# Each activation goes to the next stage once, each gradient to the one before once. How many messages does a rank in
+# the middle send, with m micro-batches? Your class must begin to send the result of an action before it begins the next
+# action. And no two neighbours may wait for each other. The check tries 1F1B, a rank that is late, and a table with
+# idle cells.
 
 # %%
 beside(three, schedules.one_f_one_b(3, 6))
@@ -349,17 +352,18 @@ check("07.pipe_messages", MyPipeline)
 # %% [markdown]
 # ## Step 3: memory
 #
-# A forward keeps its activations until its backward, and no longer. The table says how many micro-batches may be in
-# flight:
+# A stage keeps the activations of a forward until its backward has run, and no longer. The table says how many
+# micro-batches may be in flight:
 
 # %%
 for table in (schedules.gpipe(3, 6), schedules.one_f_one_b(3, 6)):
     print(f"{table.name}: in flight at most, by rank: {schedules.peak_in_flight(table)}")
 
 # %% [markdown]
-# The check looks when each forward begins. It counts what forwards have kept, inputs and outputs of micro-batches that
-# are over, and tensors of `room` that wait for a message. A gradient that was sent may stay until the step ends. An
-# output that was sent may not: when does its rank know that it has arrived? After the step nothing is left.
+# The check counts tensors whenever a forward begins. It counts what forwards have kept, inputs and outputs of
+# micro-batches that are over, and tensors of `room` that wait for a message. A gradient that was sent may stay until
+# the step ends. An output that was sent may not stay so long: when does its rank know that it has arrived? After the
+# step nothing may be left.
 
 # %%
 check("07.pipe_memory", MyPipeline)
@@ -368,8 +372,8 @@ check("07.pipe_memory", MyPipeline)
 # hint("07.pipe_memory")
 
 # %% [markdown]
-# The picture shows stages that wait 10 ms for a forward and 20 ms for a backward (paced, as in part 1). The class is
-# yours once step 1 has passed.
+# The picture shows stages that wait 10 ms for a forward and 20 ms for a backward (paced, as in part 1). It is of your
+# class once step 1 has passed, and of the course's before.
 
 # %% tags=["nbval-ignore-output"]
 whose, runtime = ("yours", MyPipeline) if values.passed else ("the course's", pipeline.GivenStages)
@@ -380,7 +384,7 @@ pipeline_gantt(measured=watched, title=f"1F1B on three ranks, by {whose}")
 # %% [markdown]
 # ## Step 4: several stages on a rank
 #
-# Now a rank may hold any stages. The next stage may be on any rank, also on this one: then nothing travels.
+# Now a rank may hold any stages. The next stage may be on any rank. If it is on the same rank, no message is sent.
 #
 # ![Two ranks with two stages each: rank 0 sends a gradient and then activations to rank 1, whose row needs the
 # activations first](../assets/07_arrival.png)
@@ -415,9 +419,9 @@ print("in the room for activations:", arrived)
 reveal("07.arrival", arrived)
 
 # %% [markdown]
-# So both ends need one order. Every rank knows the whole table, and can work out this order. `dependencies.order` walks
-# through all rows step by step: in a step each rank runs its next action, if all that it needs was there before. And
-# `dependencies.sends` has the message of each action that sends one.
+# So sender and receiver need the same order. Every rank knows the whole table, and can compute this order.
+# `dependencies.order` walks through all rows step by step. In a step each rank runs its next action, if earlier steps
+# have made all that the action needs. And `dependencies.sends` has the message of each action that sends one.
 
 # %%
 table = schedules.interleaved(2, 2)
@@ -436,10 +440,10 @@ check("07.pipe_chunks", MyPipeline)
 # %% [markdown]
 # ## Step 5: backwards in two halves
 #
-# A table may cut B in two. I makes the gradient of the input, for which the stage before waits. W makes those of the
-# weights, perhaps much later. In [part 2](07b_smaller_bubbles.ipynb) you wrote both for one linear layer. Here a stage
-# is any module, and autograd does it. What must still be there when W comes? The check looks which gradients are
-# computed in I, and which in W.
+# A table may cut B in two. I computes the gradient of the input, for which the stage before waits. W computes the
+# gradients of the weights, perhaps much later. In [part 2](07b_smaller_bubbles.ipynb) you wrote both for one linear
+# layer. Here a stage is any module, and autograd computes both. What must your class still keep when W comes? The check
+# looks which gradients are computed in I, and which in W.
 
 # %%
 beside(two, schedules.zero_bubble_v(2, 4))
@@ -453,13 +457,14 @@ check("07.pipe_split", MyPipeline)
 # %% [markdown]
 # ## Step 6: awkward models
 #
-# In which of these does your class hang, and in which is it wrong without a word?
+# With which of these does your class hang, and with which is it wrong without an error?
 #
-# - the first stage and the last have one matrix, on two ranks or on one, and two batches come before a step;
+# - the first and the last stage share one matrix, on two ranks or on one, and two batches come before the optimizer's
+#   step;
 # - a stage that is frozen, a last micro-batch of fewer rows, stages of two dtypes;
-# - two pipelines at the same time, and one rank alone;
-# - a stage that raises an error. On its rank `step` is to raise it, with its own text. On the others it is to end, and
-#   after a forward that failed to return no loss that looks right. The next step has to be right again.
+# - two pipelines at the same time, and a run on one rank;
+# - a stage that raises an error. On its rank `step` must raise this error, with its own text. On the other ranks `step`
+#   must end. If a forward failed, it must return no loss that looks right. The next step must be right again.
 
 # %%
 check("07.pipe_awkward", MyPipeline)
@@ -471,7 +476,7 @@ check("07.pipe_awkward", MyPipeline)
 # ## Train with it
 #
 # Choose a schedule for four ranks: one of the course's, or a table of your own, such as the one of `07.design`.
-# (`mine.MyPipeline` is the version of yours that has passed; the course's stands in until then.)
+# (`mine.MyPipeline` is the version of your class that has passed, or the course's class until then.)
 
 # %% tags=["nbval-ignore-output"]
 own_pipeline = mine.MyPipeline
@@ -484,7 +489,8 @@ chosen = schedules.zero_bubble_h1(4, 6)
 print("problems:", schedules.validate(chosen))
 
 # %% [markdown]
-# First the ranks are paced, by your class and by the course's. Look for idle time that the model does not know of.
+# First the ranks are paced, with your class and with the course's. Look for idle time that the simulation does not
+# predict.
 
 # %% tags=["nbval-ignore-output"]
 predicted = simulate(chosen, times)
@@ -495,8 +501,8 @@ for name, one in {whose: runtime, "the course's": pipeline.GivenStages}.items():
 pipeline_gantt(predicted, measured, title=chosen.name)
 
 # %% [markdown]
-# Then your class trains a transformer that you have not touched, in real arithmetic. It has a batch of 24 texts, and
-# the model is cut in stages as your table has them. The last line compares with one process that does all of it.
+# Then your class trains a transformer with real arithmetic. The batch has 24 texts, and the model is cut in as many
+# stages as your table has. The last line compares the loss with that of one process.
 
 # %%
 config = TransformerConfig(context_length=32, num_layers=6, width=32, num_heads=4)
@@ -556,8 +562,8 @@ build_progress("07.pipe")
 # You have written what `torch.distributed.pipelining` calls a schedule's runtime. PyTorch's has the same parts:
 # `_PipelineScheduleRuntime` walks through a table, adds the messages to it, and batches them.
 #
-# PyTorch's runtime does two things better. Its W begins where gradients have arrived in I, and does not go through the
-# stage again (`course_lib/parallel/pipeline/split_backward.py` shows how). And its stages find out shapes by
+# PyTorch's runtime does two things better. Its W begins with the gradients that I has computed, and does not go through
+# the stage again (`course_lib/parallel/pipeline/split_backward.py` shows how). And its stages find out shapes by
 # themselves.
 #
-# A stage is still at least one layer. [Lesson 08](08a_tensor_parallel.ipynb) cuts inside of it.
+# A stage is still at least one layer. [Lesson 08](08a_tensor_parallel.ipynb) cuts inside a layer.

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 07e · Pipelines and their bubbles: search a schedule
 #
-# A pipeline gets half of the memory, and its step should hardly take longer. You write a program that makes the table
-# of its schedule, for stages of any times and under any limit.
+# A pipeline gets half of the memory, and its step should take only a little longer. You write a program that makes the
+# table of its schedule, for stages of any times and with any limit of memory.
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -17,7 +17,7 @@
 #
 # - say what a limit of memory costs a pipeline at least;
 # - write a list scheduler for a pipeline, and judge its tables;
-# - say where a published program and your own make the shorter step.
+# - say in which cases a published program makes the shorter step, and in which your own does.
 #
 # From [part 2](07b_smaller_bubbles.ipynb) you need backwards in halves: I, for which the rank before waits, and W,
 # which may come later.
@@ -39,14 +39,15 @@ four = shared_cluster(4)
 # ## What does half of the memory cost?
 #
 # A rank holds the activations of a micro-batch from its F to the end of its W. In this picture rank 0 waits most of
-# that time. With room for more micro-batches it would run others meanwhile. A rank that is full may begin no forward.
+# that time. With memory for more micro-batches it can run other actions meanwhile. A rank whose memory is full may
+# begin no forward.
 #
 # Qi et al. published a program that makes zero bubble schedules for a given memory (section 3.1 of their paper).
 # `schedules.zero_bubble_auto` is the course's version. It was made for a limit of p micro-batches and more, where p is
 # the number of ranks.
 #
-# **Six ranks, twelve micro-batches: how many times as long is the step of its schedule with a limit of 3, in place of
-# 6?** Here F, I and W take 10 ms each, messages no time, and every step is simulated.
+# **Take six ranks and twelve micro-batches. How many times as long is the step of its schedule with a limit of 3 as
+# with a limit of 6?** Here F, I and W take 10 ms each, messages take no time, and every step is simulated.
 
 # %%
 ### BEGIN SOLUTION
@@ -73,14 +74,14 @@ reveal("07.half_memory", published_s[6], published_s[3])
 # ## Three rules beside each other
 #
 # <!-- word: list scheduling | also: list scheduler -->
-# How does a program make such a table? **List scheduling** places one action after the other: of a list of all that
-# could come next, a rule picks one. Nothing that is placed moves again.
+# How does a program make such a table? **List scheduling** places one action after the other: a rule picks each one
+# from a list of all actions that could come next. An action that has been placed is never moved.
 #
-# The rule decides where a rank could begin several actions at the same moment. Three rules have made these tables, for
-# four ranks, five micro-batches and a limit of 4:
+# The rule decides if a rank could begin several actions at the same moment. The tables below were made by three rules,
+# for four ranks, five micro-batches and a limit of 4:
 #
-# - *F before I*: a forward, if there is room for it; else an I; a W when nothing else can begin.
-# - *I before F*: an I; else a forward; a W when nothing else can begin.
+# - *F before I*: a forward, if the limit allows it; else an I; a W only if neither can begin.
+# - *I before F*: an I, if it can begin; else a forward; a W only if neither can begin.
 # - *I before F, each W at once*: the same, but the W of a micro-batch follows its I directly.
 #
 # **Which rule makes the shortest step?**
@@ -129,11 +130,11 @@ pipeline_gantt(plans["I before F"])
 #
 # ## Build: a program that finds a schedule
 #
-# Your function gets the times of each stage, and stage s is on rank s. It returns a `Schedule` of F, I and W. Its step
-# should be short, for any times.
+# Your function gets the times of each stage; stage s is on rank s. It returns a `Schedule` of F, I and W. The
+# schedule's step should be short, for any times.
 #
-# How is a `Schedule` made? This one has two ranks and one micro-batch. An `Action` has a kind, a stage and the number
-# of its micro-batch:
+# The next cell makes a `Schedule` of two ranks and one micro-batch. An `Action` has a kind, a stage and the number of
+# its micro-batch:
 
 # %% tags=["computed-time"]
 rows = [
@@ -146,10 +147,10 @@ print("problems:", schedules.validate(example, max_in_flight=1))
 print("time of an I:", each.time_s("I"), "s")
 
 # %% [markdown]
-# The check takes 24 cases: up to six ranks, also one, and up to twelve micro-batches, also fewer than ranks. Limits go
-# from 1 to 2p, and some stages are slower than others or have a long I or W. A table passes if it can run, keeps to its
-# limit, and is short enough. A step may take 15% longer than the better of two programs of the course. Try your own
-# cases first, with `validate`, `peak_in_flight` and `simulate`.
+# The check tries 24 cases. They have one to six ranks and up to twelve micro-batches, in some cases fewer micro-batches
+# than ranks. Limits go from 1 to 2p, and some stages are slower than others or have a long I or W. A table passes if it
+# can run, keeps its limit, and has a short step. The step may take 15% longer than that of the better of two programs
+# of the course. Try your own cases first, with `validate`, `peak_in_flight` and `simulate`.
 
 
 # %%
@@ -194,15 +195,15 @@ search_verdict = check("07.search", find_schedule)
 # %% [markdown]
 # ## Where memory is small
 #
-# From here on the page runs *your* program, once it has passed. Until then a program of the course stands in.
+# From here on the page runs *your* program, once it has passed. Until then it runs a program of the course.
 
 # %% tags=["nbval-ignore-output"]
 find = mine.find_schedule
 whose = "yours" if mine.if_passed("find_schedule") else "stand-in"
 
 # %% [markdown]
-# Six ranks and twelve micro-batches again, now with a limit of 2. The published program tries eight tables and takes
-# the best of them. **How long is your step, compared with that of the published program?**
+# Take six ranks and twelve micro-batches again, now with a limit of 2. The published program makes eight tables and
+# chooses the best of them. **How long is your step, compared with that of the published program?**
 
 # %%
 ### BEGIN SOLUTION
@@ -235,11 +236,11 @@ lines(
 )
 
 # %% [markdown]
-# Read the curve from right to left. Look for the smallest limit that costs next to nothing. Look also where your
-# program needs less time than 1F1B, and how much less memory.
+# Read the curve from right to left. Which is the smallest limit that hardly makes the step longer? Where does your
+# program need less time than 1F1B, and how much less memory does it need there?
 #
-# The published program takes stages of equal times. Yours takes any. Here stage 2 of four takes half as long again as
-# the others. Does it help to give the program these times?
+# The published program assumes stages of equal times. Your program works with any times. In the next cell stage 2 of
+# four takes 1.5 times as long as the others. Does it help to give your program these times?
 
 # %% tags=["nbval-ignore-output"]
 slow = [each, each, StageTimes.of(0.015), each]
@@ -265,13 +266,13 @@ for name, run in {"planned": planned, "measured": measured}.items():
 pipeline_gantt(planned, measured, title="Found by a program, and run")
 
 # %% [markdown]
-# In the model messages take no time, and a rank that is ready begins at once. Where the run is longer, look which
-# action came late, and for what it had waited.
+# In the simulation messages take no time, and a rank that is ready begins at once. If the run is longer, look which
+# action came late, and for which message it had waited.
 #
 # ## For the quick
 #
-# Where does your program lose? This cell looks through ranks, micro-batches and limits, with equal times, and prints
-# the cases at both ends.
+# In which cases is your program worse than the published one? The next cell tries many numbers of ranks, micro-batches
+# and limits, with equal times. It prints your three best and three worst cases.
 
 # %% tags=["nbval-ignore-output"]
 ratios = {}
@@ -288,16 +289,17 @@ for case in [*by_ratio[:3], *by_ratio[-3:]]:
     )
 
 # %% [markdown]
-# Your program takes the earliest start, and never waits for something better. Let it make several tables, with other
-# rules for ties, or with ties broken by lot. `simulate` says which one is shortest. How many of the lost cases does
-# that win back, and which rule wins most of them?
+# A list scheduler always takes the earliest start, and never waits for something better. Let your program make several
+# tables, with other rules for ties, or with a random choice at each tie. `simulate` says which table has the shortest
+# step. In how many of the worse cases does that help, and which rule helps most often?
 #
 # ## What you can do now
 #
-# You can make a table for stages and limits that no paper has a name for, and say what memory costs. A list scheduler
-# gives a good table, not the best one. Where tables are small, a solver can find the best. The authors of the published
-# program also wrote their problem as an integer linear program, in an appendix.
+# You can make a table for any stages and limits, also where no published schedule fits. You can say how much a limit of
+# memory lengthens a step. A list scheduler gives a good table, not always the best one. For small tables a solver can
+# find the best one. The authors of the published program also wrote their problem as an integer linear program, in an
+# appendix.
 #
 # **Further reading.** Qi et al., [Zero Bubble Pipeline Parallelism](https://arxiv.org/abs/2401.10241) (2023), section
-# 3: their program, and the limits it was made for. Graham, [Bounds on Multiprocessing Timing
+# 3: their program, and the limits for which they made it. Graham, [Bounds on Multiprocessing Timing
 # Anomalies](https://doi.org/10.1137/0117039) (1969): how far from the best a list scheduler can be.

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 08a · Tensor parallelism: one product, cut
 #
-# One matrix, and no single device that holds it. You cut the matrix itself, and derive which collective each cut needs,
-# forward and backward. You build the smallest thing that several ranks compute as one: an MLP between two gates.
+# A matrix may be too large for one device. You cut the matrix itself, and derive which collective each cut needs,
+# forward and backward. Then you build an MLP that several ranks compute together, between two *gates*, the functions
+# that exchange its tensors.
 #
 # **50 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -15,16 +16,16 @@
 #
 # At the end you can
 #
-# - derive, for any cut of a matrix product, what has to travel;
-# - cut two matrices in a row so that nothing travels between them;
-# - write the two gates of a split region, and a split MLP.
+# - derive, for any cut of a matrix product, what ranks have to send;
+# - cut two matrices of neighbouring layers so that ranks send nothing between them;
+# - write the two gates at the borders of a split MLP, and the split MLP itself.
 #
-# A pipeline hands each device some whole *layers*. So two things stay as they were. The largest layer must fit on one
-# device. And a single sample still passes through all layers one after the other, so it takes no less time than before.
+# A pipeline gives each device some whole *layers*. So two limits stay. The largest layer must fit on one device. And a
+# single sample still passes through all layers one after the other, so it takes as long as before.
 #
 # <!-- word: tensor parallelism | also: intra-layer model parallelism, TP -->
 # In **tensor parallelism** every matrix is cut among several devices, which work on the *same* layer at the same
-# moment. Both limits fall.
+# moment. With it neither limit holds any more.
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
@@ -77,7 +78,7 @@ print("side by side they are X A:", torch.equal(torch.cat(list(parts), dim=1), X
 # %% [markdown]
 # <!-- word: column-parallel | also: column-wise parallel, `ColwiseParallel`, column split -->
 # A linear layer, Y = X A, is called **column-parallel** when each rank holds some columns of A and makes the same
-# columns of Y. A column of Y is X times one column of A and needs no other column. No message was sent.
+# columns of Y. A column of Y is X times one column of A and needs no other column. So the ranks sent no message.
 
 # %% [markdown]
 # ## By rows
@@ -125,8 +126,8 @@ ways_to_join(first, second, X @ A, title="What rank 0 has (plain) and rank 1 has
 #
 # <!-- word: tile | also: two-dimensional tensor parallelism, 2D sharding -->
 # Four ranks can cut A both ways at once, so that each holds a **tile** of the matrix: some columns of some of its rows.
-# Nothing new happens. Ranks that share *columns* hold summands of the same part of Y and add them up among themselves,
-# in a group of two.
+# Both rules apply together. Ranks with the same *columns* compute summands of the same part of Y. They add them up in a
+# group of two.
 
 
 # %%
@@ -159,10 +160,10 @@ print("X A is                        ", (X @ A).tolist())
 # arithmetic alone: R times S(1) is S(1), as you saw; S(1) times S(0) is P.
 #
 # The backward pass is two products more: $dX = dY\,A^T$ and $dA = X^T dY$. A transpose turns rows into columns, so the
-# same rules answer for it.
+# same rules apply to these products.
 #
-# **A is cut by columns, X is whole on every rank, Y stays cut. Forward nothing is sent. What does the backward pass
-# need, if X is to get its gradient?**
+# **A is cut by columns, X is whole on every rank, Y stays cut. Forward nothing is sent. Every rank needs the gradient
+# of X. What must ranks send in the backward pass?**
 
 # %%
 ### BEGIN SOLUTION
@@ -171,8 +172,8 @@ ask("08.backward").commit("nothing")  # "forward needed nothing"
 ### END SOLUTION
 
 # %% [markdown]
-# `matmul_plan` applies the rules: from the placements of X, A and Y it derives what every rank multiplies and which
-# collectives that takes. Nothing in this table is typed by hand.
+# `matmul_plan` applies the rules. From the placements of X, A and Y it derives what every rank multiplies, and which
+# collectives that needs. The next cell prints what it derives for six choices.
 
 # %%
 situations = {
@@ -199,13 +200,13 @@ reveal("08.backward", plans["by columns"])
 input_gradient_tiles(plans["by columns"], num_ranks=2)
 
 # %% [markdown]
-# Read the table again. Columns and rows mirror each other: where one sends forward, the other sends backward. And you
-# have met the fifth line: X cut by rows, A whole, and an all-reduce of dA backward. That is *data parallelism*. It is
-# one cut of a product among others.
+# Read the table again. By rows, ranks send forward, and by columns with Y cut, they send backward. You know the fifth
+# line from lesson 03: X cut by rows, A whole, and an all-reduce of dA backward. That is *data parallelism*: one of
+# several ways to cut a product.
 #
-# The course puts articles on trial. Article E is *Data, model, and tensor parallelism*, a page of another course. It
-# says, in our words: *a column-split linear layer needs an all-gather and a row-split one a reduce-scatter*. **Bet on a
-# verdict before the trial.**
+# The course tests statements of five articles. Article E is *Data, model, and tensor parallelism*, a page of another
+# course. It says, in the course's words: *a column-split linear layer needs an all-gather and a row-split one a
+# reduce-scatter*. **Which verdict do you expect?**
 
 # %%
 ### BEGIN SOLUTION
@@ -224,13 +225,13 @@ reveal("08.bet_e10", evidence)
 # ![The explorer: menus for X, A, Y and the ranks; below, for each of four ranks, its part of X, its part of A, the
 # partial sum that it computes, and Y after an all-reduce](../assets/08_explorer.png)
 #
-# Cut what you like, and press *run*: the ranks then do these steps and no others, and the meter counts. Two steps send
-# nothing. In the step *split: X* each rank has X whole, and takes its part. In the step *first rank keeps: Y* all other
-# ranks put zeros where they had Y. So Y becomes partial sums. Three missions:
+# Choose how to cut X, A and Y, and press *run*. The ranks then execute the steps that you see, and the meter counts
+# what they send. Two kinds of steps send nothing. In the step *split: X* each rank has X whole, and takes its part of
+# it. In the step *first rank keeps: Y* all other ranks set their Y to zero. So Y becomes partial sums. Three missions:
 #
-# 1. The ranks share the work, and nothing travels, forward or backward. One choice of X, A and Y does that. Which one,
-#    and which later layer pays for it?
-# 2. X, A and Y are all cut by rows. How is that possible, and in which lesson did you do it?
+# 1. With one choice of X, A and Y the ranks share the work and send nothing, forward or backward. Which choice is it?
+#    And what must a later layer do because of it?
+# 2. Cut X, A and Y all by rows. How do the ranks compute that, and in which lesson did you do it?
 # 3. Take four ranks. Which of two choices sends less, forward and backward together: A and Y by columns with X whole,
 #    or A in tiles? (In tiles each rank uses half of X's columns, as above.)
 
@@ -240,7 +241,8 @@ from course_lib.widgets import MatmulExplorer
 MatmulExplorer(shared_cluster)
 
 # %% [markdown]
-# When you have tried, compare. The next cell solves the first mission: it tries every choice of X, A and Y.
+# When you have tried, compare your answers with these. The next cell solves the first mission: it tries every choice of
+# X, A and Y.
 
 # %%
 placements = [parse_placement(text) for text in ("R", "S(0)", "S(1)", "P")]
@@ -257,17 +259,18 @@ for x, a, y in itertools.product(placements[:3], placements[:3], placements):
 # 05.
 #
 # In the third mission tiles send less, at the explorer's sizes. They need two all-reduces and not one. But each runs
-# between two ranks and not four, for half of a tensor. (The wider Y is compared with X, the less this helps.)
-# [GSPMD](https://arxiv.org/abs/2105.04663) cuts transformers this way, on up to 2048 TPU cores; this lesson stays with
-# one cut at a time.
+# between two ranks and not four, for half of a tensor. (The wider Y is, compared with X, the less this helps.)
+# [GSPMD](https://arxiv.org/abs/2105.04663) cuts transformers this way, on up to 2048 TPU cores. This lesson cuts each
+# matrix in one way only.
 #
 # ## Two layers in a row
 #
 # ![X goes through A, GELU and B; both matrices bear a question mark](../assets/08_between.png)
 #
-# An MLP has two layers, $\mathrm{GELU}(XA)\,B$: A widens, GELU bends, B narrows. X is whole on every rank, and the
-# output shall be too. Cut *both* matrices, so that each rank holds a share of each. Cut them so that **nothing travels
-# between the two**. You need to know one thing about GELU: it bends every number by itself, and it is not linear.
+# An MLP has two layers, $\mathrm{GELU}(XA)\,B$: A makes the rows wider, and B makes them narrow again. X is whole on
+# every rank, and so must be the output. Cut *both* matrices, so that each rank holds a share of each. Cut them so that
+# **ranks send nothing between the two products**. You need two facts about GELU: it works on each number by itself, and
+# it is not linear.
 
 # %%
 u, v = torch.tensor(1.0), torch.tensor(-1.5)  # two summands of one number
@@ -287,8 +290,8 @@ check("08.between", cuts)
 # hint("08.between")
 
 # %% [markdown]
-# The hidden units are dealt out to the ranks: each rank makes some of them, and uses those itself. That works wherever
-# something is made in parts and used in the same parts. In part 2 it will be the heads of attention.
+# The ranks share the hidden units: each rank computes some of them, and uses only these. That works for everything that
+# is computed in parts and used in the same parts. In part 2 these are the heads of attention.
 #
 # ## Two gates
 #
@@ -296,16 +299,17 @@ check("08.between", cuts)
 # mark](../assets/08_gates.png)
 #
 # <!-- word: split region | also: tensor-parallel region, model-parallel region | sentences: 2 -->
-# What lies between the first cut matrix and the last is a **split region**. Inside, every rank works on features of its
-# own; outside, everything is the same on all ranks. What happens at the two borders? Call them gates, *entrance* and
-# *exit*; the [Megatron-LM](https://arxiv.org/abs/1909.08053) paper calls them f and g.
+# A **split region** goes from the first cut matrix to the last. Inside, every rank works on features of its own;
+# outside, everything is the same on all ranks. What do ranks send at the two borders? Call the borders gates,
+# *entrance* and *exit*; the [Megatron-LM](https://arxiv.org/abs/1909.08053) paper calls them f and g.
 #
 # ### Build: the gates
 #
 # Autograd needs to know what each gate does backward, so the gate is a `torch.autograd.Function`. Its `backward` gets
-# the gradient of the output of `forward`, and returns one for each input of `forward` (the flag has none: `None`). What
-# `backward` has to know, `forward` leaves on `ctx` as an attribute. Where a gate has to send, it calls one all-reduce
-# and no more. Think about one gate at a time: what is the same on all ranks and complete there, and what is a summand?
+# the gradient of the output of `forward`, and returns one for each input of `forward` (the flag has none: `None`). If
+# `backward` has to know something, `forward` stores it as an attribute of `ctx`. If a gate has to send, it calls one
+# all-reduce and no more. Think about one gate at a time. Which tensor is complete and the same on all ranks there, and
+# which tensor is a summand?
 
 
 # %%
@@ -343,15 +347,16 @@ check("08.gates", Gate)
 # %% [markdown]
 # <!-- word: conjugate operators | also: f and g, copy_to region, reduce_from region, entrance and exit -->
 # The entrance and the exit of a split region are **conjugate operators**: each does forward what the other does
-# backward. From here on they are called `enter` and `leave`. Both names stand for the course's own gates. These are
-# written like yours, and also take a group of ranks. (In Megatron-LM's code f is
+# backward. From here on they are called `enter` and `leave`. They are the course's own gates. These are written like
+# yours, and also have an argument for a group of ranks. (In Megatron-LM's code f is
 # `copy_to_tensor_model_parallel_region`, and g is `reduce_from_tensor_model_parallel_region`.)
 #
 # ### Build: the MLP
 #
-# Now the MLP of a rank, with biases. The weights come as PyTorch keeps them. On each of n ranks `w_up` is (hidden/n,
-# width), `b_up` (hidden/n), `w_down` (width, hidden/n); `b_down` (width) is whole on every rank. Use `F.linear(x,
-# weight, bias)`. The check looks at the output, at the gradients of all five, and at what is sent.
+# Now write the MLP of a rank, with biases. The weights have the shapes that PyTorch uses. On each of n ranks `w_up` is
+# (hidden/n, width), `b_up` (hidden/n), `w_down` (width, hidden/n); `b_down` (width) is whole on every rank. Use
+# `F.linear(x, weight, bias)`. The check looks at the output, at the gradients of x and of all four weights and biases,
+# and at what is sent.
 
 # %%
 enter, leave = identity_all_reduce, all_reduce_identity  # enter(me, x), leave(me, partial)
@@ -376,12 +381,12 @@ check("08.mlp", split_mlp)
 # ![A region between two gates. Forward: at the entrance X passes, at the exit an all-reduce. Backward: at the exit the
 # gradient passes, at the entrance an all-reduce](../assets/08_region.png)
 #
-# The picture shows the region of the MLP, its two gates, and what passes through them.
+# The picture shows the region of the MLP, its two gates, and what each gate does forward and backward.
 #
 # ## What you can do now
 #
-# You can cut a product any way and say what travels. You have written the two gates, and an MLP that is split among
-# ranks. It needs an all-reduce in each direction.
+# You can cut a product in any way and say what ranks send. You have written the two gates, and an MLP that is split
+# among ranks. It needs an all-reduce in each direction.
 #
 # [Part 2](08b_split_transformer.ipynb) does this to a whole transformer, from its table of tokens to its loss.
 #

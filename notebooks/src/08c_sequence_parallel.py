@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 08c · Tensor parallelism: positions, shared out
 #
-# Between the split regions every rank holds, and computes, the same. You share that out by positions, with two more
-# gates, and you measure what it saves and what it costs. And you find two norms that drift apart without an error.
+# Between the split regions all ranks compute and hold the same tensors. You share these out by positions, with two more
+# gates, and you measure what that saves and what it costs. And you find two faults that let the copies of a norm drift
+# apart without an error.
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -16,14 +17,14 @@
 #
 # At the end you can
 #
-# - find a fault by where gradients turn wrong;
+# - find a fault by the place from which on gradients are wrong;
 # - build sequence parallelism, and say what it sends, forward and backward;
 # - say what it saves, by the memory ledger, and what the published formula assumes;
-# - say whose gradients have to be summed, and why.
+# - say which parameters' gradients ranks have to sum, and why.
 #
 # From parts 1 and 2 you need the two gates of a split region. `enter` lets x pass, and sums its gradient over ranks.
-# `leave` sums what the ranks have made, and lets the gradient pass. You also need the block of a transformer. A norm
-# stands before each region, and the residual stream passes by the region. Both are the same on all ranks.
+# `leave` sums what the ranks have computed, and lets the gradient pass. You also need the block of a transformer.
+# Before each region is a norm, and the residual stream goes around the region. Both are the same on all ranks.
 
 # %%
 from course_lib import ask, check, cost, hint, reveal, shared_cluster
@@ -60,8 +61,8 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 # ## Clinic 1: right at the first step
 #
 # *Symptom.* A model has two blocks, each with a norm, a split MLP and a residual. In the first step its loss is that of
-# one device. From the second step on the loss is another, and the job learns worse. This symptom alone rules out two of
-# the four answers below. **What is wrong?**
+# one device. From the second step on the loss differs, and the job learns worse. This symptom alone excludes two of the
+# four answers below. **What is wrong?**
 
 # %%
 ### BEGIN SOLUTION
@@ -126,8 +127,8 @@ reveal("08.norms")
 # %% [markdown]
 # ### Mend it
 #
-# Change one line of the three. Where exactly does the gate have to stand? Remember that all ranks share the norm's
-# weight.
+# Change one of the three lines. Where exactly does the gate belong? Remember that all ranks have the same weight of the
+# norm.
 
 
 # %%
@@ -159,12 +160,13 @@ evidence_of(mended_block if norm_verdict.passed else colleagues_block)
 #
 # <!-- word: sequence parallelism | also: SP | sentences: 3 -->
 # Norms, dropout and the residual stream are the same on all ranks. Every rank computes all of them, and *keeps* all of
-# them for the backward pass. But a norm looks at one position at a time. With **sequence parallelism** each rank has
-# some of the *positions* outside the split regions. At the exit a reduce-scatter, which gives each rank its positions
-# of the sum, takes the place of the all-reduce. At the entrance there is an all-gather. ([Korthikanti et al.,
+# them for the backward pass. But a norm works on each position by itself. With **sequence parallelism** each rank has
+# some of the *positions* outside the split regions. At the exit a reduce-scatter replaces the all-reduce: it gives each
+# rank its positions of the sum. At the entrance there is an all-gather. ([Korthikanti et al.,
 # 2022](https://arxiv.org/abs/2205.05198). Lesson 10 has other methods with such names, for long contexts.)
 #
-# **On four ranks whose collectives are rings: does a block send fewer bytes than before, more, or the same?**
+# **On four ranks whose collectives are rings: do the ranks send fewer bytes for a block than before, more, or the
+# same?**
 
 # %%
 ### BEGIN SOLUTION
@@ -173,8 +175,8 @@ ask("08.sequence").commit("more")  # "eight collectives in place of four"
 ### END SOLUTION
 
 # %% [markdown]
-# The rings of lesson 02 are made of messages, and the meter counts these. The next cell runs one exit and the entrance
-# behind it, in both ways.
+# The rings of lesson 02 send messages, and the meter counts these. The next cell runs one exit and the entrance that
+# follows it, in both ways.
 
 # %%
 stream = torch.randn(128, 64)  # 128 positions, 64 wide: a summand of the stream
@@ -186,7 +188,7 @@ def in_one(me):
 
 def in_two(me):
     mine = collectives.reduce_scatter(me, stream.to(me.device))
-    # here stands the norm, on this rank's positions
+    # here comes the norm, on this rank's positions
     collectives.all_gather(me, mine)
 
 
@@ -200,13 +202,13 @@ reveal("08.sequence", *(counted.sent_bytes(0) for counted in rings.values()))
 # %% [markdown]
 # ### Build: two gates along the positions
 #
-# You know what the gates do forward. Backward each gate is a collective too: which one? Two helpers are given. Think of
-# one gate at a time: what does each rank have, of which positions, and is it complete or a summand?
+# You know what the gates do forward. Backward each gate is a collective too: which one? Use the two functions of the
+# next cell. Think of one gate at a time. Which positions does each rank have, and is its tensor complete or a summand?
 
 
 # %%
 def joined(part):
-    """The parts of all ranks, one behind the other: (P, D) -> (n P, D)."""
+    """The parts of all ranks, one after the other: (P, D) -> (n P, D)."""
     parts = [torch.empty_like(part) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, part.contiguous())
     return torch.cat(parts)
@@ -245,8 +247,8 @@ check("08.along", AlongGate)
 # hint("08.along")
 
 # %% [markdown]
-# From here on they are called `enter_along` and `leave_along`. Both are the course's, which are written like yours and
-# also take a dim and a group of ranks.
+# From here on these two gates are called `enter_along` and `leave_along`. Both are the course's functions. They are
+# written like yours, and also have arguments for a dim and a group of ranks.
 
 # %%
 enter_along, leave_along = all_gather_reduce_scatter, reduce_scatter_all_gather
@@ -254,8 +256,8 @@ enter_along, leave_along = all_gather_reduce_scatter, reduce_scatter_all_gather
 # %% [markdown]
 # ## What it saves
 #
-# How much does a rank keep of a block for the backward pass? The memory ledger of lesson 01 measures it, first without
-# sequence parallelism:
+# How many bytes of a block's tensors does a rank keep for the backward pass? The memory ledger of lesson 01 measures
+# that, first without sequence parallelism:
 
 
 # %%
@@ -277,8 +279,8 @@ print(f"a tensor of the stream is {4 * 4 * 32 * 128 / 1024:.0f} KiB large")
 # Four of the tensors that it keeps are *the same on all ranks*, 64 KiB each. They are the inputs of the two norms, and
 # the inputs of the two regions. The rest is the rank's own part of the regions' results, and a little for each norm.
 #
-# **With sequence parallelism each of the four ranks has a quarter of the positions outside the regions. How many KiB
-# does it keep?**
+# **With sequence parallelism each of the four ranks has a quarter of the positions outside the regions. How many KiB of
+# a block does a rank keep?**
 
 # %%
 ### BEGIN SOLUTION
@@ -315,11 +317,12 @@ for regather in (False, True):
     print(f"{'':<15}{halves} halves of an all-reduce, by rings {halves * 3 / 4 * 64:.0f} KiB sent")
 
 # %% [markdown]
-# (The bytes are counted as rings send them. gloo makes its reduce-scatter out of an all-reduce, as lesson 02 found, and
-# sends more. The two all-reduces are small.)
+# (The cell computes the bytes that rings would send. gloo runs a reduce-scatter as an all-reduce, as lesson 02 found,
+# and sends more. The two all-reduces are small.)
 #
-# So one part of the saving costs no more bytes. The other part costs two more all-gathers: ten halves and not eight.
-# The next table has each term in KiB, and below the sums what the ledger has found:
+# So a rank saves one part of the memory without sending more bytes. For the other part it needs two more all-gathers:
+# ten halves of an all-reduce and not eight. The next table has each term in KiB. Its last line has what the ledger has
+# found:
 
 # %%
 ways = {"plain": {}, "along": {"sequence_parallel": True}}
@@ -339,23 +342,24 @@ print(f"{'sum, by the ledger':<28}", *(f"{total:7.1f}" for total in found))
 # %% [markdown]
 # ### The published formula
 #
-# [Korthikanti et al.](https://arxiv.org/abs/2205.05198), section 4, count what a block keeps, in 16-bit numbers, with
-# dropout, where attention stores all its scores. They write s for the length, b for the batch, h for the width, a for
-# the heads and t for the ranks:
+# [Korthikanti et al.](https://arxiv.org/abs/2205.05198), section 4, count what a block keeps in 16-bit numbers. Their
+# block has dropout, and its attention stores all scores. They write s for the length, b for the batch, h for the width,
+# a for the heads and t for the ranks:
 #
 # $$sbh\left(34 + \tfrac{5as}{h}\right)\quad sbh\left(10 + \tfrac{24}{t} + \tfrac{5as}{ht}\right)\quad
 # \tfrac{sbh}{t}\left(34 + \tfrac{5as}{h}\right)$$
 #
 # The three formulas are for an unsplit block, for tensor parallelism, and for both parallelisms together. The 10 in the
-# middle one counts what stands outside the regions. The last one assumes the extra all-gather (their section 4.2.2).
+# second formula counts the tensors outside the regions. The third formula assumes the extra all-gather (their section
+# 4.2.2).
 #
 # <!-- word: selective recomputation | also: selective activation recomputation -->
-# The scores of attention may be the largest part. **Selective recomputation** keeps all that a block makes except the
-# scores of attention, which it computes anew in the backward pass. The last formula then becomes $34\,sbh/t$. Fused
-# attention always computes its scores anew.
+# The scores of attention may be the largest part. **Selective recomputation** keeps everything of a block except the
+# scores of attention, which it computes again in the backward pass. The third formula then becomes $34\,sbh/t$. Fused
+# attention always computes its scores again.
 #
-# (The course's blocks keep 32-bit numbers, no masks and no scores, so their bytes are others;
-# `cost.explained_activations` has both, side by side.)
+# (The course's blocks keep 32-bit numbers, no masks and no scores, so their bytes differ. `cost.explained_activations`
+# has both numbers for each term.)
 
 # %%
 sizes = {"length": 2048, "batch_size": 1, "width": 12288, "num_heads": 96}  # a block of GPT-3
@@ -374,9 +378,9 @@ for num_ranks in (1, 2, 4, 8):
 # %% [markdown]
 # ## Clinic 2: two checkpoints of one model
 #
-# *Symptom.* A colleague has shared out the positions by hand, in each block. The first loss is that of one device.
-# There is no error, and the job learns a little worse than before. Then somebody notices: a checkpoint with rank 0's
-# norms gives another loss than one with rank 1's. **What is wrong?**
+# *Symptom.* A colleague has written code that shares out the positions in each block. The first loss is that of one
+# device. There is no error, and the job learns a little worse than before. Then somebody notices that a checkpoint with
+# rank 0's norms has a different loss from one with rank 1's norms. **What is wrong?**
 
 # %%
 ### BEGIN SOLUTION
@@ -385,7 +389,7 @@ ask("08.shares").commit("the exit gives a rank the wrong positions")
 ### END SOLUTION
 
 # %% [markdown]
-# The code of a block, a norm and a split MLP with its residual:
+# The colleague's block is a norm and a split MLP with its residual:
 
 
 # %%
@@ -397,7 +401,7 @@ def colleagues_positions(me, x, norm_weight, w_up, w_down):
 
 
 # %% [markdown]
-# *Evidence.* The loss and the gradients of the first step, beside those of one device.
+# *Evidence.* The next cells compare the loss and the gradients of the first step with those of one device.
 
 # %%
 torch.manual_seed(1)
@@ -441,7 +445,7 @@ reveal("08.shares")
 # %% [markdown]
 # ### Mend it
 #
-# One line, with a gate that you know.
+# Add one line, with a gate that you know.
 
 
 # %%
@@ -466,12 +470,12 @@ positions_verdict = check("08.positions", mended_positions)
 evidence_along(mended_positions if positions_verdict.passed else colleagues_positions)
 
 # %% [markdown]
-# The same holds for every parameter that all ranks hold and use on positions of their own. Examples are the bias after
-# a row cut, and a table of learned positions. Megatron-LM marks such parameters with `sequence_parallel=True` and sums
-# their gradients once, at the end of the backward pass.
+# Every parameter that all ranks hold, and that each rank uses on positions of its own, needs this sum. Examples are the
+# bias after a row cut, and a table of learned positions. Megatron-LM marks such parameters with
+# `sequence_parallel=True` and sums their gradients once, at the end of the backward pass.
 #
-# Does the whole model train as on one device, with `SequenceParallelNorm` for its norms? The next cells take five steps
-# of AdamW in float64 and compare:
+# With sequence parallelism, `split_transformer` makes each norm a `SequenceParallelNorm`, which sums these gradients.
+# Does the whole model then train as on one device? The next cells take five steps of AdamW in float64 and compare:
 
 
 # %%
@@ -503,12 +507,12 @@ for ranks in (two, four):
 # %% [markdown]
 # ## What you can do now
 #
-# You have built sequence parallelism: two gates that are each other's backward. You have measured how much memory it
-# saves without sending one more byte, and what the rest of the saving costs. And you know two ways in which a norm's
-# copies drift apart. A gate may stand in the wrong place, or the gradients of the positions were never summed.
+# You have built sequence parallelism: two gates, each of which does backward what the other does forward. You have
+# measured how much memory it saves without more bytes, and what it costs to save the rest. And you know two reasons why
+# the copies of a norm drift apart. A gate is in the wrong place, or nobody sums the gradients of all positions.
 #
-# Every region still waits for the link. [Part 4](08d_links_and_production.ipynb) asks how fast it must be, and hides
-# one sum of two.
+# Every region still waits for the link. [Part 4](08d_links_and_production.ipynb) asks how fast the link must be, and
+# hides one of a region's two sums.
 #
 # **Further reading.** Korthikanti et al., [Reducing Activation Recomputation in Large Transformer
 # Models](https://arxiv.org/abs/2205.05198) (2022), section 4: sequence parallelism and the formula; section 5:

@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 08d · Tensor parallelism: the link, two faults, and production
 #
-# On which link does tensor parallelism pay? You predict the time of a step, measure it, and hide one sum of two behind
-# arithmetic. Then you find two faults that raise no error, and cut the same model by PyTorch's own functions.
+# On which link is tensor parallelism faster than one device? You predict the time of a step, measure it, and hide one
+# of a region's two sums behind computing. Then you find two faults that raise no error, and cut the same model with
+# PyTorch's own functions.
 #
 # **65 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -16,9 +17,9 @@
 #
 # At the end you can
 #
-# - say on which link tensor parallelism pays;
-# - hide the sum at a region's entrance, and say why the one at its exit cannot be hidden so;
-# - find what is wrong with dropout on several ranks, and with gathered logits;
+# - say on which link tensor parallelism is faster than one device;
+# - hide the sum at a region's entrance, and say why this way does not hide the sum at its exit;
+# - find a fault in dropout on several ranks, and one in gathered logits;
 # - cut a model by a plan for PyTorch.
 #
 # From parts 1 to 3 you need the split regions of a transformer block, attention and MLP. Each region has one all-reduce
@@ -58,8 +59,8 @@ small = TransformerConfig(vocab_size=256, context_length=32, num_layers=2, width
 # three sums, two of them beside the backward pass](../assets/08_link.png)
 #
 # Two cores cannot show two devices at work, so computing is *paced* here. Each rank waits for a set time. A step of
-# four blocks takes 160 ms on one device, and 80 ms on each of two ranks. Messages are real, on a *shaped* link. You set
-# its speed here:
+# four blocks takes 160 ms on one device, and 80 ms on each of two ranks. Messages are real, on a *shaped* link. The
+# next cell sets its speed:
 
 # %%
 dial = Link(latency_s=0.5e-3, bandwidth_bytes_per_s=12e6)  # turn it: 4e6, 40e6, 250e6
@@ -128,16 +129,17 @@ for name, found_s, model_s in zip(
 reveal("08.link", at_dial[0], tensor_step_s(dial), step_s)
 
 # %% [markdown]
-# Data parallelism hides its all-reduce behind the backward pass. Here every rank waits sixteen times. Must it?
+# Data parallelism hides its all-reduce behind the backward pass. In tensor parallelism every rank waits for sixteen
+# all-reduces. Does it have to?
 #
 # ## Hide one sum of two
 #
-# At a region's exit, forward, the next layer needs the sum *now*. But look at the entrance, backward. There a rank
-# makes two products. One is $dX = dY\,A^T$, which is a summand and goes through the all-reduce. The other is
-# $dA = X^T dY$, which needs no other rank, and which nobody waits for before the optimizer's step. Lesson 07 took the
-# backward pass apart in these two halves. So: dX first, begin its all-reduce, make dA meanwhile, then wait.
+# At a region's exit, forward, the next layer needs the sum *at once*. But look at the entrance, backward. There a rank
+# computes two products. One is $dX = dY\,A^T$, which is a summand and goes through the all-reduce. The other is $dA =
+# X^T dY$, which needs no other rank, and which is not needed before the optimizer's step. Lesson 07 cut the backward
+# pass in these two halves. So a rank computes dX first, begins its all-reduce, computes dA meanwhile, and then waits.
 #
-# Here is that entrance together with the product behind it. Both products are paced.
+# The next cells have that entrance together with the product that follows it. Both products are paced.
 
 # %% tags=["computed-time"]
 product_s = 0.015
@@ -145,7 +147,8 @@ sum_s = cost.collective_cost("all_reduce", stream_bytes, dial, num_ranks=2).time
 print(f"each product takes {product_s * 1e3:.0f} ms, an all-reduce of dX, by the model, {sum_s * 1e3:.0f} ms")
 
 # %% [markdown]
-# **How long does this backward pass take, if the all-reduce is begun before dA is made, and waited for after it?**
+# **How long does this backward pass take, if the rank begins the all-reduce before it computes dA, and waits for it
+# afterwards?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
@@ -207,21 +210,21 @@ reveal("08.hidden", hides_s, product_s, sum_s)
 # %% [markdown]
 # ![Above: dX, its sum and dA one after the other. Below: dX, then the sum and dA side by side](../assets/08_hidden.png)
 #
-# The course's own layers do this (`course_lib/parallel/tensor/overlapped_column_parallel.py`), for all the weights
-# behind one entrance. So does Megatron-LM. On a GPU the all-reduce has to reach the device before the product for dA.
-# To keep this order, Megatron-LM asks for `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs older than Blackwell.
+# The course's own layers do this (`course_lib/parallel/tensor/overlapped_column_parallel.py`), for all the weights that
+# follow one entrance. So does Megatron-LM. On a GPU the all-reduce has to reach the device before the product for dA.
+# To keep this order, Megatron-LM needs `CUDA_DEVICE_MAX_CONNECTIONS=1` on GPUs older than Blackwell.
 #
 # <!-- word: asynchronous tensor parallelism | also: async TP, collective matmul, `_micro_pipeline_tp` -->
-# And the exit? **Asynchronous tensor parallelism** cuts a product in pieces and sends each piece while the next is
-# computed. So even the sum at the exit of a region hides behind its own product ([Wang et al.,
-# 2023](https://doi.org/10.1145/3567955.3567959)). PyTorch has it in `torch.compile`, as `_micro_pipeline_tp`, over
+# There is a way to hide the sum at the exit, too. **Asynchronous tensor parallelism** cuts a product in pieces and
+# sends each piece while the next one is computed. So the sum hides behind its own product ([Wang et al.,
+# 2023](https://doi.org/10.1145/3567955.3567959)). PyTorch has it in `torch.compile`, as `_micro_pipeline_tp`. It uses
 # memory that GPUs share. The course's runs do not use it.
 #
 # ## The link at other speeds
 #
-# The paced regions wait for every sum. The curve *with one of two hidden* is a prediction; nothing was measured for it.
-# It hides a sum behind the dA of the matrices at the entrance. Those are three of attention's four matrices, and one of
-# the MLP's two. (Scores are left out.)
+# The paced regions wait for every sum. The curve *with one of two hidden* is only predicted, and not measured. For it,
+# each sum at an entrance hides behind the dA of the matrices there. Those are three of attention's four matrices, and
+# one of the MLP's two. (Scores are left out.)
 
 # %%
 # attention, MLP: of a region's products backward, those that can stand beside the sum
@@ -256,13 +259,14 @@ lines(
 )
 
 # %% [markdown]
-# Look at the predicted curves. On slow links all take longer than one device, and tensor parallelism by far the
-# longest. On fast links all take less. There tensor parallelism stays behind mostly because of latency, which it pays
-# sixteen times. The measured points lie a little above their curves on a quiet machine, and further above on a busy
-# one.
+# Look at the predicted curves. On slow links all ways take longer than one device, and tensor parallelism takes by far
+# the longest. On fast links all take less time than one device. There tensor parallelism takes longer than data
+# parallelism mostly because of latency: a step waits for it sixteen times. The measured points are a little above their
+# curves on a quiet machine, and further above on a busy one.
 #
-# From which speed on does it pay? The cost model finds the break-even. It can also predict a real block in place of the
-# paced one. This block is 4096 wide, with 2048 tokens in 16-bit numbers, on eight large GPUs.
+# From which speed on is tensor parallelism faster than one device? The next cell asks the cost model. It also predicts
+# the times of a real block in place of the paced one. The block is 4096 wide, with 2048 tokens in 16-bit numbers, on
+# eight large GPUs.
 
 
 # %% tags=["computed-time"]
@@ -289,19 +293,19 @@ for name in ("nvlink 4", "infiniband ndr"):
 
 # %% [markdown]
 # <!-- word: NVLink domain | also: scale-up domain -->
-# By the model, the messages take less time than the computing where all eight GPUs hang on NVLink. Over the network
-# they take several times as much. An **NVLink domain** is the set of GPUs that reach each other over NVLink. In most
-# machines these are the eight GPUs of the machine. In a rack such as the GB200 NVL72 they are the 72 of eighteen
-# machines, with four each. That is why tensor parallelism stays inside a domain.
+# By the model, the messages take less time than the computing if NVLink joins all eight GPUs. Over the network they
+# take several times as much. An **NVLink domain** is the set of GPUs that reach each other over NVLink. In most
+# machines these are the eight GPUs of the machine. In a rack such as the GB200 NVL72 they are 72 GPUs, in eighteen
+# machines of four. Because of these times, tensor parallelism stays inside a domain.
 #
-# Data parallelism sends less, and hides it. Why then use tensor parallelism? Because data parallelism *cannot* do two
-# things: hold a layer that is too large for a device, and make a batch of one sample faster. Tensor parallelism does
-# both. And the wider a layer is, the more it computes for each number that it sends.
+# Data parallelism sends less, and hides what it sends. But it *cannot* do two things: hold a layer that is too large
+# for a device, and make a batch of one sample faster. Tensor parallelism does both. And the wider a layer is, the more
+# it computes for each number that it sends.
 #
 # ## Clinic 3: dropout that does too little
 #
-# *Symptom.* A model with dropout inside the MLP trains. The ranks agree, and there is no error. On four ranks the model
-# overfits more than on one. **Why does dropout help less?**
+# *Symptom.* A team trains a model with dropout inside the MLP. The ranks agree, and there is no error. On four ranks
+# the model overfits more than on one rank. **Why does dropout help less?**
 
 # %%
 ### BEGIN SOLUTION
@@ -310,8 +314,9 @@ ask("08.seeds").commit("dropout must not stand in a split region")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* The set-up says `torch.manual_seed(0)` on every rank, "so that all begin alike". Which hidden units are
-# dropped, over 2000 draws? Unit 0 of rank 0 and unit 0 of rank 1 are two different units of the layer.
+# *Evidence.* The set-up says `torch.manual_seed(0)` on every rank, "so that all begin alike". The next cells count
+# which hidden units are dropped in 2000 draws. Unit 0 of rank 0 and unit 0 of rank 1 are two different units of the
+# layer.
 
 
 # %%
@@ -347,7 +352,7 @@ reveal("08.seeds")
 # The fix is one line: draw inside `own_random_numbers(region)`. Inside this `with` block each rank's generator is
 # seeded with a common number plus the rank's place. After the block the generator is back in the state that all ranks
 # share. An **RNG tracker**, such as Megatron-LM's, keeps the states of several random generators. Inside a split region
-# it switches to the one that is each rank's own.
+# it switches to a generator that each rank has for itself.
 
 # %%
 from course_lib.parallel.tensor import own_random_numbers
@@ -359,8 +364,8 @@ report(own_random_numbers)
 #
 #
 # *Symptom.* For sampling, a colleague wants all logits on every rank. With one prompt of one position the text is
-# right. With several prompts at once the text is plausible, and belongs to no prompt. There is no error, the shape is
-# right, and all ranks agree. **What is wrong with the logits?**
+# right. With several prompts at once each text looks plausible, but fits none of the prompts. There is no error, the
+# shape is right, and all ranks agree. **What is wrong with the logits?**
 
 # %%
 ### BEGIN SOLUTION
@@ -379,7 +384,8 @@ def colleagues_logits(me, h, w_vocab):
 
 
 # %% [markdown]
-# *Evidence.* A model made so that each logit tells where it comes from: ten times its position, plus its token.
+# *Evidence.* The next cells use a model whose logits show where they come from: each is ten times its position, plus
+# its token.
 
 # %%
 WEIGHTS = torch.tensor([[1.0, token] for token in range(4)])  # (V, D); h is [10 position, 1]
@@ -434,8 +440,8 @@ evidence_of_logits(mended_logits if logits_verdict.passed else colleagues_logits
 # %% [markdown]
 # ## In production
 #
-# Article B, *4 Strategies for Multi-GPU Training*, says, in our words: *tensor parallelism is already built into the
-# standard operations of PyTorch.* **Bet.**
+# Article B, *4 Strategies for Multi-GPU Training*, says in the course's words: *tensor parallelism is already built
+# into the standard operations of PyTorch.* **Which verdict do you expect?**
 
 # %%
 ### BEGIN SOLUTION
@@ -513,9 +519,9 @@ for name in ("the course", "DTensor", "the course", "DTensor"):
     print(f"{name:<11} {step_time_s * 1e3:6.1f} ms a step")
 
 # %% [markdown]
-# Two blocks, four all-reduces each, three steps: the same calls, the same bytes, the same losses. You derived the
-# collectives of one operator; DTensor derives those of *every* operator. The times show what that costs on a small
-# model.
+# With two blocks, four all-reduces in each, and three steps, both ways have the same calls, the same bytes and the same
+# losses. You derived the collectives of one operator. DTensor derives those of *every* operator. The times show what
+# that costs for a small model.
 #
 # | you wrote | elsewhere |
 # |---|---|
@@ -527,9 +533,9 @@ for name in ("the course", "DTensor", "the course", "DTensor"):
 # | `Entrance` | Megatron-LM's `LinearWithGradAccumulationAndAsyncCommunication`; async TP in `torch.compile` |
 # | own random numbers | DTensor's random operators; Megatron-LM's RNG tracker |
 #
-# Which to use? For a model of your own, `parallelize_module` is the shortest way. Large trainers use code of their own.
-# Megatron-LM has its own layers. (Since 2026 the core of torchtitan, PyTorch's example of a large trainer, calls
-# neither `parallelize_module` nor `loss_parallel`; as of August 2026.)
+# For a model of your own, `parallelize_module` needs the least code. Large trainers use code of their own. Megatron-LM
+# has its own layers. (Since 2026 the core of torchtitan, PyTorch's example of a large trainer, calls neither
+# `parallelize_module` nor `loss_parallel`; as of August 2026.)
 #
 # ## Five questions
 
@@ -539,15 +545,15 @@ quiz("08")
 # %% [markdown]
 # ## What you can do now
 #
-# You can cut a product any way and say what travels. You have written the gates, the MLP, the heads, the table of
-# tokens and the loss that a split transformer is made of. You have shared out by positions what stands between the
-# regions. You can find a forgotten gate by where gradients turn wrong. You know what equal seeds do, and you check each
-# `view` after a gather.
+# You can cut a product in any way and say what ranks send. You have written the gates, the MLP, the heads, the table of
+# tokens and the loss of a split transformer. You have shared out by positions the tensors between the regions. You can
+# find a forgotten gate by the place from which on gradients are wrong. You know what equal seeds do to dropout, and you
+# check each `view` after a gather.
 #
 # **The limit.** All ranks wait for at least half of the sums, so tensor parallelism needs the fastest link. That link
-# ends with the NVLink domain: at eight GPUs mostly, at 72 in some racks. A large job has thousands. Beyond the domain,
-# ways that send less have to take over: pipelines between domains, replicas over all of them. Lesson 09 arranges ranks
-# in a *mesh* and gives each way of cutting an axis of its own.
+# joins only the GPUs of an NVLink domain: mostly eight, and 72 in some racks. A large job has thousands of GPUs.
+# Between domains it needs ways that send less: pipelines and replicas. Lesson 09 arranges ranks in a *mesh* and gives
+# each way of cutting an axis of its own.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU
 # Clusters](https://arxiv.org/abs/2104.04473) (2021), section 3: which way of cutting goes on which link. Wang et al.,
@@ -558,9 +564,10 @@ quiz("08")
 # %% [markdown]
 # ## Another day: problems on paper
 #
-# The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# The runs of this lesson were real, but small. The next cell shows problems of the size of real jobs, on real chips,
+# for a pencil and a calculator. The answer to each is one number; it may be off by 5 %. You get numbers of your own,
+# and new ones for each further try. When a problem is over, you see the way step by step, and where each constant comes
+# from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 08e · Tensor parallelism: build the transformer
 #
-# You fill one empty class, in seven steps that each ask more of it. At the end it trains a transformer beside the
-# course's class and PyTorch's. No rank has more than its part of the model.
+# You begin with one empty class, and extend it in seven steps. At the end it trains a transformer, and you compare it
+# with the course's class and PyTorch's. No rank has more than its part of the model.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -20,8 +20,8 @@
 # - say what each rank sends, holds and keeps of a step, and prove it;
 # - share out positions, and say which random numbers have to agree.
 #
-# From parts 1 to 3 you need the regions of a block and their gates, also the gates along positions. And you need the
-# loss that is cut by vocabulary.
+# From parts 1 to 3 you need the regions of a block, their gates, and the gates along positions. And you need the loss
+# of a vocabulary that is cut.
 
 # %%
 from course_lib import ask, build_progress, check, hint, mine, reveal, shared_cluster, side_by_side
@@ -57,8 +57,8 @@ two, four = shared_cluster(2), shared_cluster(4)
 # ## One cell
 #
 # You have five gates from this lesson. Each takes `me`, a tensor and `group`; the last three take `dim` as well. Only
-# `split_along` is new: from a tensor that all ranks have, each keeps its part. In the backward pass the gradients are
-# gathered.
+# `split_along` is new: of a tensor that all ranks have, each rank keeps its part. In the backward pass it gathers the
+# gradients.
 
 # %%
 enter, leave = identity_all_reduce, all_reduce_identity
@@ -66,14 +66,15 @@ enter_along, leave_along = all_gather_reduce_scatter, reduce_scatter_all_gather
 split_along = split_all_gather
 
 # %% [markdown]
-# The cell below is all that you write. Below it stand seven steps. Each step has a check. It asks for all that the
-# earlier steps ask for, and for one thing more. So you come back to this cell: change it, run it, and run the next
+# You write everything in the next code cell. Seven steps follow it, and each has a check. Each check demands all that
+# the checks before it demand, and one thing more. So you come back to this cell: change it, run it, and run the next
 # check.
 #
 # Take two sittings. The first one ends with step 4, and needs neither `group` nor `sequence`. Step 6 is the hardest.
 #
-# The model is `course_lib/models/transformer.py`; open it beside this page. Your class has no use for its modules: it
-# writes the forward pass again, as functions of parts. For step 1 both matrices of the vocabulary may be whole.
+# The model is in `course_lib/models/transformer.py`; open it beside this page. Your class does not call the model's
+# modules. You write the forward pass again, as functions of a rank's parts. For step 1 both matrices of the vocabulary
+# may be whole.
 
 
 # %%
@@ -216,8 +217,8 @@ class MySplitTransformer:
 # %% [markdown]
 # ## Step 1: the values
 #
-# The check wants the loss, the parts and the gradients of one device, in float64, in two steps. Between them it changes
-# the parts in place, as an optimizer does. One of its models has biases.
+# The check compares the loss, the parts and the gradients with those of one device, in float64, in two steps. Between
+# the steps it changes the parts in place, as an optimizer does. One of its models has biases.
 #
 # ### A worked example
 #
@@ -236,7 +237,7 @@ print("the summands make the product:", agree(sum(summands), F.linear(hidden, do
 # %% [markdown]
 # ### Your class
 #
-# The run below computes one batch on two ranks in three ways: by your class, by the course's and by PyTorch's
+# The run below computes one batch on two ranks in three ways: with your class, with the course's and with PyTorch's
 # `parallelize_module`. For a class that fails the table shows dashes.
 
 
@@ -348,8 +349,8 @@ values = check("08.split_values", MySplitTransformer)
 # ## Step 2: the vocabulary
 #
 # Now each rank has the rows of some tokens, in the first matrix and in the last. A rank computes the logits of its own
-# tokens, and they never meet. The check looks at each tensor that is made, and at what is gathered. No tensor may have
-# as many numbers as all logits together. One of its models has logits as large as 1000.
+# tokens, and no rank may gather all logits. The check looks at each tensor that your class makes, and at what it
+# gathers. No tensor may have as many numbers as all logits together. One of its models has logits as large as 1000.
 
 # %%
 check("08.split_vocabulary", MySplitTransformer)
@@ -362,7 +363,7 @@ check("08.split_vocabulary", MySplitTransformer)
 #
 # How many collectives does a step of two layers need, forward and backward? Count the gates before you look. The check
 # allows two collectives for a layer each way, and one each way for the vocabulary. For the loss it allows three more
-# numbers for each position. Bytes are counted as rings send them.
+# numbers for each position. It counts the bytes that rings would send.
 
 # %%
 beside(SPLITS)
@@ -376,7 +377,7 @@ check("08.split_messages", MySplitTransformer)
 # %% [markdown]
 # ## Step 4: memory
 #
-# Here is the model of the tables again, with room for 512 positions. Its matrices are cut among four ranks.
+# Take the model of the tables again; it has 512 positions. Its matrices are cut among four ranks.
 #
 # **Which share of the model's numbers does each of four ranks hold, in percent?**
 
@@ -404,9 +405,9 @@ print(f"each of four ranks holds {held:,} numbers")
 reveal("08.held", held, weights, table)
 
 # %% [markdown]
-# The check takes the model away once your class has been made. Then it counts what is still in memory: parts, and
-# nothing else. It also weighs what is there between forward and backward, and after a step. Nothing of a step may stay.
-# (`F.scaled_dot_product_attention` keeps no scores.)
+# The check deletes the model after it has made an object of your class. Then it counts what is still in memory: only
+# parts may be there. It also counts what is there between forward and backward, and after a step. Nothing of a step may
+# stay. (`F.scaled_dot_product_attention` keeps no scores.)
 
 # %%
 check("08.split_memory", MySplitTransformer)
@@ -415,20 +416,22 @@ check("08.split_memory", MySplitTransformer)
 # hint("08.split_memory")
 
 # %% [markdown]
-# From here on your class is kept: `mine.MySplitTransformer` is yours. It is a good place to end the first sitting.
+# Once step 4 has passed, the course keeps your class as `mine.MySplitTransformer`. This is a good place to end the
+# first sitting.
 #
 # ## Step 5: positions shared out
 #
-# With `sequence=True` each rank has its own positions between the regions. The stem leaves them, norms and the stream
-# work on them, and the head's entrance gathers them. The same bytes travel. Which parameters do all ranks now hold and
-# use on positions of their own? The check looks at their gradients, and at what a rank keeps.
+# With `sequence=True` each rank has its own positions between the regions. The stem ends with the rank's own positions,
+# norms and the residual stream work on them, and the head's entrance gathers all positions. The ranks send as many
+# bytes as before. Which parameters do all ranks now hold and use on positions of their own? The check looks at their
+# gradients, and at what a rank keeps.
 
 # %%
 beside({name: split for name, split in SPLITS.items() if name != "PyTorch's"}, sequence=True)
 
 # %% [markdown]
-# (The row of messages counts both halves of each sum. gloo makes its reduce-scatter out of an all-reduce, so it sends
-# more bytes here than a ring would. The check counts bytes as rings send them.)
+# (The row of messages counts both halves of each sum. gloo runs a reduce-scatter as an all-reduce, so it sends more
+# bytes here than a ring would. The check counts the bytes that rings would send.)
 
 # %%
 check("08.split_sequence", MySplitTransformer)
@@ -439,12 +442,12 @@ check("08.split_sequence", MySplitTransformer)
 # %% [markdown]
 # ## Step 6: seeds
 #
-# The model drops where `model.config.dropout` says so: after the stem, after `w_out` and `w_down`, and inside attention
-# (`dropout_p`). A model in eval mode drops nothing. All ranks are seeded alike.
+# If `model.config.dropout` is above 0, the model has dropout in four places: after the stem, after `w_out`, after
+# `w_down`, and inside attention (`dropout_p`). A model in eval mode drops nothing. All ranks have the same seed.
 #
 # At which of these four places must the masks be the same on all ranks, and at which must they differ? The answer
-# depends on `sequence`, and the check below tells you. Equal masks on different parts raise no error, and equal seeds
-# make them:
+# depends on `sequence`, and the check below tests yours. Equal seeds make equal masks, also for different parts, and
+# there is no error:
 
 # %%
 torch.manual_seed(0)
@@ -454,8 +457,8 @@ second = F.dropout(torch.ones(2, 6), 0.5)
 print("two ranks' masks are one and the same:", torch.equal(first, second))
 
 # %% [markdown]
-# The check sees masks by gradients alone. It has a model whose heads are all alike, and one whose positions are. Where
-# two ranks then have the same gradient, they had the same mask.
+# The check finds out masks from gradients alone. It has a model whose heads are all alike, and one whose positions are
+# all alike. If two ranks of such a model have the same gradient, they had the same mask.
 
 # %%
 check("08.split_seeds", MySplitTransformer)
@@ -466,14 +469,15 @@ check("08.split_seeds", MySplitTransformer)
 # %% [markdown]
 # ## Step 7: awkward models
 #
-# In which of these cases does your class raise an error that does not help? And in which does it give a wrong result
+# In which of these cases does your class raise an error that does not help? In which does it have a wrong result
 # without an error?
 #
 # - one matrix for tokens and scores; parts that are frozen; two batches before a step;
-# - a vocabulary and hidden units that do not divide; fewer heads of keys than of queries;
+# - a vocabulary and hidden units that the ranks do not divide; fewer heads of keys than of queries;
 # - a short batch of one row, in float32; two models at the same time;
 # - a group that is not all ranks, and a group of one;
-# - heads that do not divide, or with `sequence` positions: a `ValueError` that says both numbers, on every rank.
+# - a number of heads that the ranks do not divide, or of positions with `sequence`: every rank must raise a
+#   `ValueError` that says both numbers.
 
 # %%
 check("08.split_awkward", MySplitTransformer)
@@ -482,15 +486,15 @@ check("08.split_awkward", MySplitTransformer)
 # hint("08.split_awkward")
 
 # %% [markdown]
-# ## Then it is used
+# ## Train with it
 #
-# (`mine.MySplitTransformer` is the version of yours that has passed; the course's stands in until then.)
+# (`mine.MySplitTransformer` is the version of your class that has passed, or the course's class until then.)
 
 # %% tags=["nbval-ignore-output"]
 own_split = mine.MySplitTransformer
 
 # %% [markdown]
-# First, who holds what? The bars are the bytes of the parts on one rank of four, beside the whole model.
+# First compare memory. The bars show the bytes of the parts on one rank of four, and of the whole model.
 
 
 # %%
@@ -510,8 +514,8 @@ bars = {"the whole model": whole} | {f"a rank of four, {name}": size for name, s
 memory_bars({name: {"parameter": size} for name, size in bars.items()}, title="Parts of a transformer")
 
 # %% [markdown]
-# Then the class trains on the documentation of this course: forty steps of AdamW on four ranks, and the same on one
-# device.
+# Then the class trains on the documentation of this course: forty steps of AdamW on four ranks. One device takes the
+# same steps.
 
 # %%
 config = TransformerConfig(context_length=32, num_layers=2, width=32, num_heads=4)
@@ -563,10 +567,10 @@ build_progress("08.split")
 # ## What you can do now
 #
 # You have written what Megatron-LM calls a tensor-parallel transformer, with its vocabulary and its sequence
-# parallelism. PyTorch's `parallelize_module` makes the same from a plan.
+# parallelism. PyTorch's `parallelize_module` makes such a model from a plan.
 #
-# The course's class does two things better. At an entrance it begins to send the gradient of x before it makes that of
-# the weight ([part 4](08d_links_and_production.ipynb)). And if asked, it frees a gathered input and gathers it anew
-# (`regather` in [part 3](08c_sequence_parallel.ipynb)).
+# The course's class does two things better. At an entrance it begins to send the gradient of x before it computes the
+# gradient of the weight ([part 4](08d_links_and_production.ipynb)). And with a setting it frees a gathered input and
+# gathers it again (`regather` in [part 3](08c_sequence_parallel.ipynb)).
 #
 # A group of ranks now holds one model. [Lesson 09](09a_meshes.ipynb) makes several such groups.

@@ -84,11 +84,13 @@ QUIZ = (
         choices=(24, 48, 96, 144),
         answer=lambda: _num_all_reduces(24),
         misconceptions={
-            24: "One a block: but attention and MLP are two regions, and each is left forward and backward.",
-            48: "Two a block: that is the forward pass alone.",
-            144: "Six a block: one for each matrix. Between the two matrices of a region nothing travels.",
+            24: "That is one for each block. But attention and MLP are two regions, each with a sum forward and "
+            "backward.",
+            48: "That is two for each block: the forward pass alone.",
+            144: "That is six for each block, one for each matrix. But ranks send nothing between the matrices of a "
+            "region.",
         },
-        because="Two regions a block, each with one all-reduce forward and one backward: four times 24.",
+        because="A block has two regions, each with one all-reduce forward and one backward: four times 24.",
     ),
     Question(
         name="cut",
@@ -97,7 +99,7 @@ QUIZ = (
         answer=lambda: _collective(Shard(0)),
         misconceptions={
             "all_gather": "An all-gather puts parts side by side; these are summands of the full shape.",
-            "all_reduce": "It would give every rank the whole sum, where a part is wanted.",
+            "all_reduce": "It would give every rank the whole sum, but each needs only a part.",
             "none": "Each rank has a summand of every number, and no number complete.",
         },
         because="Partial sums become parts of the sum: a reduce-scatter, for half of what an all-reduce sends.",
@@ -114,7 +116,7 @@ QUIZ = (
         answer=lambda: "only tensor parallelism's double" if _bytes_ratio(2) == 2 else "neither changes",
         misconceptions={
             "both double": "Data parallelism sends gradients, which are as large as the weights for any batch.",
-            "only data parallelism's double": "The other way round: gradients do not grow with the batch.",
+            "only data parallelism's double": "Gradients do not grow with the batch, but activations do.",
             "neither changes": "Tensor parallelism sends activations: B T D numbers at each gate.",
         },
         because="Tensor parallelism sends activations, which grow with the batch; data parallelism sends gradients, "
@@ -136,8 +138,8 @@ QUIZ = (
     ),
     Question(
         name="sequence",
-        text="Sequence parallelism is switched on, on 8 ranks, and gathered inputs are kept. What changes, where every "
-        "collective is a ring?",
+        text="Eight ranks begin to use sequence parallelism, and keep gathered inputs. Every collective is a ring. "
+        "What changes?",
         choices=(
             "fewer bytes, less memory",
             "the same bytes, less memory",
@@ -149,13 +151,13 @@ QUIZ = (
             "fewer bytes, less memory",
         ),
         misconceptions={
-            "fewer bytes, less memory": "An all-reduce is a reduce-scatter and an all-gather; the two halves move to "
-            "different places, and none of them goes away.",
+            "fewer bytes, less memory": "An all-reduce is a reduce-scatter and an all-gather. The two halves are now "
+            "in different places, but ranks still need both.",
             "more bytes, less memory": "There are more calls, of half the bytes each. Only if gathered inputs are "
             "freed, and gathered anew, are there more bytes.",
             "fewer bytes, the same memory": "The tensors that norms keep are kept once, and not on every rank.",
         },
-        because="The halves of each all-reduce are pulled apart, and between them stand norms and residuals, on one "
-        "eighth of the positions.",
+        because="The halves of each all-reduce are now separate. Between them each rank computes norms and "
+        "residuals for one eighth of the positions.",
     ),
 )

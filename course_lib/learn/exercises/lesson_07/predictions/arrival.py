@@ -12,15 +12,15 @@ _ACTIVATIONS, _GRADIENT, _NEITHER = "the activations", "the gradient", "nothing:
 
 _MISREADINGS = {
     _ACTIVATIONS: "They were sent, and the room was made for them. But nothing in a message says what it is.",
-    _GRADIENT: "It was sent first. Here something told the two messages apart.",
-    _NEITHER: "Each send finds a receive, whatever either means, so nobody waits for long.",
+    _GRADIENT: "It was sent first. But here something kept the two messages apart.",
+    _NEITHER: "Each send finds a receive, even the wrong one, so no rank waits for ever.",
 }
 _IN_ORDER = (
-    "Between two ranks messages arrive in the order in which they were sent, and the n-th receive gets the n-th of "
-    "them. No name travels along. Had the two been of different sizes, there would have been an error at best. "
-    "(gloo has tags that tell messages apart; on NCCL they mean nothing.)"
+    "Between two ranks messages arrive in the order in which they were sent, and the n-th receive gets the n-th "
+    "message. A message has no name. With two messages of different sizes you would get an error at best. (gloo has "
+    "tags that distinguish messages. NCCL ignores them.)"
 )
-_TOLD_APART = "Here what was received is what was meant: something told the messages apart. Do not rely on it."
+_TOLD_APART = "Here each receive got the right message: something distinguished them. Do not rely on it."
 
 
 def _arrival(came: Sequence[float]) -> Explanation:

@@ -20,11 +20,11 @@ def _half_memory(full_s: float, half_s: float) -> Explanation:
         measured=round(half_s / full_s, 2),
         label="computed",
         misreadings={
-            1: "With 12 micro-batches there is work enough. But where a rank is full, that work has to wait.",
+            1: "With 12 micro-batches there is enough work. But if a rank's memory is full, that work has to wait.",
         },
-        because=f"Rank 0 holds a micro-batch for {_P} F's, {_P} I's and a W: {held} actions. With room for {_P // 2}, "
-        f"{_M} micro-batches take at least {least} times {_ACTION_S * 1e3:g} ms, whoever makes the table. (The work of "
-        f"a rank alone is {3 * _M} actions.) This step has {half_s / (least * _ACTION_S):.2f} times that.",
+        because=f"Rank 0 holds a micro-batch for {_P} F's, {_P} I's and a W: {held} actions. With a limit of "
+        f"{_P // 2}, {_M} micro-batches take at least {least} times {_ACTION_S * 1e3:g} ms in any table. (The work "
+        f"of a rank alone is {3 * _M} actions.) This step has {half_s / (least * _ACTION_S):.2f} times that.",
     )
 
 
@@ -37,19 +37,19 @@ def _tie(steps: Mapping[str, float]) -> Explanation:
     first = [name for name, step in steps.items() if step <= shortest + 1e-9]
     measured = first[0] if len(first) == 1 else _ALIKE
     misread = {
-        _F: "A forward gives the ranks behind something to do, and at the start that is right. Later it fills this "
-        "rank, and the ranks before wait for gradients.",
-        _I: "Gradients go up first. In this run that did not make the shortest step.",
-        _W: "A W at once lets memory go early. But it takes time that an I or a forward could have, and nobody waits "
-        "for it while there is room.",
+        _F: "A forward gives the later ranks work, and at the start that is right. Afterwards it fills this rank's "
+        "memory, and the earlier ranks wait for gradients.",
+        _I: "This rule sends gradients back first. In this run that did not make the shortest step.",
+        _W: "An early W frees memory early. But it uses time in which an I or a forward could run, and no rank waits "
+        "for a W while memory is free.",
         _ALIKE: "The work is the same; the waiting is not.",
     }
     return Explanation(
         measured=measured,
         label="computed",
         misreadings={choice: why for choice, why in misread.items() if choice != measured},
-        because="Look who waits for each action. The rank before waits for an I, and the rank behind for a forward. "
-        "Nobody waits for a W, but this rank itself once it is full.",
+        because="Look which rank waits for each action. The rank before waits for an I, and the rank after for a "
+        "forward. No other rank waits for a W. The rank itself waits for one only when its memory is full.",
     )
 
 
@@ -61,18 +61,18 @@ def _small_memory(yours_s: float, published_s: float) -> Explanation:
     ratio = yours_s / published_s
     measured = _SHORTER if ratio < 0.9 else _LONGER if ratio > 1.1 else _ABOUT
     misread = {
-        _SHORTER: "In this run the short program is not so far ahead.",
-        _LONGER: "It does choose among eight of its tables. But all eight are made in one way.",
-        _ABOUT: "Both keep to the same limit; they do not fill the gaps alike.",
+        _SHORTER: "In this run your program's step is not so much shorter.",
+        _LONGER: "The published program does choose among eight tables. But it makes all eight in a similar way.",
+        _ABOUT: "Both keep the same limit, but they use the waiting time differently.",
     }
     return Explanation(
         measured=measured,
         label="computed",
         misreadings={choice: why for choice, why in misread.items() if choice != measured},
         because="The published program places an F and an I of each stage in turn. With as "
-        "much memory as there are ranks, this keeps them busy. At a limit of two a rank that is full puts W's in front "
-        "of an I, and all ranks before it wait. A rule that looks for the earliest start has no such order to keep. "
-        f"Here it takes {ratio:.2f} times as long.",
+        "much memory as there are ranks, this keeps them busy. At a limit of two a rank that is full runs W's before "
+        "an I, and all ranks before it wait. A rule that looks for the earliest start need not keep that order. "
+        f"Here your step takes {ratio:.2f} times as long.",
     )
 
 

@@ -43,7 +43,7 @@ def _rows(first: Tensor, second: Tensor, whole: Tensor) -> Explanation:
     )
     return Explanation(
         measured=next(way for way, found in joined.items() if torch.equal(found, whole)),
-        because="Every number of Y is a sum over the rows of A, and each rank holds a part of the summands. Two "
+        because="Every number of Y is a sum over the rows of A, and each rank has computed a part of this sum. Two "
         "full-sized tensors whose sum is Y are called *partial sums*, and the collective that "
         "adds them up is an all-reduce.",
         misreadings={
@@ -85,7 +85,7 @@ def _bet_e10(evidence: Evidence) -> Explanation:
         misreadings={
             "holds": "Two of the four cases that ran call something else, or nothing.",
             "misleading": "It names the right collective for each cut, and leaves out for which placement of Y.",
-            "false": "In two of the four cases that ran it is so.",
+            "false": "In two of the four cases that ran, the claim is right.",
         },
     )
 
@@ -95,13 +95,14 @@ def _bytes(block: Communication, config: TransformerConfig) -> Explanation:
     return Explanation(
         measured=block.sent_bytes(0) / 1024,
         model=cost.collectives_sent_bytes(calls, 4) / 1024,
-        because="By the model, two regions, each left once forward and once backward. Four all-reduces of B T D "
-        "numbers, each for 3/2 of its size on four ranks.",
+        because="The model counts two regions, each with one all-reduce forward and one backward. So there are four "
+        "all-reduces of B T D numbers. On four ranks, a rank sends 3/2 of the size of each.",
         misreadings={
             1152: "No weight and no gradient of a weight travels here: each rank has its own part and keeps it. What "
             "travels are *activations*, at the gates.",
-            256: "Four all-reduces of 64 KiB; but a ring of four sends 2 (n - 1)/n of the tensor, half as much again.",
-            192: "That is half: the forward pass of both regions, or both ways of one.",
+            256: "Four all-reduces of 64 KiB; but a ring of four sends 2 (n - 1)/n of the tensor, so 1.5 times as "
+            "much.",
+            192: "That is half: both regions forward, or one region forward and backward.",
             96: "That is one all-reduce.",
         },
         apart="Bytes do not depend on how busy a machine is. Compare the calls that are listed above with the "
@@ -112,13 +113,14 @@ def _bytes(block: Communication, config: TransformerConfig) -> Explanation:
 def _loss(numbers: float) -> Explanation:
     return Explanation(
         measured=numbers,
-        because="The largest logit, so that no exponential overflows; the sum of exponentials; and the target's logit, "
-        "which one rank has. Three, for any vocabulary.",
+        because="The three numbers are the largest logit, so that no exponential overflows, the sum of "
+        "exponentials, and the target's logit, which one rank has. There are three for any vocabulary.",
         misreadings={
             lambda n: n >= 1000: "Then every rank would have the logits of others too, the tensor that the cut was to "
             "avoid. It would compute the same loss from it as all others.",
-            2: "The sum of exponentials and the target's logit: but exp(1000) is infinite, so something has to be "
-            "subtracted first. (With an all-gather two will do: each rank hands in the *logarithm* of its sum.)",
+            2: "These are the sum of exponentials and the target's logit. But exp(1000) is infinite, so something "
+            "has to be subtracted first. (With an all-gather two are enough: each rank gives the *logarithm* of its "
+            "sum.)",
             1: "One of them is the sum of exponentials. Which rank knows the target's logit? And exp(1000) is "
             "infinite.",
         },
@@ -143,8 +145,8 @@ def _rounding(whole_error: float, parts_error: float, differ: float) -> Explanat
     return Explanation(
         measured=equal if differ == 0 else measured,
         because="Every order of adding rounds, and no order is the right one. In one running sum of random terms the "
-        "error grows about as the root of their number. A quarter of the terms, four times: that gains a factor of "
-        "two at the most. It gains nothing if the library already sums in short pieces.",
+        "error grows about as the root of their number. With four sums of a quarter of the terms, the error is "
+        "half as large at best. Nothing changes if the library already sums in short pieces.",
         misreadings={
             one_piece: "Short sums do round less. But four sums of 1024 terms in place of one of 4096 gain a factor "
             "of two at most. And most libraries sum in pieces even without a cut.",
@@ -163,12 +165,12 @@ def _link(step_s: float, model_s: float, alone_s: float) -> Explanation:
         measured=round(1e3 * step_s),
         model=round(model_ms),
         because=f"By the model the sixteen all-reduces take {model_ms - computing_ms:.0f} ms, one after each region. "
-        f"They come on top of {computing_ms:.0f} ms of computing: two devices, and {than} than one.",
+        f"Added to {computing_ms:.0f} ms of computing, that makes two devices {than} than one.",
         misreadings={
             80: "That is the computing alone.",
             lambda ms: 80 < ms <= 110: "The messages take much time: there are sixteen all-reduces, and all ranks "
             "wait for each of them.",
-            160: "That is one device. Two share the computing, 80 ms each; then add up what the messages take.",
+            160: "That is one device. Two share the computing, 80 ms each. Then add the time of the messages.",
         },
         apart="The model adds up paced waits, latency, and bytes over bandwidth. If ranks share a core, each of the "
         "sixteen sums also waits until both ranks have had the core. Run the cell again while nothing else runs: a "
@@ -184,12 +186,12 @@ def _hidden(step_s: float, product_s: float, sum_s: float) -> Explanation:
     return Explanation(
         measured=round(1e3 * step_s),
         model=round(product_ms + max(product_ms, sum_ms)),
-        because=f"dX comes first. Then its sum and dA go on side by side, and both are over with {longer}: the "
-        f"{min(product_ms, sum_ms):.0f} ms of the other cost nothing.",
+        because=f"dX comes first. Then its sum and dA go on side by side, and both end when {longer}, has ended. "
+        f"The {min(product_ms, sum_ms):.0f} ms of the other cost nothing.",
         misreadings={
             one_by_one: "That is one after the other. But while the sum is in flight, the rank can compute a product "
             "that needs no other rank.",
-            product: "One product cannot hide the other: a rank makes them in turn. What hides is the sum.",
+            product: "One product cannot hide the other: a rank computes them one after the other. Only the sum hides.",
         },
         apart="The model has paced products and the link's timetable alone. If ranks share a core, a wait ends only "
         "when its rank gets the core. Run the cell again while nothing else runs: a number that falls was such "
@@ -200,13 +202,13 @@ def _hidden(step_s: float, product_s: float, sum_s: float) -> Explanation:
 def _bet_b3(evidence: Evidence) -> Explanation:
     return Explanation(
         measured=evidence.verdict,
-        because="`x @ a` of two plain tensors cuts nothing and sends nothing, process group or not. The same `@` of "
-        "two *DTensors*, which carry their placement, does what the table of part 1 says.",
+        because="`x @ a` of two plain tensors cuts nothing and sends nothing, with a process group or without. The "
+        "same `@` of two *DTensors*, which carry their placement, does what the table of part 1 says.",
         misreadings={
             "false": "For plain tensors it is. A DTensor knows where its parts are, and its operators act on it.",
             "holds": "For DTensors it does. The tensors that you have cut in this lesson were plain ones.",
-            "holds with conditions": "Your bet is near. But the condition is the point: somebody has to cut the "
-            "tensors, and the claim says that nobody has to.",
+            "holds with conditions": "That is nearly right. But somebody has to cut the tensors, and the claim says "
+            "that nobody has to. So the condition contradicts the claim.",
         },
     )
 

@@ -19,12 +19,12 @@ def _sequence(plain_bytes: float, along_bytes: float) -> Explanation:
     fewer, same, more = _AMOUNTS
     return Explanation(
         measured=same if plain_bytes == along_bytes else more if along_bytes > plain_bytes else fewer,
-        because="This is counted on messages around a ring. The two halves of each all-reduce are pulled apart, and "
-        "the norms stand between them. (The norms' own gradients are small messages that come on top: latency, hardly "
-        "bytes.)",
+        because="These are the bytes of messages around a ring. The two halves of each all-reduce are now separate "
+        "calls, with the norm between them. (The gradients of the norms need small messages besides: they cost "
+        "latency, and hardly any bytes.)",
         misreadings={
-            more: "Twice as many calls, each for half of the bytes.",
-            fewer: "Lesson 02: an all-reduce *is* a reduce-scatter and an all-gather.",
+            more: "There are twice as many calls, but each sends half of the bytes.",
+            fewer: "As lesson 02 showed, an all-reduce *is* a reduce-scatter and an all-gather.",
         },
     )
 
@@ -46,12 +46,14 @@ def _kept(kept_bytes: int, config: TransformerConfig) -> Explanation:
         f"the gradient of its weights needs all of it: {along_kib / plain_kib:.0%} of what was kept before is "
         "still there.",
         misreadings={
-            lambda kib: abs(kib - anew_kib) <= 0.03 * anew_kib: "That is both kinds at a quarter. But the inputs of "
+            lambda kib: (
+                abs(kib - anew_kib) <= 0.03 * anew_kib
+            ): "That is so if both kinds of tensors become a quarter. But the inputs of "
             "the regions have been gathered, and ranks keep them. Which rank needs all positions in the backward "
             "pass, and for which gradient?",
-            lambda kib: kib <= plain_kib / _RANKS * 1.1: "A quarter of everything. But what lies inside the regions is "
-            "each rank's own share already, and does not shrink again.",
-            round(plain_kib): "The norms work on a quarter of the positions now, and keep so much less.",
+            lambda kib: kib <= plain_kib / _RANKS * 1.1: "That is a quarter of everything. But inside the regions each "
+            "rank has only its own share already, and that does not shrink again.",
+            round(plain_kib): "The norms now work on a quarter of the positions, and so they keep less.",
         },
         apart="Bytes do not depend on how busy a machine is. Compare the terms below with the ledger's.",
     )
@@ -75,13 +77,15 @@ def _shares() -> Explanation:
         misreadings={
             _SHARES[0]: "Then the first loss would be wrong already.",
             _SHARES[2]: "Then the gradient of x, which comes back through the entrance, would be wrong.",
-            _SHARES[3]: "Each rank adds the residual of its own positions, once; else the loss would be wrong.",
+            _SHARES[3]: "Each rank adds the residual of its own positions, once. Otherwise the loss would be wrong.",
         },
     )
 
 
 ALONG = (
-    Asked(name="08.sequence", question="What does a block send now?", choices=_AMOUNTS, tell=_sequence),
+    Asked(
+        name="08.sequence", question="How many bytes do ranks send for a block now?", choices=_AMOUNTS, tell=_sequence
+    ),
     Asked(
         name="08.kept",
         question="How many KiB does a rank keep, with positions shared out?",

@@ -15,7 +15,7 @@ def _held(numbers: int, whole: int, positions: int) -> Explanation:
     return Explanation(
         measured=round(share),
         model=round(100 * ((whole - positions) / _RANKS + positions) / whole),
-        because="Matrices are cut. But each rank holds whole what all ranks use whole: norms, the biases after a row "
+        because="Matrices are cut. But each rank holds the whole of some parameters: norms, the biases after a row "
         f"cut, and the table of positions. The table is {positions / whole:.0%} of this model. The more ranks there "
         "are, the larger is its share of what a rank holds.",
         misreadings={

@@ -24,7 +24,8 @@ def _norms() -> Explanation:
         "models.",
         misreadings={
             _NORMS[0]: "Then the first loss would be wrong already, and block 2's matrices with it.",
-            _NORMS[2]: "Then block 2's matrices would have gradients twice too large already. They are right.",
+            _NORMS[2]: "Then the gradients of block 2's matrices would already be twice as large as they should. "
+            "They are right.",
             _NORMS[3]: "Then the first loss would not be that of one device.",
         },
     )
@@ -42,14 +43,14 @@ def _seeds() -> Explanation:
     return Explanation(
         measured=_SEEDS[1],
         label="the evidence says",
-        because="Unit i is kept or dropped on all ranks at once, so four ranks draw from far fewer masks than one "
-        "device does. Inside a region each rank needs random numbers of its own; outside, where all hold the same "
+        because="All ranks keep unit i or all drop it, so with four ranks far fewer masks are possible than on one "
+        "device. Inside a region each rank needs random numbers of its own; outside, where all hold the same "
         "tensor, "
         "they must be the same.",
         misreadings={
             _SEEDS[0]: "Each unit is kept half of the time on both ranks.",
-            _SEEDS[2]: "They agree, and they must: all ranks have to keep the same numbers there.",
-            _SEEDS[3]: "It may. Each rank drops among its own units, which is what one device would do.",
+            _SEEDS[2]: "They agree, and so they should: all ranks have to keep the same numbers there.",
+            _SEEDS[3]: "It may be there. Each rank drops some of its own units, as one device would.",
         },
     )
 
@@ -69,10 +70,10 @@ def _gather() -> Explanation:
         because="Each rank has some *columns* of every row. `torch.cat` without a dim stacks them as rows, "
         "(n N, V/n), and `view` then makes the shape right and the rows wrong. Tokens 0 and 1 of both positions "
         "became one row. With one position the two orders are the same numbers in memory. So check each `view` that "
-        "only mends a shape.",
+        "only corrects a shape.",
         misreadings={
             _GATHER[0]: "Then one position would be wrong already: tokens 2 and 3 before 0 and 1.",
-            _GATHER[2]: "Every number that came is a right one, in a wrong place.",
+            _GATHER[2]: "Every number is a right one, but in a wrong place.",
             _GATHER[3]: "Then whole rows would change places. Here one row has numbers of two positions.",
         },
     )
