@@ -31,4 +31,4 @@ def test_a_step_is_laid_beside_the_bound_of_a_memory_that_turns_over():
 
 
 def test_two_steps_are_laid_beside_each_other():
-    assert "Here it takes 0.50 times as long." in ASKED["07.small_memory"].tell(0.5, 1.0).because
+    assert "Here your step takes 0.50 times as long." in ASKED["07.small_memory"].tell(0.5, 1.0).because

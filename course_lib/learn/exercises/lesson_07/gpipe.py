@@ -209,5 +209,6 @@ GPIPE = Exercise(
         "course_lib.schedules.get_schedule",
         "course_lib.schedules.looped_bfs",
     ),
-    passed="Every stage runs everything once, nothing runs before what it needs, and no column is there for nothing.",
+    passed="Every stage runs each action once, no action runs before what it needs, and the table has no more "
+    "columns than necessary.",
 )

@@ -258,6 +258,6 @@ ONE_F_ONE_B = Exercise(
         "course_lib.schedules.get_schedule",
         "course_lib.schedules.interleaved",
     ),
-    passed="The schedule runs, takes as long as GPipe. No stage has more micro-batches in flight than there are "
-    "stages from its own to the last.",
+    passed="The schedule runs, and takes as long as GPipe's. No stage has more micro-batches in flight than there "
+    "are stages from its own to the last.",
 )

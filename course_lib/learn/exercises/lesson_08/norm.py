@@ -145,5 +145,6 @@ NORM = Exercise(
         "same on all ranks.",
         "`h = enter(me, F.layer_norm(...))`; nothing else changes.",
     ),
-    passed="All gradients are those of one device, and the ranks agree on the norm's: one all-reduce each way.",
+    passed="All gradients are those of one device, and the ranks agree on the norm's. It needs one all-reduce in "
+    "each direction.",
 )

@@ -78,7 +78,8 @@ FSDP_STEPS = (
             "list(grad.chunk(n)))`, where `row` has all numbers of the unit and zeros behind them.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Three calls a unit at most, which send what two all-gathers and a reduce-scatter of the model send.",
+        passed="A unit makes at most three calls, which send as much as two all-gathers and a reduce-scatter of the "
+        "model.",
     ),
     Exercise(
         name="05.fsdp_memory",
@@ -145,6 +146,7 @@ FSDP_STEPS = (
             "each tensor of `torch.utils._pytree.tree_leaves(output)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Frozen, tied and unused parameters, two dtypes, several passes, an error, two models, and one rank.",
+        passed="Your class is right with frozen, tied and unused parameters, two dtypes, several passes, an error, "
+        "two models, and on one rank.",
     ),
 )

@@ -165,6 +165,7 @@ QUANTIZED_GATHER = Exercise(
         "course_lib.parallel.sharded.quantized_gather.all_gather_quantized",
         "course_lib.parallel.sharded.quantized_gather.quantize_blocks",
     ),
-    passed="Each number is off by half a step of its own block at most, on 1, 2 and 3 ranks. Beside an outlier, in "
-    "a block of zeros, in a short one. All ranks have the same, and a rank sent a byte a number and four a block.",
+    passed="Each number is off by half a step of its own block at most, on 1, 2 and 3 ranks. It is so beside an "
+    "outlier, in a block of zeros, and in a short block. All ranks have the same numbers. A rank sent one byte for "
+    "each number and four for each block.",
 )

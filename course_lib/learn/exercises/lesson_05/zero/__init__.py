@@ -42,7 +42,8 @@ ZERO_STEPS = (
             "`dist.all_gather(list(weights.chunk(n)), own.detach())`, and a `copy_` into each parameter.",
         ),
         forbidden=_FORBIDDEN,
-        passed="The weights of one process after four steps, by the class and the settings that were given.",
+        passed="The weights after four steps are those of one process, with the class and the settings that were "
+        "given.",
     ),
     Exercise(
         name="05.zero_bytes",
@@ -59,7 +60,7 @@ ZERO_STEPS = (
             "all numbers in a row.",
         ),
         forbidden=_FORBIDDEN,
-        passed="One reduce-scatter and one all-gather a step, which is what an all-reduce of DDP sends.",
+        passed="A step makes one reduce-scatter and one all-gather, which send as much as DDP's all-reduce.",
     ),
     Exercise(
         name="05.zero_memory",
@@ -91,6 +92,7 @@ ZERO_STEPS = (
             "`self.param_groups = self.inner.param_groups`; and in `step` `p.copy_(part.view_as(p))`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Frozen, unused and strided parameters, two dtypes, a schedule, two models, and one rank.",
+        passed="Your class is right with frozen, unused and strided parameters, two dtypes, a schedule, two models, "
+        "and on one rank.",
     ),
 )

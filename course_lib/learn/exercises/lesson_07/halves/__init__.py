@@ -195,6 +195,6 @@ HALVES = Exercise(
         "torch.func.grad",
         "course_lib.parallel.pipeline.split_backward.backward_for_inputs",
     ),
-    passed="The same gradients as autograd's. Neither half was seen to compute what belongs to the other, and the "
-    "second halves were called later, and in another order.",
+    passed="The gradients are the same as autograd's. Neither half was seen to compute what belongs to the other. "
+    "The second halves were called later, and in another order.",
 )

@@ -84,7 +84,7 @@ PIPE_STEPS = (
             "`room(...)` when you need it, and no earlier. Losses as `loss.detach()`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="In flight is what the table says, and after the step nothing is left.",
+        passed="As many micro-batches are in flight as the table says, and after the step nothing is left.",
     ),
     Exercise(
         name="07.pipe_chunks",
@@ -100,7 +100,8 @@ PIPE_STEPS = (
             "one that you need. Where both stages are here, put the tensor where it is looked for.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Stages in any place, and messages that are needed in another order than they are sent.",
+        passed="Your class is right with stages on any rank, and with messages that are needed in another order than "
+        "they are sent.",
     ),
     Exercise(
         name="07.pipe_split",
@@ -132,6 +133,7 @@ PIPE_STEPS = (
             "after it exchange, add, and add `earlier`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Tied and frozen weights, uneven rows, two dtypes, two pipelines, one rank, and a stage that fails.",
+        passed="Your class is right with tied and frozen weights, uneven rows, two dtypes, two pipelines, on one "
+        "rank, and with a stage that fails.",
     ),
 )

@@ -103,7 +103,8 @@ SPLIT_STEPS = (
             "Nothing else is sent: no barrier, no gathered weight.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Two sums a layer each way, one of the vocabulary, and three numbers a position.",
+        passed="In each direction there are two sums for each layer and one for the vocabulary. The loss needs three "
+        "numbers for each position.",
     ),
     Exercise(
         name="08.split_memory",
