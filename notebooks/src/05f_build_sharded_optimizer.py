@@ -371,7 +371,7 @@ build_progress("05.zero")
 # %% [markdown]
 # ## What you can do now
 #
-# You have written stage 1 of ZeRO: the two halves of an all-reduce, with the optimizer's step between them. PyTorch and
+# You have written stage 1 of ZeRO: an all-reduce in two halves, and the optimizer's step between them. PyTorch and
 # DeepSpeed have classes that do the same.
 #
 # Every rank still holds all weights and all gradients. [Part 2](05b_whole_for_a_moment.ipynb) let these go, layer by
