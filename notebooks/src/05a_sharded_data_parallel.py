@@ -103,7 +103,8 @@ print(cost.sharded_state(num_parameters, stage=0, num_ranks=1, precision="float3
 # After a step, each of the four ranks holds that many bytes. Compare what they hold, tensor by tensor: a number that
 # another rank holds as well is there more often than it must be.
 #
-# **How many per cent of the bytes of all four ranks could be dropped, if every number has to stay on one rank?**
+# **How many per cent of the bytes of all four ranks could be dropped, if every number has to stay on at least one
+# rank?**
 
 # %%
 ### BEGIN SOLUTION
@@ -517,8 +518,8 @@ memory_bars(
 )
 
 # %% [markdown]
-# ("Other" is what is on its way.) Does stage 2 still compute lesson 04's step, and does it send as many bytes as stage
-# 1?
+# ("Other" is what a rank packs, sends and receives.) Does stage 2 still compute lesson 04's step, and does it send as
+# many bytes as stage 1?
 
 
 # %%

@@ -61,7 +61,7 @@ four = shared_cluster(4)
 # 2. Sharding that saves nothing: find a stage above 0 that holds as much as DDP, or more. Run it on the ranks to
 #    confirm it.
 # 3. Use as many ranks as you like, up to 64, and reach the lowest peak that is possible. With more ranks each keeps
-#    fewer rows. Does nothing else change?
+#    fewer rows. What else changes?
 
 # %% tags=["computed-time"]
 from course_lib.widgets import ShardedExplorer

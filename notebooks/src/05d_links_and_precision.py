@@ -700,10 +700,10 @@ print(f"both: {len(fewest.of(0).calls)} calls, {bytes_text(fewest.sent_bytes(0))
 # ## Half as wide
 #
 # <!-- word: reduce dtype | also: `reduce_dtype` -->
-# Lesson 04 found that autocast halves nothing that DDP sends. FSDP can. Ranks send copies of the weights, which they
-# need only for a moment. These copies may be bfloat16, while the shards and the optimizer's steps stay in float32. The
-# shards are the master weights of lesson 04. The **reduce dtype** is the number format in which gradients are sent and
-# summed. It need not be the format in which the layers compute.
+# Lesson 04 found that autocast halves nothing that DDP sends. ZeRO-3 can halve what it sends. Ranks send copies of the
+# weights, which they need only for a moment. These copies may be bfloat16, while the shards and the optimizer's steps
+# stay in float32. The shards are the master weights of lesson 04. The **reduce dtype** is the number format in which
+# gradients are sent and summed. It need not be the format in which the layers compute.
 
 # %%
 half, whole = torch.bfloat16, torch.float32

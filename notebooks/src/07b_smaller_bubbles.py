@@ -129,9 +129,9 @@ print(f"waiting for each unit of work, (p - 1)/m:             {step.makespan_s /
 # The bubble lasts p - 1 *steps of the staircase*. Make these steps shorter: cut the model in 2p stages, and give rank r
 # the stages r and p + r. Then a micro-batch passes all ranks twice. If a rank holds several stages, each of them is
 # called a **virtual stage** (Megatron-LM says *model chunk*). **Interleaved 1F1B** ([Narayanan et al.,
-# 2021](https://arxiv.org/abs/2104.04473)) is 1F1B with v virtual stages on each rank, and its bubble shrinks to (p -
-# 1)/(v m + p - 1). In the paper the number of micro-batches has to be a multiple of p (section 2.2.2). The course's
-# version works with any number.
+# 2021](https://arxiv.org/abs/2104.04473)) is 1F1B with v virtual stages on each rank, and its bubble shrinks to
+# (p - 1)/(v m + p - 1). In the paper the number of micro-batches has to be a multiple of p (section 2.2.2). The
+# course's version works with any number.
 
 # %% tags=["nbval-ignore-output"]
 schedule = schedules.interleaved(4, 8, num_virtual_stages=2)
@@ -144,8 +144,8 @@ pipeline_gantt(plan, run, title="Interleaved 1F1B, two virtual stages a rank")
 # (The measured share may differ more from the plan than before. There are twice as many actions of half the length, and
 # your machine adds some time to each action.)
 #
-# Interleaving has a price. ***Two* ranks hold two virtual stages each, and not one stage each. How many times as many
-# bytes do they send?**
+# Interleaving has a price. Take *two* ranks with two virtual stages each, and not one stage each. **How many times as
+# many bytes do they send?**
 
 # %%
 ### BEGIN SOLUTION
@@ -305,8 +305,8 @@ for p, m, v, *ms, in_1f1b, in_zb, in_interleaved in published:
     print(f"{p:>2} stages, {m} micro-batches   here {here}   published {there}")
 
 # %% [markdown]
-# For two schedules the numbers agree to the last digit. For the third they are close. One reason for the rest: in the
-# course's simulator *every* micro-batch needs time from the last rank back to the first.
+# For two schedules the numbers agree to the last digit. For the third they are close. One reason for the difference is
+# that in the course's simulator *every* micro-batch needs time from the last rank back to the first.
 #
 # ## The schedule studio
 #

@@ -464,7 +464,7 @@ check("07.pipe_split", MyPipeline)
 # - a stage that is frozen, a last micro-batch of fewer rows, stages of two dtypes;
 # - two pipelines at the same time, and a run on one rank;
 # - a stage that raises an error. On its rank `step` must raise this error, with its own text. On the other ranks `step`
-#   must end. If a forward failed, it must return no loss that looks right. The next step must be right again.
+#   must end. If a forward failed, these ranks must return no loss that looks right. The next step must be right again.
 
 # %%
 check("07.pipe_awkward", MyPipeline)

@@ -77,8 +77,8 @@ reveal("07.half_memory", published_s[6], published_s[3])
 # How does a program make such a table? **List scheduling** places one action after the other: a rule picks each one
 # from a list of all actions that could come next. An action that has been placed is never moved.
 #
-# The rule decides if a rank could begin several actions at the same moment. The tables below were made by three rules,
-# for four ranks, five micro-batches and a limit of 4:
+# The rules differ when a rank could begin several actions at the same moment. The tables below were made by three
+# rules, for four ranks, five micro-batches and a limit of 4:
 #
 # - *F before I*: a forward, if the limit allows it; else an I; a W only if neither can begin.
 # - *I before F*: an I, if it can begin; else a forward; a W only if neither can begin.

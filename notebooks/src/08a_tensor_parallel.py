@@ -347,8 +347,8 @@ check("08.gates", Gate)
 # %% [markdown]
 # <!-- word: conjugate operators | also: f and g, copy_to region, reduce_from region, entrance and exit -->
 # The entrance and the exit of a split region are **conjugate operators**: each does forward what the other does
-# backward. From here on they are called `enter` and `leave`. They are the course's own gates. These are written like
-# yours, and also have an argument for a group of ranks. (In Megatron-LM's code f is
+# backward. From here on they are called `enter` and `leave`. They are the course's own gates, which are written like
+# yours and also have an argument for a group of ranks. (In Megatron-LM's code f is
 # `copy_to_tensor_model_parallel_region`, and g is `reduce_from_tensor_model_parallel_region`.)
 #
 # ### Build: the MLP

@@ -81,8 +81,7 @@ QUIZ = (
             "cut.",
             "they halve": "The number of cuts has not changed, nor the activation at each cut.",
         },
-        because="What crosses a cut is one activation: batch times tokens times width. The number of layers does "
-        "not matter.",
+        because="What crosses a cut is one activation: batch times tokens times width, for any depth.",
     ),
     Question(
         name="cut",

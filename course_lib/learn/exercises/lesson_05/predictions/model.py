@@ -40,8 +40,8 @@ def _norm(times_the_limit: float, num_ranks: int) -> Explanation:
     return Explanation(
         measured=round(times_the_limit, 2),
         model=sqrt(num_ranks),
-        because="Each of the n parts has been made as long as the limit, and squares add up. So the norm of the whole "
-        "gradient is √n limits. On 1024 ranks that is 32 times. Its direction is wrong, too: a rank whose "
+        because="Each of the n parts has been made as long as the limit, and squares add up. So with all rows together "
+        "the norm is √n limits. On 1024 ranks that is 32 times. Its direction is wrong, too: a rank whose "
         "rows have a long gradient shortens it more than the other ranks do.",
         misreadings={
             1: "That would be so if all ranks had scaled by one factor. Each part alone is as long as the limit.",
