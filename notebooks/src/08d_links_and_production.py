@@ -136,8 +136,9 @@ reveal("08.link", at_dial[0], tensor_step_s(dial), step_s)
 #
 # At a region's exit, forward, the next layer needs the sum *at once*. But look at the entrance, backward. There a rank
 # computes two products. One is $dX = dY\,A^T$, which is a summand and goes through the all-reduce. The other is
-# $dA = X^T dY$, which needs no other rank, and which is not needed before the optimizer's step. Lesson 07 cut the backward
-# pass in these two halves. So a rank computes dX first, begins its all-reduce, computes dA meanwhile, and then waits.
+# $dA = X^T dY$, which needs no other rank, and which is not needed before the optimizer's step. Lesson 07 cut the
+# backward pass in these two halves. So a rank computes dX first, begins its all-reduce, computes dA meanwhile, and
+# then waits.
 #
 # The next cells have that entrance together with the product that follows it. Both products are paced.
 
