@@ -2,7 +2,7 @@
 # # 11a · Choosing: does it fit?
 #
 # You know many ways to cut a model. Which of them does a job need? Memory decides first. You size a job by hand, and
-# write down how much each cut takes from each part. You compare the result with runs of your own and of others, and
+# write down how much smaller each cut makes each part. You compare the result with runs of your own and of others, and
 # find the fewest GPUs that are enough.
 #
 # **2 × 50 minutes · difficulty 3 of 5 · needs: cpu**
@@ -80,7 +80,8 @@ print(f"gated MLPs, {model.ffn} wide inside; {model.vocab:,} tokens in the vocab
 # one back. It multiplies the results of the two, one of them after an activation function. And positions are *rotary*.
 # No vector is added to the tokens; each layer rotates queries and keys by their position.
 #
-# The next cell prints how much memory the driver reports, in units of 10⁹ bytes:
+# The next cell prints how much memory the driver reports, in three units. *Holes* are free pieces of memory that are
+# too small for the next tensor.
 
 # %%
 reserve_bytes = Constants().reserve_bytes
@@ -92,8 +93,8 @@ print(
 )
 
 # %% [markdown]
-# Shops mean GiB and write GB; PyTorch reports GiB. You cannot use all of it. This part subtracts the last number from
-# the driver's.
+# Shops mean GiB and write GB; PyTorch reports GiB. A job cannot use all of the memory. This part subtracts the last
+# number from the driver's.
 #
 # ## Three numbers
 #
@@ -103,7 +104,7 @@ print(
 # ### The first: states
 #
 # Count in mixed precision as in lesson 05. A weight and a gradient take 2 bytes each, and AdamW takes 12, for a float32
-# copy of the weight and two moments. Work it out before you run the cell.
+# copy of the weight and two moments. Work out the bytes of all states before you run the cell.
 
 # %%
 states_bytes = (2 + 2 + 12) * model.parameters
@@ -116,8 +117,8 @@ print(f"states {states_bytes / 1e9:.1f} GB; a device has room for {room_bytes / 
 # ### The second: activations
 #
 # **How many GB does this model keep of one sequence, in all its layers?** (With 16-bit numbers and fused attention, and
-# nothing computed again.) Lesson 08 has a formula, $34\,sbh$. Does it hold here? It is for plain MLPs of width 4h, as
-# many heads of keys as of queries, and dropout.
+# nothing computed again.) Lesson 08 has a formula for a layer, $34\,sbh$: sequence length, sequences and width. Does it
+# hold here? It is for a model with dropout, with plain MLPs of width 4h, and with as many heads of keys as of queries.
 
 # %%
 ### BEGIN SOLUTION
@@ -147,8 +148,8 @@ reveal("11.kept", kept_bytes, job.seq, model)
 # %% [markdown]
 # ### The third: logits
 #
-# At the end of the model every token gets a score for each of the 128,256 tokens that might follow. **How many GB do
-# the logits of this one sequence take, with the tensors that the loss makes from them?**
+# At the end of the model every token gets a score for each of the 128,256 tokens that might follow. These scores are
+# the logits. **How many GB do the logits of this one sequence take, with the tensors that the loss makes from them?**
 
 # %%
 ### BEGIN SOLUTION
@@ -204,8 +205,8 @@ def held(me, wrap):
 
 
 # %% [markdown]
-# The next cell runs sharding 3, or ZeRO-3, on four ranks. Each rank has one sequence of its own. Beside it, one device
-# trains alone, on one sequence:
+# The next cell runs sharding 3, or ZeRO-3, on four ranks. Each rank has one sequence of its own; the line *of four* is
+# for one of these ranks. For comparison, one device trains alone, on one sequence:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -219,12 +220,12 @@ for name, (states, kept) in {"alone": alone, "of four": shared}.items():
     print(f"{name:<8} states {bytes_text(states):>9}   activations {bytes_text(kept):>9}")
 
 # %% [markdown]
-# Sharding makes the states smaller, which belong to the model. It does not make smaller what belongs to the batch: each
-# rank keeps the activations of its own sequence.
+# States belong to the model, and sharding makes them smaller. Activations belong to the batch, and sharding leaves
+# them: each rank keeps those of its own sequence.
 #
 # Now take a pipeline of four stages, with two of the eight layers each. Its schedule is 1F1B, with 16 micro-batches of
-# one sequence. **How much does the first stage keep at most? Answer in per cent of one sequence on a device with all
-# eight layers.**
+# one sequence. **How many bytes of activations does the first stage keep at most? A device with all eight layers keeps
+# 100 % for one sequence.**
 
 # %%
 ### BEGIN SOLUTION
@@ -265,15 +266,15 @@ reveal("11.stages", undivided[1], [kept for _, kept in of_stages])
 # %% [markdown]
 # You know the other cells from earlier lessons. A **data axis** alone cuts nothing. A **tensor axis** cuts every
 # matrix. With sequence parallelism it cuts all that a layer keeps. With vocabulary parallelism it cuts the logits, too.
-# But it stays within a machine. **Recomputation** of all layers keeps only their inputs, and all activations of one
-# layer at a time.
+# But a tensor axis stays within a machine. **Recomputation** of all layers keeps only their inputs, and all activations
+# of one layer at a time.
 #
 # ### Build: the bytes of a rank
 #
-# Write all this as one function, for any layout. `each` holds numbers of bytes. `each.weight`, `each.gradient` and
-# `each.optimizer` are bytes for one parameter. `each.layer` is what one layer keeps of a token, `each.input` the
-# layer's input alone. `each.logit` is for one logit. The layers divide evenly among stages. Small parts are left out:
-# the last norm, a layer that sharding 3 gathers for a moment, and what a stage hands on.
+# Write all this as one function that is right for any layout. `each` holds numbers of bytes. `each.weight`,
+# `each.gradient` and `each.optimizer` are bytes for one parameter. `each.layer` is what one layer keeps of a token, and
+# `each.input` is the layer's input alone. `each.logit` is for one logit. The layers divide evenly among stages. Leave
+# out small parts: the last norm, a layer that sharding 3 gathers for a moment, and messages between stages.
 
 
 # %%
@@ -282,13 +283,14 @@ def rank_bytes(job, layout, stage, each):
 
     weights, gradients, optimizer: of the stage's layers, each ``job.model.layer_parameters``. The
         first stage has a table that looks tokens up, the last one a table that scores them, each
-        ``job.model.embedding_parameters``. ``layout.tp`` ranks cut all of it, and ``layout.dp``
-        ranks what ``layout.sharding`` says: 0 nothing, 1 the optimizer, 2 gradients as well,
+        ``job.model.embedding_parameters``. ``layout.tp`` ranks cut all of it. ``layout.dp`` ranks
+        cut what ``layout.sharding`` says: 0 nothing, 1 the optimizer, 2 gradients as well,
         3 weights as well.
     activations: of the stage's layers, of all micro-batches that 1F1B has in flight there, each of
         ``layout.micro_batch`` sequences of ``job.seq`` tokens, cut by ``layout.tp``. A step has
         ``layout.num_micro_batches(job.batch)`` of them. ``layout.recompute`` is "none" or "full".
-        With "full" it is the layers' inputs, and once the inside of one layer for one micro-batch.
+        With "full" a rank keeps the layers' inputs of all of these micro-batches, and the inside
+        of one layer for one micro-batch.
     logits: of one micro-batch, ``job.model.vocab`` for each token, cut by ``layout.tp``, on the
         last stage; else 0.
     """
@@ -320,9 +322,9 @@ fits_verdict = check("11.fits", rank_bytes)
 # hint("11.fits")
 
 # %% [markdown]
-# The next cell compares your function with the four stages that have run above. In float32 a parameter takes 4, 4 and 8
-# bytes. What a layer keeps of a token was measured on one device. (Until your function has passed, the course's own
-# stands in for it.)
+# The next cell compares your function with the four stages that have run above. In float32 a parameter takes 4 bytes as
+# a weight, 4 as a gradient and 8 in the optimizer. What a layer keeps of a token was measured on one device. (Until
+# your function has passed, the course's own stands in for it.)
 
 # %% tags=["nbval-ignore-output"]
 from course_lib.plan import stage_bytes as the_courses
@@ -418,9 +420,9 @@ reveal("11.fewest", *(layout.gpus for layout in found.values()))
 
 # %% [markdown]
 # <!-- word: parallel layout | also: parallelism strategy, parallel configuration | sentences: 2 -->
-# A **parallel layout** of a job says how many ranks lie along each axis, and how a step runs. That is what is sharded,
-# how large a micro-batch is, and what is computed again. In code it is a `Layout`. Many layouts fit on the same number
-# of devices. [Part 2](11b_how_long.ipynb) asks which of them is fast.
+# A **parallel layout** of a job says how many ranks lie along each axis, the size of a micro-batch, and what is sharded
+# or recomputed. In code it is a `Layout`. Many layouts fit on the same number of devices. [Part 2](11b_how_long.ipynb)
+# asks which of them is fast.
 #
 # ## Runs of others
 #
@@ -428,8 +430,9 @@ reveal("11.fewest", *(layout.gpus for layout in found.values()))
 # good is it then? The runs behind Hugging Face's [Ultra-Scale
 # Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) are published with the memory that they took.
 # The next cell takes all 16 runs of one model (8.9 billion parameters, 4,096 tokens, 256 sequences a step). That
-# program keeps a gradient in 2 bytes and its sum in 4 more, so a parameter takes 20 bytes. (In a layout's short name
-# `mb` is the number of sequences in a micro-batch, `zero` the stage of sharding, and `sp` sequence parallelism.)
+# program keeps a gradient in 2 bytes and the sum of gradients in 4 more, so a parameter takes 20 bytes. (In a layout's
+# short name `mb` is the number of sequences in a micro-batch, `zero` the stage of sharding, and `sp` sequence
+# parallelism.)
 
 
 # %%
@@ -455,14 +458,15 @@ print(f"at most {-min(gigabytes for gigabytes, _ in apart):.1f} GB too few")
 # %% [markdown]
 # <!-- word: fragmentation | also: memory fragmentation -->
 # Most predictions are too small. Your function leaves out small parts, buffers, and holes in memory. **Fragmentation**
-# is memory in holes between tensors that are too small for the next tensor, and so of no use. Some of this memory is
-# there even for a small job. Some predictions are too large, because programs differ in what they keep. So do not trust
-# a plan that fits to the last gigabyte. Leave as much memory free as was missing at most in runs of your kind.
+# means that free memory lies in holes between tensors, each hole too small for the next tensor. Even a small job needs
+# some of the memory that your function leaves out. Some predictions are too large, because programs differ in what they
+# keep. So do not trust a plan that fits to the last gigabyte. Look at predictions for runs like yours: by how many GB
+# were they too small? Leave free at least the largest of these numbers.
 #
 # ## Clinic: it did fit
 #
-# ![Left, a device with states and activations, half of it left over; right, the same device over the brim, and a
-# question mark](../assets/11_full.png)
+# ![Left, a device with states and activations, half of it left over; right, the same device, too full, and a question
+# mark](../assets/11_full.png)
 #
 # *Symptom.* A colleague has a small device. He counts the states, and what the layers keep of a sequence. By his count
 # both fit, and half of the device is left. The job starts, and runs out of memory before any weight has its gradient.
@@ -545,7 +549,7 @@ stacked_bars(his_bars, unit="MiB", what="memory", limit=("room", ROOM / 2**20), 
 
 # %%
 def mended_loss(model, tokens, length=32):
-    """The same loss, (); of ``length`` positions at a time."""
+    """The same loss, of shape (), computed for ``length`` positions at a time."""
     x = model.stem(tokens)
     for block in model.blocks:
         x = block(x)  # (B, T, D)
@@ -589,8 +593,8 @@ print(f"{model.embedding_parameters / products:.0%} of the products of a forward
 # ## What you can do now
 #
 # You size a job by three numbers, know which of them each cut makes smaller, and find the fewest devices. You do it by
-# a function that you have compared with runs of your own and of others. And you count the logits, which a list of
-# layers does not have.
+# a function that you have compared with runs of your own and of others. And you count the logits, which belong to no
+# layer.
 #
 # **The limit.** Some of the layouts that fit are many times faster than others, and memory does not show which. [Part
 # 2](11b_how_long.ipynb) predicts seconds.
@@ -600,24 +604,25 @@ print(f"{model.embedding_parameters / products:.0%} of the products of a forward
 # pipeline. Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054) (2020), section 3: where the 16 bytes come
 # from. Ren et al., [ZeRO-Offload](https://arxiv.org/abs/2101.06840) (2021): states in the host's memory.
 #
-# ## Another day: when fewer are the better answer
+# ## Another day: when fewer GPUs are the better answer
 #
-# This section takes some ten minutes more, and nothing later asks for it.
+# This section takes some ten minutes more, and nothing later needs it.
 #
 # By your function the job does not fit on one device. There is one more way, lesson 01's *offload*. AdamW's 12 bytes
 # lie in the memory of the host, which also computes the update. In each step gradients go to the host and weights come
 # back, over a link that is slow compared with the device's own memory. The course's planner predicts time as well as
-# memory. In a terminal the command is
+# memory. In a terminal, this command prints its table:
 #
 # `./course plan --model llama-3-8b --machine 8xh100 --gpus 8 --batch 64 --seq 8192`
 #
-# and the cell below looks for the fastest layout on 1 to 16 devices, for the job from the beginning. (In the terminal
-# the planner counts 6 bytes for a gradient and its sum; here it counts 2, as you did. Its constants are fitted to
-# published runs, and it fills a device to 93 %. `cp` is context parallelism. `full` computes whole layers again;
-# `selective` computes attention and every second product again. The column *8 in 10* has the range in which 8 of 10
-# such runs lay, of those that the planner had not seen. Part 2 explains it.)
+# The cell below looks for the fastest layout on 1 to 16 devices, for the job from the beginning. (In the terminal the
+# planner counts 6 bytes for a gradient and its sum; here it counts 2, as you did. Its constants are fitted to published
+# runs, and it fills a device to 93 %. `cp` is context parallelism. `full` computes whole layers again; `selective`
+# computes attention and every second product again. The column *8 in 10* has a range. It holds 8 in 10 of such runs
+# that the planner had not seen. Part 2 explains it.)
 #
-# **How many tokens in a second does one device with offloading process, in per cent of one of the 8 devices?**
+# **How many tokens in a second does one device with offloading process? The share of each device in the best layout of
+# 8 is 100 %.**
 
 # %%
 ### BEGIN SOLUTION
@@ -643,5 +648,5 @@ for gpus in (1, 2, 4, 8, 16):
 reveal("11.alone", best[1].step, best[8].step_s, 8, job.batch)
 
 # %% [markdown]
-# (There are no published runs with offloading behind such a range. And some of these plans fill a device to the last
-# gigabytes, which above you learned not to trust.)
+# (No published run behind these ranges used offloading. And some of these plans leave only a few gigabytes of a device
+# free; above you learned not to trust such plans.)

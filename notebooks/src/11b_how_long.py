@@ -22,8 +22,8 @@
 # - say how far off a planner was for one kind of layouts, and which of its layouts are a tie;
 # - say how much a wrong layout costs, and when a habit of choosing no longer fits.
 #
-# From earlier lessons you need a ring all-reduce ([02](02a_collectives.ipynb)), and buckets of gradients that travel
-# beside the backward pass ([04](04a_distributed_data_parallel.ipynb)). You need the bubble of a pipeline
+# From earlier lessons you need a ring all-reduce ([02](02a_collectives.ipynb)), and buckets of gradients that are sent
+# during the backward pass ([04](04a_distributed_data_parallel.ipynb)). You need the bubble of a pipeline
 # ([07](07a_pipeline_parallel.ipynb)), the sums in every split layer ([08](08b_split_transformer.ipynb)), and axes with
 # their order ([09](09a_meshes.ipynb)).
 
@@ -59,9 +59,9 @@ four = shared_cluster(4)
 #
 # ### The bubble
 #
-# Here are two runs of a model of GPT-3's size, with 1,536 sequences a step, on A100 GPUs. In the names, `tp`, `pp` and
-# `dp` are sizes of axes, and `mb` is the number of sequences in a micro-batch. With `full`, backward computes all
-# layers again.
+# Here are two runs from a paper on Megatron-LM of 2021. The model has GPT-3's size, a step 1,536 sequences, and the
+# GPUs are A100. In the names, `tp`, `pp` and `dp` are sizes of axes, and `mb` is the number of sequences in a
+# micro-batch. With `full`, backward computes all layers again.
 
 # %% tags=["computed-time"]
 axes_384, axes_1536 = plan.replayed_runs("megatron-2021-t2-ptd")
@@ -87,7 +87,7 @@ reveal("11.slots", axes_384, axes_1536)
 # %% [markdown]
 # ### The data axis
 #
-# The same paper ran the same job without any other axis: ZeRO-3 over all GPUs.
+# The authors of that paper also ran the same job with a data axis alone: ZeRO-3 over all GPUs.
 
 # %% tags=["computed-time"]
 zero_384, zero_1536 = plan.replayed_runs("megatron-2021-t2-zero3")
@@ -114,7 +114,7 @@ reveal("11.fourfold", zero_384, zero_1536, (axes_384, axes_1536))
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
-### STUB a_sequence_s, whatever_s = 0.0, 0.0  # yours, from zero_384.measured_s and zero_1536.measured_s
+### STUB a_sequence_s, whatever_s = 0.0, 0.0  # compute both from zero_384.measured_s and zero_1536.measured_s
 a_sequence_s = (zero_384.measured_s - zero_1536.measured_s) / (4 - 1)
 whatever_s = zero_1536.measured_s - a_sequence_s
 ### END SOLUTION
@@ -125,16 +125,15 @@ print(f"at the data sheet's full rate a sequence takes {zero_1536.at_peak_s:.1f}
 for run in (zero_384, zero_1536):
     data_s = run.elsewhere_parts.data_s
     print(
-        f"{run.gpus:>5} GPUs: the planner predicts {data_s:.1f} s for the data axis of {run.measured_s:.1f} s"
+        f"{run.gpus:>5} GPUs: the planner predicts {data_s:.1f} s for data, of {run.measured_s:.1f} s measured"
     )
 
 # %% [markdown]
 # No GPU is faster than its data sheet, so something in the subtraction is wrong. It assumes that *a* and *b* are equal
-# in both runs. **Which of the two is not?** Keep your answer: your own term will decide it below. The planner's term
-# differs between the two runs as well.
+# in both runs. **Which of the two is not?** Keep your answer: your own term will decide it below.
 #
-# (Here and below the planner has constants of *other* clusters: nothing was fitted to these runs. For your cluster it
-# will be the same.)
+# (Here and below the planner has constants of *other* clusters: nothing was fitted to these runs. The planner has seen
+# no run of your own cluster either.)
 #
 # (The two runs are of 2021. Since then ZeRO-3 gathers in fewer and larger calls, and ahead of use; see lesson 05. By
 # default it still sends as many bytes. [ZeRO++](https://arxiv.org/abs/2306.10209) of 2023 sends fewer, if you switch it
@@ -142,15 +141,15 @@ for run in (zero_384, zero_1536):
 #
 # ### Two more terms
 #
-# The authors of vTrain measured 26 layouts of one model on 64 A100 GPUs, all with the same batch. The next cell
-# compares three pairs. In the first two a pipeline of two stages gets micro-batches of half the size. In the third a
-# tensor axis of 4 becomes one of 8, within a machine. **Write down for each pair: which part of the step grows, which
-# part shrinks, and does the whole step become longer or shorter?**
+# vTrain is a simulator of training. Its authors measured 26 layouts of one model on 64 A100 GPUs, all with the same
+# batch. The next cell compares three pairs. In the first two a pipeline of two stages gets micro-batches of half the
+# size. In the third a tensor axis of 4 becomes one of 8, within a machine. **Write down for each pair: which part of
+# the step grows, which part shrinks, and does the whole step become longer or shorter?**
 
 
 # %% tags=["computed-time"]
 def compare_two(one, other):
-    """From one run to the other: what was measured, what the planner predicts, and that by part."""
+    """Prints the difference of two steps: measured, predicted by the planner, and predicted by part."""
     planned = {
         name: getattr(other.elsewhere_parts, name) - s for name, s in asdict(one.elsewhere_parts).items()
     }
@@ -174,8 +173,8 @@ compare_two(of_layout["tp4 dp16 mb8 full"], of_layout["tp8 dp8 mb8 full"])
 #
 # ## Which messages hide
 #
-# Most parts add up: a layer waits for its sums, a stage for its message. Gradients are different, since they may travel
-# beside the backward pass. For how long do ranks still wait for them?
+# Most parts add up: a layer waits for its sums, a stage for its message. Gradients are different, since they can be
+# sent during the backward pass. For how long do ranks still wait for them?
 #
 # Take four ranks, each with a copy of a model of eight layers. Its gradients, 1 MiB, travel in four equal buckets, each
 # as soon as backward has filled it. (Computing is paced, the link is shaped.)
@@ -227,16 +226,16 @@ reveal("11.hidden", waited_s * 1e3, BACKWARD_S * 1e3, on_the_link_s * 1e3, BUCKE
 
 # %%
 def data_term_s(sizes, hidden):
-    """Seconds that a step waits for its data axis: all that it sends, but for what hides.
+    """Seconds that a step waits for its data axis: the time of its messages, less what hides.
 
     ``sizes.sharding`` 0: the gradients are all-reduced once a step, in ``buckets`` equal calls.
-    1: they are reduce-scattered so, and all weights gathered in one call, once a step.
+    1: they are reduce-scattered in as many calls, and all weights gathered in one, once a step.
     3: for each of ``micro_batches`` all weights are gathered ``gathers`` times, and all gradients
     reduce-scattered once; each of these in ``calls`` equal calls.
 
     Gradients can hide, and with ``sizes.ahead`` weights too: behind the backward pass of one
-    micro-batch, or with sharding 3 behind all computing of the step. Of what is sent and can hide,
-    and of the computing behind which it can, take the shorter: the share ``hidden`` of that hides.
+    micro-batch, or with sharding 3 behind all computing of the step. Take the shorter of two times:
+    of the messages that can hide, and of the computing that can hide them. Its share ``hidden`` hides.
     """
     ### BEGIN SOLUTION
     group, gradient_bytes = sizes.group, sizes.gradient_bytes * sizes.numbers
@@ -274,7 +273,7 @@ for run in (zero_384, zero_1536):
     sizes = run.elsewhere_sizes
     sent_s, way_s = my_term_s(sizes, 0.0), sizes.group.hop_s * (sizes.group.size - 1)
     print(
-        f"{run.gpus:>5} GPUs: {sent_s:.1f} s, in calls whose first byte is {1e3 * way_s:.1f} ms on its way round"
+        f"{run.gpus:>5} GPUs: {sent_s:.1f} s, in calls whose first byte takes {1e3 * way_s:.1f} ms round the ring"
     )
 
 # %% [markdown]
@@ -285,8 +284,8 @@ for run in (zero_384, zero_1536):
 #
 # 18 published runs have weights that are sharded over several machines. The next cell puts your term in the place of
 # the planner's. In the first column as much hides as the planner assumes. In the second column nothing hides, and in
-# the third everything. The last column leaves out your term. What a program copies to and from its messages is not in
-# your term, and stays.
+# the third everything. The last column leaves out your term. The time of copies to and from messages is not in your
+# term, and stays in every column.
 
 # %% tags=["computed-time"]
 family = [run for run in plan.replayed_runs() if run.kind == "weights sharded over nodes"]
@@ -321,7 +320,7 @@ for name, found in errors.items():
 # ### A good place to stop
 #
 # A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
-# one. In the second sitting you judge a recommendation by its band, and write the time of a whole step.
+# one. In the second sitting you find out how exact the planner's recommendation is, and write the time of a whole step.
 
 # %% [markdown]
 # ## A recommendation, and its band
@@ -333,7 +332,7 @@ for name, found in errors.items():
 job = plan.Job(plan.decoder("llama-3-70b"), seq=8192, batch=512)
 cluster = plan.cluster_of("8xh100", nodes=16)
 rates = cluster.peak_flops_per_s, cluster.memory_bandwidth_bytes_per_s
-constants = plan.typical_of_gpu(*rates)  # the share of a data sheet's numbers that runs on such GPUs get
+constants = plan.typical_of_gpu(*rates)  # the share of a data sheet's numbers that runs on such GPUs reach
 software = plan.Software()
 listing = plan.list_layouts(job, cluster, constants, software)
 best = listing.best
@@ -344,12 +343,13 @@ print(
 )
 
 # %% [markdown]
-# (`cp` would cut sequences, as in lesson 10; `v` are virtual stages of a rank, `sp` is sequence parallelism. `zero1`
-# shares out optimizer states, `zero3` gradients and weights as well. `selective` computes every second product again.)
+# (`cp` would cut sequences, as in lesson 10; `v` is the number of virtual stages of a rank, `sp` is sequence
+# parallelism. `zero1` shares out optimizer states, `zero3` gradients and weights as well. `selective` computes every
+# second product again.)
 #
-# The last numbers are the **band** of the prediction. In it lay 8 in 10 published runs of the same kind, which the
+# The last numbers are the **band** of the prediction. It holds 8 in 10 published runs of the same kind, which the
 # planner had not seen. Two layouts of one job are a *tie* if their predicted steps are so near each other that their
-# order means nothing. The next cell prints how near, as published runs show it:
+# order means nothing. The next cell prints how near that is, by published runs:
 
 # %%
 print(f"of pairs predicted less than {bands.tie - 1:.0%} apart, one in ten ran in the other order")
@@ -360,7 +360,7 @@ print(f"of pairs predicted less than {bands.tie - 1:.0%} apart, one in ten ran i
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("11.near")
-ask("11.near").commit(3)  # "there is a best one, and a runner-up or two"
+ask("11.near").commit(3)  # "there is a best one, and one or two close to it"
 ### END SOLUTION
 
 # %% tags=["computed-time"]
@@ -391,14 +391,14 @@ by_habit = next(
 )
 print_parts(best)
 print_parts(by_habit)
-print(f"the habit takes {by_habit.step_s / best.step_s - 1:.0%} more: a tie up to {bands.tie - 1:.0%}")
+print(f"the habit takes {by_habit.step_s / best.step_s - 1:.0%} more; up to {bands.tie - 1:.0%} is a tie")
 
 # %% [markdown]
 # (`output` is the scores for all tokens of the vocabulary, and the loss.) Each layout has the band of its own kind.
 # Compare the two bands: if they overlap, they do not decide which layout is faster.
 #
 # Now change the planner's constants, and watch the order. Each line changes one constant, within the range that was
-# found for clusters. It says which layout then comes first, and how much longer the habit's layout takes. Change a
+# found for clusters. It prints which layout then comes first, and how much longer the habit's layout takes. Change a
 # line, or add one.
 
 # %% tags=["computed-time"]
@@ -411,7 +411,7 @@ for changed in turned:
     print(f"{how:<20} first {other.best.layout!s:<28} {other.best.step_s:5.1f} s; the habit {behind:+.0%}")
 
 # %% [markdown]
-# If another constant changes the first place, the first place was not a recommendation. So take a few of the tied
+# If another value of a constant changes the first place, do not rely on the first place. So take a few of the tied
 # layouts that *differ*, and run them. You do that next, with a job that is small enough for this machine.
 #
 # ## Build: a whole step in fifteen lines
@@ -436,7 +436,7 @@ for changed in turned:
 # s for the whole batch, and hands on 12 MB. So for one micro-batch it takes 0.1 s, and hands on 4 MB.
 
 # %% tags=["computed-time"]
-slot_s = 2 * (0.1 + 0.2) + 2 * Link(0.001, 100e6).time_s(4e6)  # two layers; a message there, and one back
+slot_s = 2 * (0.1 + 0.2) + 2 * Link(0.001, 100e6).time_s(4e6)  # two layers; a message forward, and one back
 print(f"a slot takes {slot_s:.2f} s, and the {3 + 2 - 1} slots of the step {(3 + 2 - 1) * slot_s:.2f} s")
 
 
@@ -447,13 +447,13 @@ def step_s(work, cut, nodes):
     Slot: one micro-batch on one stage, forward and backward. In each of the two passes every layer
     has two ring all-reduces along tp, of the micro-batch's activations. If there are stages, a slot
     has two messages of these activations, one each way; they do not hide.
-    A step has as many slots as a pipeline takes, bubble and all.
+    A step has as many slots as a pipeline takes, with its bubble.
 
     Gradients: a rank averages its own along dp by ring all-reduces, in equal buckets. The backward
     pass of the last micro-batch, with its all-reduces along tp, fills them at an even pace; the
-    link takes one after the other.
+    link sends one after the other.
 
-    A ring of n ranks has 2(n - 1) rounds; in each a message with an n-th of the bytes.
+    A ring of n ranks has 2(n - 1) rounds; in each a rank sends an n-th of the bytes.
     """
     ### BEGIN SOLUTION
     parts = cut.dp * cut.micro_batches
@@ -482,8 +482,8 @@ step_verdict = check("11.step", step_s)
 #
 # Now take a job that can run here: a transformer of four layers, 32 sequences, and four ranks on two nodes of two.
 # Links are shaped: 20 MB/s within a node, and 2 MB/s for each rank between nodes. The computing is paced. One device
-# would take 720 ms, 240 ms of them forward, and every plan shares this time evenly. Messages, ranks and memory are
-# real.
+# would take 720 ms, 240 ms of them forward, and every plan shares this time evenly among its ranks. Messages, ranks and
+# memory are real.
 #
 # ![Two nodes with two ranks each, thick lines within the nodes and thin ones between them, beside a list of seven plans
 # with a box to tick for each](../assets/11_bet.png)
@@ -510,8 +510,8 @@ print(f"activations between two layers, for the whole batch {bytes_text(scaled.w
 
 # %% [markdown]
 # **Which plan has the shortest step?** A pipeline has two micro-batches for each of its stages, and gradients travel in
-# one bucket. Compute it on paper, or by your formula: `my_step_s(scaled.work, Cut(...), pairs)`. (Until yours has
-# passed, the course's own stands in.)
+# one bucket. Compute it on paper, or by your formula: `my_step_s(scaled.work, Cut(...), pairs)`. (Until your formula
+# has passed, the course's own stands in.)
 
 # %%
 ### BEGIN SOLUTION
@@ -535,8 +535,8 @@ for name in by_table:
 
 # %% [markdown]
 # In the formula no message of a pipeline hides. In truth some hide: while a message travels, a stage computes another
-# micro-batch. And the formula counts `dp_shard` as if it were copies. Is it good enough for the order of the plans?
-# Look which plans have another place by the formula than when played.
+# micro-batch. And the formula counts `dp_shard` as if it were copies. Is the formula good enough for the order of the
+# plans? Look which plans have another place by the formula than when played.
 #
 # <!-- word: regret | sentences: 2 -->
 # Now three plans run: your bet, and the fastest plans of the table. The **regret** of a choice says by how much it is
@@ -545,7 +545,7 @@ for name in by_table:
 
 # %%
 def run_beside(bet, job, played, count, num_steps):
-    """Runs ``count`` plans: the bet, and the fastest by the model. In brackets what was played."""
+    """Runs ``count`` plans: the bet, and the fastest by the model. Played times are in brackets."""
     by_model = sorted(played, key=lambda name: played[name].step_s)
     chosen = [name for name in dict.fromkeys([bet, *by_model]) if name in played][:count]
     runs = {name: run_plan(four, job, fitting[name], num_steps=num_steps) for name in chosen}
@@ -580,9 +580,9 @@ gantt(runs[min(times_s, key=times_s.get)].timeline)
 # %% [markdown]
 # Each measured time is that of the shortest of a few steps. Measured times include two things that no model here
 # counts. One is the arithmetic of the small model. The other is the start of each message, which is late where ranks
-# share cores. This costs most in a plan that sends many messages. So plans with near times may change places, and plans
-# with very different times seldom do. A planner may be wrong in every number, and still name the right few plans to
-# try.
+# share cores. This costs most in a plan that sends many messages. So plans with nearly equal times may change places,
+# and plans with very different times seldom do. A planner may be wrong in every number, and still name the right few
+# plans to try.
 #
 # ## What you can do now
 #
@@ -594,7 +594,7 @@ gantt(runs[min(times_s, key=times_s.get)].timeline)
 # prints the table with its bands, the parts of the first layout, and which others are a tie with it. Then measure two
 # or three of them.
 #
-# **The limit.** A plan says how long a step should take. What if yours takes twice as long? [Part
+# **The limit.** A plan says how long a step should take. What if a step of your run takes twice as long? [Part
 # 3](11c_sick_runs.ipynb) has six runs that are slow, with the evidence to find out why.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
@@ -604,10 +604,10 @@ gantt(runs[min(times_s, key=times_s.get)].timeline)
 #
 # ## Another day: the same job, other links
 #
-# This section takes some ten minutes more, and nothing later asks for it.
+# This section takes some ten minutes more, and nothing later needs it.
 #
-# Suppose that a year later the link between nodes is as fast as that within, 20 MB/s. Nothing else has changed. **Which
-# plan is the best one now?**
+# Suppose that a year later the link between nodes is as fast as the link within a node, 20 MB/s. Nothing else has
+# changed. **Which plan is the best one now?**
 
 # %%
 ### BEGIN SOLUTION
@@ -629,8 +629,8 @@ _, even_s = run_beside(second_bet.value, even, played_even, count=2, num_steps=3
 reveal("11.fast", even_s, played_even)
 
 # %% [markdown]
-# The next picture shows links from 1 to 20 MB/s, with the step of every plan that fits, except the slowest one. Look
-# for the speed at which the curves of the two winners cross.
+# The next picture shows the step of every plan that fits, except the slowest one, with links from 1 to 20 MB/s between
+# nodes. Look for the speed at which the curves of the two winners cross.
 
 # %% tags=["computed-time"]
 speeds = (1, 2, 4, 8, 14, 20)

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 11c · Choosing: six sick runs
 #
-# Six training runs are slow, each for another reason. You find out why from their timelines and numbers, and change one
-# setting. Your score is the time that the change gains.
+# Six training runs are slow. You find out why from their timelines and numbers, and change one setting of each. Your
+# score is the time that the change gains.
 #
 # **65 minutes · difficulty 4 of 5 · needs: cpu**
 #
@@ -52,14 +52,14 @@ for name, link in (("within a node", inside), ("between nodes", across)):
 #
 # The first run is data parallel, with a quarter of the rows on each rank. Gradients are averaged in four equal buckets,
 # each as soon as the backward of its two layers is done. The link carries all four buckets in less time than the
-# backward takes. Still a part of the all-reduces is *exposed*: no computing runs beside it.
+# backward takes. Still a part of the all-reduces is *exposed*: no computing runs at the same time.
 
 # %% tags=["nbval-ignore-output"]
 healthy = sick.evidence("0")
 gantt(healthy.timeline(), title="Run 0: computing above, communication below")
 
 # %% [markdown]
-# The picture shows the quickest step of a few. `R` is an all-reduce (the key calls it `collective`), `S` is the
+# The picture shows the quickest of a few steps. `R` is an all-reduce (the legend calls it `collective`), `S` is the
 # optimizer's step. How much of the all-reduces is exposed? You can measure two overlapping bars by eye; for a thousand
 # bars you need a tool. You write its central function.
 #
@@ -96,8 +96,8 @@ exposed_verdict = check("11.exposed", exposed_s)
 # hint("11.exposed")
 
 # %% [markdown]
-# The next cell measures the four all-reduces of rank 0, each by itself and then all together. It uses your function (or
-# the course's, until yours has passed):
+# The next cell measures the four all-reduces of rank 0, each by itself and then all together. It uses your function.
+# (Until your function has passed, the course's own stands in.)
 
 # %% tags=["nbval-ignore-output"]
 exposed = exposed_s if exposed_verdict.passed else sick_runs.exposed_s
@@ -112,8 +112,8 @@ print(f"all four: {sums_ms:.1f} ms, exposed {exposed_ms:.1f} ms, {exposed_ms / s
 
 # %% [markdown]
 # A bucket is sent when the backward of its layers is done. The last bucket is sent when all of the backward is done, so
-# no computing is left to run beside it. With smaller buckets the last one is smaller. But the latency of many small
-# messages costs more at some point.
+# no computing is left to hide it. With smaller buckets the last one is smaller. But the latency of many small messages
+# costs more at some point.
 #
 # ## The order of four looks
 #
@@ -125,9 +125,9 @@ print(f"all four: {sums_ms:.1f} ms, exposed {exposed_ms:.1f} ms, {exposed_ms / s
 # 1. **Useful arithmetic.** What share of the step would the model's own arithmetic take, at the devices' full speed?
 #    That is MFU. It says how much time can be gained. Compare it with the share of the step in which ranks compute. If
 #    that share is much larger, ranks compute something that is not needed, or compute slowly.
-# 2. **Memory.** Is it full, and on all ranks alike? Free memory can be used to save time.
-# 3. **Who waits for whom.** Do not ask only how long a rank waits. Ask at which box it waits, and for which rank. On
-#    the rank that waits, waiting looks like communication.
+# 2. **Memory.** Is it full? Is it equally full on all ranks? Free memory can be used to save time.
+# 3. **Who waits for whom.** Do not ask only how long a rank waits. Ask at which bar of the timeline it waits, and for
+#    which rank. On the rank that waits, waiting looks like communication.
 # 4. **Bytes by link.** How many bytes are sent within a node, and how many leave it? And how long does that take at the
 #    link's speed?
 #
@@ -138,15 +138,15 @@ healthy
 
 # %% [markdown]
 # `computes`, `talks only` (exposed communication), `reads` and `idle` are shares of the step. Bytes are what a rank
-# sends, in one step, to the rank beside it and to the other node. An all-reduce goes round a ring. So ranks 0 and 2
-# send to the other rank of their node, and ranks 1 and 3 send to the other node. Look at this table for a minute: you
-# will compare all other runs with it. Also in a healthy run `useful` is less than `computes`. Each layer has a fixed
-# cost besides that of its rows, the optimizer's step takes time, and on a busy machine timed waits end late.
+# sends in one step, to the other rank of its node and to the other node. An all-reduce goes round a ring. So ranks 0
+# and 2 send to the other rank of their node, and ranks 1 and 3 send to the other node. Look at this table for a minute:
+# you will compare all other runs with it. Even in a healthy run `useful` is less than `computes`. Each layer has a
+# fixed cost besides that of its rows, the optimizer's step takes time, and on a busy machine timed waits end late.
 #
 # ## The runs
 #
 # Each run has one fault. Not all are cut like run 0. A sum after every layer belongs to tensor parallelism, and `recv`
-# (`←` where a box is narrow) waits for another stage of a pipeline. The eight possible answers are the same for every
+# (`←` where a bar is narrow) waits for another stage of a pipeline. The eight possible answers are the same for every
 # run, and one answer may be right for several runs. First bet from the evidence, then read the answer, then mend the
 # run. `sick.change("A")` shows six settings with their values. `sick.change("A", buckets=8)`, for example, repeats the
 # run with that *one* change. The score is your gain, in per cent of the gain of the best single change. The last change
@@ -360,8 +360,8 @@ for run in (healthy, a, b, c, d, e, f):
 # from a wrong bet, and seen how much one setting gains. You know that waiting looks like communication, and that busy
 # ranks may do work that is not needed.
 #
-# **The limit.** These runs were ours, and each had one fault. [Part 4](11d_runs_of_others.ipynb) looks at runs of
-# others on thousands of GPUs. Would the planner have predicted them, and was it right to use so many GPUs?
+# **The limit.** These runs were made for this course, and each had one fault. [Part 4](11d_runs_of_others.ipynb) looks
+# at runs of others on thousands of GPUs. Would the planner have predicted them, and was it right to use so many GPUs?
 #
 # **Further reading.** Jiang et al., [MegaScale](https://arxiv.org/abs/2402.15627) (2024), on finding what slows ten
 # thousand GPUs, with timelines of many ranks. Llama Team, [The Llama 3 Herd of

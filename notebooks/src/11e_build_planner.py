@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 11e · Choosing: build a planner
 #
-# One empty class, and seven steps that ask more of it each time. At the end it ranks all layouts of a job on a thousand
-# GPUs by their seconds. Published runs that it has never seen judge it.
+# You fill one empty class in seven steps, and each step needs more of it. At the end it ranks all layouts of a job on a
+# thousand GPUs by their seconds. Published runs that it has never seen judge it.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -16,7 +16,7 @@
 #
 # - write down memory and time of a layout as formulas, and say which axis enters where;
 # - list all layouts that are legal and fit, and rank them;
-# - find from a few runs what no data sheet says, and tell how far off you are on others.
+# - find from a few runs what no data sheet says, and say how far off you are on others.
 #
 # From [part 1](11a_does_it_fit.ipynb) you need the parts of a rank's memory, and from [part 2](11b_how_long.ipynb) the
 # parts of a step.
@@ -50,17 +50,17 @@ from statistics import median
 
 # %% [markdown]
 # ![A job and machines go into a planner, which is a question mark. Layouts with question marks for gigabytes, seconds
-# and place come out, and beside two runs of others stand a question mark for what you say and one for the
+# and place come out, and beside two runs of others stand a question mark for your prediction and one for the
 # error](../assets/11_planner.png)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before it
-# ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# The next cell is all that you write. Seven steps follow it. Each has a check, and needs what the steps before it need,
+# and one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
 # Take two sittings. The first one ends with step 3. Step 4 is the hardest.
 #
-# Steps 1 and 2 ask for `memory` alone. Leave the methods that no step has asked for yet as they are.
+# Steps 1 and 2 need `memory` alone. Do not change a method before a step needs it.
 
 
 # %%
@@ -71,9 +71,9 @@ class MyPlanner:
     ``gated``, and its tables ``tied``. ``batch`` sequences of ``seq`` tokens in a step of all GPUs. Each gradient has
     ``gradient_bytes``.
 
-    ``machines``: ``gpus`` in nodes of ``node_size``, and ``memory_bytes`` of each, of which ``reserve_bytes`` are gone.
-    ``peak_flops_per_s``, of which products reach the ``share``, and ``pass_s``. ``inside_bytes_per_s``,
-    ``network_bits_per_s`` of each GPU, ``latency_s`` and ``hidden``.
+    ``machines``: ``gpus`` in nodes of ``node_size``, each GPU with ``memory_bytes``, of which no layout can use
+    ``reserve_bytes``. Step 3 explains ``peak_flops_per_s``, ``share`` and ``pass_s``. Step 4 explains
+    ``inside_bytes_per_s``, ``network_bits_per_s`` of each GPU, ``latency_s`` and ``hidden``.
 
     A layout: ``tp``, ``pp``, ``dp``, ``micro_batch`` (sequences), ``sharding`` (0 to 3), ``sequence_parallel`` (or
     not), ``recompute`` ("none" or "full"). Ranks are numbered along ``tp`` first, then ``dp``, then ``pp``.
@@ -135,7 +135,7 @@ class MyPlanner:
         ### END SOLUTION
 
     def time(self, layout):
-        """Seconds of a step: "compute", "tensor", "pipeline", "data". What a step does not ask for may be 0."""
+        """Seconds of a step: "compute", "tensor", "pipeline", "data". A part that is not needed yet may be 0."""
         ### BEGIN SOLUTION
         ### STUB return {}  # from step 3 on
         job, machines, m = self.job, self.machines, self.micro_batches(layout)
@@ -208,9 +208,9 @@ class MyPlanner:
         ### END SOLUTION
 
     def fit(self, runs):
-        """``self.machines`` with the ``share`` that these runs tell.
+        """``self.machines`` with the ``share`` that fits these runs best.
 
-        A run has a ``job``, ``machines``, a ``layout``, and ``step_s``, what was measured.
+        A run has a ``job``, ``machines``, a ``layout``, and the measured ``step_s``.
         """
 
         ### BEGIN SOLUTION
@@ -237,7 +237,8 @@ class MyPlanner:
 #
 # ### A worked example
 #
-# The attention of one layer, by hand. The layout is one of eight H100 from the runs behind the Ultra-Scale Playbook.
+# The next cell counts the numbers in the attention of one layer. The layout is for eight H100, from the runs behind the
+# Ultra-Scale Playbook.
 
 # %%
 few = shown_runs("ultra-scale")
@@ -256,21 +257,22 @@ check("11.planner_states", MyPlanner)
 # %% [markdown]
 # ## Step 2: activations
 #
-# Now what a rank keeps for the backward pass. A layer keeps these bytes of each token of a micro-batch. Here `kv` is
-# the width of the keys.
+# Now add what a rank keeps for the backward pass. A layer keeps these bytes of each token of a micro-batch. Here `kv`
+# is the width of the keys.
 #
 # | what | bytes | cut by `tp` |
 # |---|---|---|
 # | inputs of two norms and of two regions | 8 `hidden` | if `sequence_parallel` |
 # | queries, attention's output; keys, values | 4 `hidden` + 4 `kv` | always |
 # | inside of the MLP | 4 `ffn`, of a gated one 8 `ffn` | always |
-# | rotated, and in float32, in a gated model alone | 6 (`hidden` + `kv`) | always |
+# | queries and keys, rotated and in float32, only in a gated model | 6 (`hidden` + `kv`) | always |
 #
-# With `recompute="full"` each layer keeps its input, which is one of the first row's four. During the backward pass the
-# inside of one layer is there as well, for one micro-batch. Stages run 1F1B: how many micro-batches does each hold?
-# Logits and what the loss makes of them take 10 bytes each, of one micro-batch, and `tp` cuts them.
+# With `recompute="full"` each layer keeps its input, which is one of the four tensors in the first row. During the
+# backward pass the inside of one layer is there as well, for one micro-batch. Stages run 1F1B: how many micro-batches
+# does each hold? A logit takes 10 bytes, with what the loss makes from it. Logits are there for one micro-batch, and
+# `tp` cuts them.
 #
-# Is it enough? Beside yours stand the course's formulas, and what PyTorch counted.
+# Is that enough? The next cell prints what your formulas and the course's give, and what PyTorch counted.
 
 # %% tags=["nbval-ignore-output"]
 PLANNERS = {"yours": MyPlanner, "the course's": courses.MyPlanner}
@@ -285,13 +287,13 @@ check("11.planner_memory", MyPlanner)
 # %% [markdown]
 # ## Step 3: computing
 #
-# A step computes on `batch` sequences. Which of them has a rank? For each number of a matrix a token needs one
+# A step computes on `batch` sequences. Which of them does a rank have? For each number of a matrix a token needs one
 # multiplication and one addition. In attention each token meets all `seq` keys and values, also those that a mask
-# removes. Backward has twice the FLOPs of forward. The output matrix is a product too, on the last stage.
+# removes. Backward has twice the FLOPs of forward. The last stage also multiplies by the output matrix.
 #
 # The rate is `share` of `peak_flops_per_s`. `tp` ranks share all products. But the host has to begin each pass of a
-# layer, for which it needs `pass_s`. So no pass of a layer is shorter, forward, backward, or done again. (The output is
-# no layer.)
+# layer, for which it needs `pass_s`. So no pass of a layer takes less than `pass_s`: neither forward nor backward, nor
+# a forward that is done again. (The output matrix is no layer.)
 #
 # Stages are not equal, since the last one scores tokens. The first micro-batch goes through all stages, each in its own
 # time. From then on the slowest stage sets the pace. Messages come in step 4.
@@ -305,25 +307,25 @@ check("11.planner_compute", MyPlanner)
 # %% [markdown]
 # ## Step 4: links
 #
-# Everything here goes around rings, or from stage to stage.
+# All messages of a step go around rings, or from stage to stage.
 #
-# - **A ring** of n ranks gathers, or scatters sums, in n - 1 rounds. In each it sends an n-th of the bytes, after
-#   `latency_s`. An all-reduce is both.
-# - **Its rate.** Look at the group of rank 0. On one node it is `inside_bytes_per_s`. Otherwise each rank that sits on
-#   a node brings its port of `network_bits_per_s`. The ring still passes through the node, so it gets no more than
-#   `inside_bytes_per_s`.
+# - **A ring** of n ranks gathers, or scatters sums, in n - 1 rounds. In each round it sends an n-th of the bytes, after
+#   `latency_s`. An all-reduce does both, one after the other.
+# - **Its rate.** Look at the group of rank 0. If the group is on one node, the rate is `inside_bytes_per_s`. Otherwise
+#   each of its ranks on the node brings a port of `network_bits_per_s`. The ring still passes through the node, so its
+#   rate is never above `inside_bytes_per_s`.
 # - **"tensor"**: a layer has two all-reduces in each pass, of a micro-batch's activations (2 bytes a number). A pass
-#   that is done again has them, too. Sequence parallelism sends as much. They are part of every slot of the pipeline.
+#   that is done again has them, too. Sequence parallelism sends as much. Every slot of the pipeline has these messages.
 # - **"pipeline"**: every slot has a message each way, of the same activations. Under sequence parallelism a rank has
-#   its part of them. It goes through one port, or inside if all stages are on one node.
+#   its part of them. The message goes through one port, or over the link inside a node if all stages are on one.
 # - **"data"**: what ranks of the first stage send. Without sharding it is an all-reduce of the gradients, once a step.
-#   Sharding 1 scatters their sums, and gathers the weights after the optimizer. Sharding 3 does for each micro-batch
-#   two gathers of the weights and one scatter.
-# - **What hides**: sending hides behind computing at the same time, and the share `hidden` of the shorter one does.
-#   Gradients have the backward pass of the last micro-batch through the stage's layers, without what is computed again.
-#   All that sharding 3 sends has all slots of the stage.
+#   Sharding 1 scatters their sums, and gathers the weights after the optimizer. Sharding 3 gathers the weights twice
+#   for each micro-batch, and scatters the sums once.
+# - **What hides**: take the shorter of two times, sending and the computing that can hide it. Its share `hidden` hides.
+#   Gradients can hide behind the backward pass of the last micro-batch through the stage's layers, without what is
+#   computed again. All that sharding 3 sends can hide behind all slots of the stage.
 #
-# One ring by hand: copies of 1 GB of gradients on two nodes, 8 ranks on each, ports of 200 Gbit/s.
+# Here is one ring by hand: 1 GB of gradients, on two nodes with 8 ranks each, with ports of 200 Gbit/s.
 
 # %% tags=["computed-time"]
 bytes_per_s = 8 * 200e9 / 8  # 8 ports, 8 bits in a byte
@@ -336,8 +338,8 @@ a100 = shown_runs("vtrain-multi")
 planners_side_by_side(PLANNERS, a100[::5], build="11.planner")
 
 # %% [markdown]
-# The course's formulas say too little for five of the six, since `share` is 100 %, as on the data sheet. Step 6 takes
-# care of that. They say too much for one: which of its parts is on a link that was guessed?
+# The course's formulas predict too little time for five of the six, since `share` is 100 %, as on the data sheet. Step
+# 6 changes that. For one layout they predict too much: which of its parts is on a link whose speed was guessed?
 
 # %%
 check("11.planner_links", MyPlanner)
@@ -367,8 +369,8 @@ check("11.planner_layouts", MyPlanner)
 # %% [markdown]
 # ## Step 6: runs of others
 #
-# How large `share` is, no data sheet says. `fit` is given some runs that others measured, and returns the machines with
-# a better share. Try it on runs that this course shows anyway: 26 layouts of one job on 64 A100, in two halves.
+# No data sheet says how large `share` is. `fit` gets some runs that others measured, and returns the machines with a
+# better share. Try it on runs that this course has shown: 26 layouts of one job on 64 A100, in two halves.
 
 # %% tags=["computed-time"]
 given, others = a100[::2], a100[1::2]
@@ -393,8 +395,8 @@ for name, planner in PLANNERS.items():
 
 # %% [markdown]
 # The check does the same with runs that no page shows: 30 on up to 8 A100, and 23 on up to 128 H100. In each cluster
-# your mean error may be 25 %, and 65 % of the runs have to lie within 30 %. The formulas of step 4 reach that with
-# room. It also asks about jobs that nobody ran, with twice the batch or twice the layers.
+# your mean error may be 25 %, and 65 % of the runs have to lie within 30 %. The formulas of step 4 are well within
+# these limits. The check also plans jobs that nobody ran, with twice the batch or twice the layers.
 
 # %%
 check("11.planner_runs", MyPlanner)
@@ -405,16 +407,16 @@ check("11.planner_runs", MyPlanner)
 # %% [markdown]
 # ## Step 7: awkward jobs
 #
-# Which of these does your class get wrong without a word?
+# Which of these does your class get wrong without an error?
 #
 # - grouped-query attention, with `kv_heads` fewer than `heads`;
 # - tied tables: one matrix where one stage has both, and a copy on each stage where two have them;
-# - nodes that are not full, as with 12 GPUs in nodes of 8. A ring has as many ports as on the node with the fewest of
-#   its ranks;
+# - nodes that are not full, as with 12 GPUs in nodes of 8. A ring has as many ports as it has ranks on the node with
+#   the fewest of them;
 # - one GPU; a batch that few numbers divide; a model that fits nowhere. Then `plans` is an empty list.
 #
-# And `why_not` says why a layout cannot run, in a sentence. It has the word `batch`, `layers`, `heads` or `ffn` if that
-# does not divide, and `memory` if there is too little. For a layout that can run it is "".
+# And `why_not` says why a layout cannot run, in a sentence. The sentence has the word `batch`, `layers`, `heads` or
+# `ffn` if that does not divide, and `memory` if there is too little. For a layout that can run, `why_not` returns "".
 
 # %%
 check("11.planner_awkward", MyPlanner)
@@ -425,8 +427,8 @@ check("11.planner_awkward", MyPlanner)
 # %% [markdown]
 # ## Use it: a thousand GPUs
 #
-# (`mine.MyPlanner` is the version of yours that has passed step 6; the course's stands in until then.) The job is Llama
-# 3 70B on 1,024 H100.
+# (`mine.MyPlanner` is the version of your planner that has passed step 6. Until then the course's own stands in.) The
+# job is Llama 3 70B on 1,024 H100.
 
 # %% tags=["nbval-ignore-output"]
 own_planner = mine.MyPlanner
@@ -445,7 +447,7 @@ for step_s, layout in ranked[:5]:
 
 # %% [markdown]
 # The course's own planner knows more: norms that wait for memory, the loss, interleaved stages, trees between nodes.
-# What does it say of the same layouts, from your first to your last?
+# What does it predict for the same layouts, from your fastest to your slowest?
 
 # %% tags=["nbval-ignore-output"]
 listed = list_layouts(big, cluster, Constants(), Software(), layouts=[layout for _, layout in ranked])
@@ -465,9 +467,9 @@ lines(
 # %% [markdown]
 # ## Use it: a job of the capstone
 #
-# Lesson 14 gives you small jobs with slow links. Here is one of them, of a seed that its page does not take, in the
-# words of your planner. Numbers have 4 bytes there, so links carry half as many. Computing is paced, so the peak is
-# what one rank computes.
+# Lesson 14 gives you small jobs with slow links. The next cells write one of them as your planner's `job` and
+# `machines`, from a seed that lesson 14 does not use. Numbers have 4 bytes there, so the links get half their speed.
+# Computing is paced, so the peak is the FLOP/s of that pace.
 
 # %%
 small = job_for(level=1, seed=5)
@@ -496,7 +498,7 @@ slow = Machines(**places, **rates, **shares)
 
 # %%
 def layout_of(mesh):
-    """The same cut as a layout, with two micro-batches for each stage; None where the order of axes is another."""
+    """The same cut as a layout, with two micro-batches for each stage; None if the axes are in another order."""
     size = dict(zip(mesh.axes, mesh.shape, strict=True))
     if list(size) != [axis for axis in ("pp", "dp_replicate", "dp_shard", "tp") if axis in size]:
         return None
@@ -522,8 +524,8 @@ for plan in plans(small):
     )
 
 # %% [markdown]
-# Lesson 14 plays every message through. Yours adds up rings. Where do they part? Look for what hides: a pipeline's
-# messages, and a shard's gathers.
+# Lesson 14's model follows every message. Your planner adds up rings. Where do the two differ? Look for what hides: a
+# pipeline's messages, and the gathers of shards.
 #
 # ## How far you are
 
@@ -536,6 +538,6 @@ build_progress("11.planner")
 # You have written what `./course plan` does, and what every framework's own estimator does: memory first, then seconds,
 # then a list. You have found one constant from runs, and know your error on others.
 #
-# What is left out would be your next terms. Norms and activation functions wait for memory and not for products. Stages
-# interleave. Two nodes take a tree for an all-reduce. [Part 4](11d_runs_of_others.ipynb) shows how far off a planner
-# with these terms still is, by kind of layout.
+# Your next terms could be those that are left out. Norms and activation functions wait for memory and not for products.
+# Stages can interleave. An all-reduce between nodes can use a tree. [Part 4](11d_runs_of_others.ipynb) shows how far
+# off a planner with these terms still is, by kind of layout.

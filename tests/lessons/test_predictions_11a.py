@@ -55,8 +55,8 @@ def test_the_misreadings_of_activations_are_numbers_of_this_model():
 
 def test_what_is_said_of_the_gated_mlp_is_so():
     because = ASKED["11.kept"].tell(KEPT_BYTES, 8192, LLAMA).because
-    assert "48.5 bytes a token and channel" in because
-    assert "The gated MLP alone has 28 of them" in because
+    assert "48.5 bytes for each token and channel" in because
+    assert "The gated MLP keeps 28 of them" in because
     assert 8 * LLAMA.ffn / LLAMA.hidden == 28
 
 

@@ -83,13 +83,13 @@ QUIZ = (
             2.0: "That would be 8 micro-batches in flight, with 4 stages. 1F1B has one for each stage still to come.",
             4.0: "4 micro-batches in flight, yes; but of a quarter of the layers each.",
         },
-        because="A quarter of the layers, for 4 micro-batches in flight. A pipeline shares out the states of a model, "
-        "and of the first stage's activations hardly anything.",
+        because="The first stage keeps a quarter of the layers' activations, for 4 micro-batches in flight. A "
+        "pipeline makes a rank's states smaller, but not the activations of the first stage.",
     ),
     Question(
         name="idle",
         text="8 stages, 4 micro-batches, equal stages. All ranks are idle for most of the time, in turn, and the links "
-        "are nearly empty. What is the least that brings idle time below 20 %?",
+        "are nearly empty. What is the smallest change that brings idle time below 20 %?",
         choices=tuple(_WAYS),
         answer=_enough_micro_batches,
         show=lambda micro_batches: _WAYS[micro_batches],
@@ -98,7 +98,7 @@ QUIZ = (
             128: "That is more than enough; and smaller micro-batches make smaller pieces of work.",
             0: "The links are nearly empty: no rank waits for bytes.",
         },
-        because="Idle are p - 1 of m + p - 1 slots: with 8 stages and 32 micro-batches 7 of 39.",
+        because="A rank is idle in p - 1 of m + p - 1 slots: with 8 stages and 32 micro-batches in 7 of 39.",
     ),
     Question(
         name="hfu",
@@ -107,7 +107,8 @@ QUIZ = (
         answer=_mfu_of_hfu,
         show=lambda percent: f"{percent} %",
         misconceptions={
-            24: "Half of the work would be recomputed. It is a forward pass of four passes' worth.",
+            24: "Then half of the work would be recomputed. But a second forward pass is one of four equal parts of "
+            "it.",
             48: "That counts the second forward pass as if the model needed it.",
             64: "MFU counts less work than HFU in the same time, so it is never larger.",
         },
@@ -117,14 +118,14 @@ QUIZ = (
     Question(
         name="cheapest",
         text="40,000 steps, 10 days, GPUs of 80 GB. 8 GPUs: 40 s a step, 95 GB. 16: 22 s, 75 GB. 32: 12 s, 60 GB. 64: "
-        "8 s, 50 GB. Which is cheapest, of those that do?",
+        "8 s, 50 GB. Which is the cheapest that fits and ends in time?",
         choices=(8, 16, 32, 64),
         answer=_cheapest,
         show=lambda gpus: f"{gpus} GPUs",
         misconceptions={
             8: "It takes the fewest GPU seconds. But it does not fit, and it is not in time.",
             16: "It fits. 880,000 seconds are more than 10 days.",
-            64: "The quickest. 64 GPUs for 8 s are a third more GPU seconds than 32 for 12 s.",
+            64: "It is the quickest. But 64 GPUs for 8 s are a third more GPU seconds than 32 for 12 s.",
         },
         because="8 do not fit and 16 are late. 32 take 384 GPU seconds a step, 64 take 512.",
     ),

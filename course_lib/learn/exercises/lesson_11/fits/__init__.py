@@ -73,7 +73,8 @@ FITS_EXERCISE = Exercise(
     hints=(
         "Begin with one GPU: which product is each of the five parts? Then add one axis at a time, and ask of each "
         "part whether this axis cuts it.",
-        "States: numbers of the stage, divided by tp, and by dp from that sharding on which cuts the part. "
+        "States: numbers of the stage, divided by tp, and also by dp if `layout.sharding` is high enough to cut the "
+        "part. "
         "Activations: tokens of a micro-batch, divided by tp, times the stage's layers, times the micro-batches in "
         "flight, `min(pp - stage, m)`. Logits: tokens of a micro-batch times the vocabulary, divided by tp, on the "
         "last stage.",

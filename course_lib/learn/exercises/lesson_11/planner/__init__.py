@@ -78,7 +78,7 @@ PLANNER_STEPS = (
             "`tables = (stage == 0) + (stage == pp - 1)`. Optimizer: `12 * numbers / (dp if sharding >= 1 else 1)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Weights, gradients and optimizer of every rank, to the byte.",
+        passed="Your planner has the weights, gradients and optimizer states of every rank, to the byte.",
     ),
     Exercise(
         name="11.planner_memory",
@@ -139,8 +139,8 @@ PLANNER_STEPS = (
         mistakes=mistakes.OF_LAYOUTS,
         hints=(
             "Which sizes can `tp` have, whatever the others are? And `pp`? Then `dp` is fixed.",
-            "Loop over `tp`, `pp`, micro-batch, sharding and recomputation. Throw out early what does not divide, and "
-            "last what does not fit: the fullest stage, with the reserve.",
+            "Loop over `tp`, `pp`, micro-batch, sharding and recomputation. Leave out early what does not divide, and "
+            "last what does not fit. To fit, the fullest stage and the reserve need room.",
             "`sizes = [n for n in range(1, gpus + 1) if gpus % n == 0]`; "
             "`plans.append((sum(self.time(layout).values()), layout))`; `sorted(plans, key=lambda plan: plan[0])`.",
         ),
@@ -181,7 +181,7 @@ PLANNER_STEPS = (
             "else `min(nodes.values())` ports. `why_not` has an `if` for each size, and returns its sentence.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Right with grouped heads, tied tables, nodes that are not full, and one GPU, and with a reason where "
-        "nothing fits.",
+        passed="Your planner is right with grouped heads, tied tables, nodes that are not full, and one GPU. It gives "
+        "a reason where nothing fits.",
     ),
 )

@@ -22,10 +22,11 @@ def _kept(kept_bytes: float, seq: int, model: Decoder) -> Explanation:
     return Explanation(
         measured=round(kept_bytes / _GB, 1),
         label="computed",
-        because=f"It is {a_channel:.1f} bytes a token and channel. The gated MLP alone has {mlp:.0f} of them: "
+        because=f"A layer keeps {a_channel:.1f} bytes for each token and channel. The gated MLP keeps {mlp:.0f} of "
+        "them: "
         "four tensors of its inner width, where GPT's has two. Rotation keeps queries and keys as they came, and once "
-        "more in float32. Fewer heads of keys and values save a little, and masks of dropout are gone. This list is of "
-        "programs whose memory has been measured; you will meet those runs below.",
+        "more in float32. Fewer heads of keys and values save a little, and masks of dropout are gone. The list in "
+        "the cell is from programs whose memory was measured; you will meet their runs below.",
         misreadings={
             round(
                 old_gb, 1
@@ -45,8 +46,9 @@ def _logits(logits_bytes: float, seq: int, model: Decoder) -> Explanation:
     return Explanation(
         measured=round(logits_bytes / _GB, 1),
         label="computed",
-        because=f"{number / _GB:.2f} billion numbers, three times: as the output layer makes them, in 2 bytes; in "
-        "float32 for the loss. The third are their probabilities in float32, which become the gradient. The scores "
+        because=f"There are {number / _GB:.2f} billion scores, and the device holds three tensors of this size. One is "
+        "from the output layer, in 2 bytes a number, and one in float32 for the loss. The third has "
+        "the probabilities in float32, which become the gradient. The scores "
         "of one token "
         f"are {model.vocab / model.hidden:.0f} times as many as its channels. And they are there when the device is "
         "fullest: it holds all activations, and none has been freed. (Programs differ by a copy or two: PyTorch's "
@@ -56,8 +58,8 @@ def _logits(logits_bytes: float, seq: int, model: Decoder) -> Explanation:
             "float32, and makes more of them.",
             round(4 * number / _GB, 1): "That is one tensor in float32. But there are two more: the one in 16 bits, "
             "and the probabilities.",
-            lambda size_gb: size_gb < 0.5: "They are scores of each of the tokens of a sequence, not of the last one "
-            "alone: every position is trained.",
+            lambda size_gb: size_gb < 0.5: "Each token of the sequence has its scores, not the last one alone: every "
+            "position is trained.",
         },
     )
 
@@ -70,15 +72,16 @@ def _stages(undivided: int, of_stages: Sequence[int]) -> Explanation:
         measured=round(100 * shares[0]),
         model=100,
         because=f"The first stage has 1/{stages} of the layers, and {stages} micro-batches in flight: it lets new ones "
-        f"in until the first comes back. So the cut saves nothing there. Each later stage has one micro-batch less "
+        "in until the first comes back. So the cut saves nothing there. Each later stage has one micro-batch less "
         f"in flight, and the last stage keeps {shares[-1]:.0%}. Twice the stages halve the layers, and double the "
         "micro-batches "
         "in flight.",
         misreadings={
             round(100 / stages): "That would be one micro-batch in flight. When its backward comes, how many forwards "
             "has the first stage run?",
-            400: "That is GPipe: all sixteen in flight. 1F1B keeps fewer.",
-            1600: "Sixteen micro-batches with all the layers. It has a part of the layers, and 1F1B keeps fewer.",
+            400: "That is GPipe, with all sixteen in flight. 1F1B keeps fewer.",
+            1600: "That would be sixteen micro-batches with all the layers. The first stage has a part of the layers, "
+            "and 1F1B keeps fewer micro-batches.",
         },
         apart="The ledger counts a message's buffers until gloo lets them go. Run it again: the least of several runs "
         "is what the schedule needs.",
@@ -94,16 +97,16 @@ def _fewest(plain: int, recomputed: int) -> Explanation:
     said = {
         "2, and 2": "Two devices hold the states. But they must also share the activations of the sequence, and the "
         "logits.",
-        "4, and 2": "Look at the fullest stage, with the room that a device has.",
+        "4, and 2": "Compare the fullest stage with the room that a device has.",
         "4, and 4": "With all layers computed again, activations are a small number. States and logits are left.",
-        "8, and 2": "The sum of the three numbers is less than three devices, and one cut takes from all of them.",
-        "8, and 4": "The sum of the three numbers is less than three devices, and one cut takes from all of them.",
+        "8, and 2": "The sum of the three numbers is less than three devices, and one cut makes all of them smaller.",
+        "8, and 4": "The sum of the three numbers is less than three devices, and one cut makes all of them smaller.",
     }
     return Explanation(
         measured=right,
         label="computed",
         because="A tensor axis of 2 cuts states, logits and activations in two. It is the only cut that makes all "
-        "three smaller. Without recomputation half of them is still too much. Sharding alone never gets "
+        "three smaller. Without recomputation half of their sum is still too much. Sharding alone never gets "
         "below a sequence's activations and logits, on however many devices.",
         misreadings={text: sentence for text, sentence in said.items() if text != right},
     )
@@ -125,13 +128,13 @@ def _died() -> Explanation:
         "tokens the memory is nearly halved, so the cause is neither states nor gradients, which belong to the "
         "model. One thing grows with tokens and not with layers: a row of 16,384 scores for each token. When "
         "backward begins there are three "
-        "tensors of this size at once: logarithms of probabilities, which the forward has kept. Then their gradient, "
-        "and the gradient of the scores.",
+        "tensors of this size at once. One has the logarithms of probabilities, which the forward pass has kept. The "
+        "others are the gradient of these logarithms and the gradient of the scores.",
         misreadings={
             tables: "They are large, and he has counted them. They do not depend on the number of tokens.",
-            layers: "Half the layers would then have taken away half of it.",
-            gradients: "A weight's gradient is as large as the weight, however many tokens there are. And it died "
-            "before any weight had one.",
+            layers: "With half the layers, half of the memory would then be free.",
+            gradients: "A weight's gradient is as large as the weight, however many tokens there are. And the job "
+            "stopped before any weight had one.",
         },
     )
 
@@ -143,10 +146,10 @@ def _alone(one: StepParts, many_s: float, gpus: int, batch: int) -> Explanation:
     return Explanation(
         measured=round(100 * many_s * gpus / one_s),
         label="by the planner",
-        because=f"A step takes {one_s:.0f} s there, and {many_s:.1f} s on {gpus}. Gradients on their way to the host, "
-        f"its update and weights on their way back are {host_s:.1f} s of it. They come once a step, not once a "
-        f"micro-batch. In a step of one sequence their share would be {host_s / of_one_sequence_s:.0%}. The other "
-        f"cost is what is computed again. What {gpus} devices buy is time above all. For a fine-tuning of some "
+        because=f"A step takes {one_s:.0f} s on one device, and {many_s:.1f} s on {gpus}. Sending gradients to the "
+        f"host, the host's update and sending weights back are {host_s:.1f} s of it. They come once a step, not once "
+        f"a micro-batch. In a step of one sequence their share would be {host_s / of_one_sequence_s:.0%}. The other "
+        f"cost is computing layers again. With {gpus} devices you gain mostly time. For a fine-tuning of some "
         "hundred steps one device is enough.",
         misreadings={
             lambda per_cent: per_cent < 40: "The link is slow. How often in a step is it used, and how long do the "

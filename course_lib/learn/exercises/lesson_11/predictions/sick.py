@@ -24,9 +24,9 @@ __all__ = ["SICK"]
 def _loader(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
-        f"Each rank stands {clues.least_reading:.0%} of the step or more in `data`, before anything is computed. Later "
-        "all is as it should be. Links and devices have nothing to do with it: readers that work ahead, quicker "
-        "storage, or less decoding will mend it. (PyTorch's `DataLoader` has `num_workers=0` unless told otherwise.)"
+        f"Each rank spends {clues.least_reading:.0%} of the step or more in `data`, before anything is computed. "
+        "After that nothing is wrong. Links and devices are not the cause. Readers that work ahead, quicker storage, "
+        "or less decoding will mend it. (PyTorch's `DataLoader` has `num_workers=0` by default.)"
     )
 
 
@@ -34,9 +34,9 @@ def _bubble(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     return (
         f"The last rank begins to compute when {clues.start_spread:.0%} of the step is over, and the first one ends "
-        "last: a staircase up, and one down. Boxes are equal, and few bytes travel. The ranks spend that time in "
-        "`recv`, which is waiting and no transfer: a share of communication says nothing of the link. (p - 1)/m says "
-        "what to turn."
+        "last: the bars form stairs. Bars are equally long, and few bytes are sent. The ranks spend that time in "
+        "`recv`, which is waiting and no transfer. So a share of communication does not show that a link is slow. "
+        "Look at (p - 1)/m: which setting changes it?"
     )
 
 
@@ -46,8 +46,8 @@ def _recomputed(seen: RunEvidence) -> str:
         f"In this run every rank computes for {clues.least_computing:.0%} of the step or more, and nobody waits for "
         "long. But "
         f"the model's own arithmetic is {seen.useful_share:.0%}. A backward takes {clues.backward_to_forward:.1f} "
-        f"times a forward, and twice is what it needs. {clues.fullest:.0%} of the memory is in use: there is room "
-        "for what is computed again."
+        f"times a forward, and it needs only twice the time. {clues.fullest:.0%} of the memory is in use: there is "
+        "room to keep what is computed again."
     )
 
 
@@ -55,10 +55,10 @@ def _across(seen: RunEvidence) -> str:
     clues = clues_of(seen)
     inside, outside = (sum(seen.node_bytes(rank)[place] for rank in range(seen.num_ranks)) for place in (0, 1))
     return (
-        f"After every layer, forward and backward, there is a sum which nothing hides, and it leaves the node: "
-        f"{clues.crossing_calls} calls of a rank do. {outside / 1e6:.1f} MB go to the other node, and "
-        f"{inside / 1e6:.1f} MB stay. With the axes in the other order it is the other way round, and what is sent "
-        "between nodes then are gradients, beside a backward."
+        "After every layer, forward and backward, there is a sum which nothing hides. It leaves the node: one rank "
+        f"has {clues.crossing_calls} calls to the other node. {outside / 1e6:.1f} MB go to the other node, and "
+        f"{inside / 1e6:.1f} MB stay. With the axes in the other order these sums stay within a node. Then gradients "
+        "are sent between nodes, during a backward."
     )
 
 
@@ -97,7 +97,7 @@ def _told(seen: RunEvidence) -> Explanation:
     clues = clues_of(seen)
     because = _WHY[fault](seen)
     if not clues.shows(fault):
-        because += " (In this very run it does not stand out: the machine was busy. See the run once more.)"
+        because += " (In this run it is hard to see, since the machine was busy. Look at the run once more.)"
     return Explanation(
         measured=fault,
         label="built in",

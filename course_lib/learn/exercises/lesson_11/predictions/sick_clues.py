@@ -20,7 +20,7 @@ from course_lib.learn.sick.sick_runs.job import MIB
 
 __all__ = ["BLURRED", "Clues", "cleared", "clues_of"]
 
-BLURRED = " (In this very run that cannot be told: the machine was busy. See the run once more.)"
+BLURRED = " (In this run it is hard to see, since the machine was busy. Look at the run once more.)"
 
 
 @dataclass(frozen=True)
@@ -85,18 +85,17 @@ def cleared(suspect: str, seen: RunEvidence) -> str:
     """What one would see if it were so, and what is seen."""
     clues = clues_of(seen)
     sentences = {
-        LOADER: "Then ranks would stand in `data`. Here they spend at most "
-        f"{clues.most_reading:.0%} of the step there.",
-        BUBBLE: "Then ranks would begin one after the other, and be idle in turn. Here the first boxes of all ranks "
+        LOADER: f"Then ranks would wait in `data`. Here they spend at most {clues.most_reading:.0%} of the step there.",
+        BUBBLE: "Then ranks would begin one after the other, and be idle in turn. Here the first bars of all ranks "
         f"begin within {clues.start_spread:.0%} of the step.",
-        SLOW: f"Then one rank would be slower at the same box. Here a forward takes {1e3 * clues.quickest_s:.1f} to "
-        f"{1e3 * clues.slowest_s:.1f} ms, on whichever rank.",
+        SLOW: f"Then one rank would be slower at the same work. Here a forward takes {1e3 * clues.quickest_s:.1f} to "
+        f"{1e3 * clues.slowest_s:.1f} ms on all ranks.",
         RECOMPUTED: "Then a backward would take three times a forward. Here it takes "
         f"{clues.backward_to_forward:.1f} times.",
         ACROSS: "Then every layer would send to the other node, forward and backward. Here no rank has more than "
         f"{clues.crossing_calls} call{'' if clues.crossing_calls == 1 else 's'} in a step to the other node.",
-        EXPOSED: "Then all ranks would communicate for long when the last backward is done. Here there is a rank that "
-        f"spends {clues.tail:.0%} of the step so.",
+        EXPOSED: "Then all ranks would communicate for long when the last backward is done. Here one rank does so for "
+        f"{clues.tail:.0%} of the step.",
         UNEVEN: _not_uneven(seen, clues),
         FULL: f"The fullest device has {clues.fullest:.0%} of its memory in use.",
     }
@@ -106,16 +105,16 @@ def cleared(suspect: str, seen: RunEvidence) -> str:
 
 def _not_uneven(seen: RunEvidence, clues: Clues) -> str:
     """Ranks with more layers have longer boxes and hold more."""
-    then = "Then the ranks with more layers would have longer boxes and hold more. "
+    then = "Then the ranks with more layers would have longer bars and hold more. "
     held_mib = [size / MIB for size in seen.memory_bytes]
     if clues.shows(SLOW):
         return then + (
-            f"Here rank {clues.slowest_rank} has the longest boxes, and it holds {held_mib[clues.slowest_rank]:.1f} "
+            f"Here rank {clues.slowest_rank} has the longest bars, and it holds {held_mib[clues.slowest_rank]:.1f} "
             f"MiB; the others hold {_range([*held_mib[: clues.slowest_rank], *held_mib[clues.slowest_rank + 1 :]])}."
         )
     return then + (
-        f"Here a forward takes {1e3 * clues.quickest_s:.1f} to {1e3 * clues.slowest_s:.1f} ms, on whichever rank, so "
-        f"all have as many layers. They hold {_range(held_mib)}"
+        f"Here a forward takes {1e3 * clues.quickest_s:.1f} to {1e3 * clues.slowest_s:.1f} ms on all ranks, so all "
+        f"have as many layers. They hold {_range(held_mib)}"
         + (": a later stage keeps fewer micro-batches for backward." if _differ(held_mib) else ".")
     )
 

@@ -26,18 +26,19 @@ def _slots(before: Replayed, after: Replayed) -> Explanation:
         measured=round(100 * (after.measured_s / ideal_s - 1), 1),
         model=round(model, 1),
         label="published",
-        because=f"It took {after.measured_s:.1f} s. {many} micro-batches and {stages} stages are {many + bubble} "
-        f"slots, and {few} are {few + bubble}: by these alone it is {ideal_s * (1 + model / 100):.1f} s. The bubble "
-        f"has as many slots in both, {bubble}, and so it grew from {bubble / (many + bubble):.0%} of the step to "
-        f"{bubble / (few + bubble):.0%}. That leaves nearly nothing for the data axis beside each pipeline.",
+        because=f"The second step took {after.measured_s:.1f} s. With {stages} stages, {many} micro-batches take "
+        f"{many + bubble} slots, and {few} take {few + bubble}. By the slots alone the second step is "
+        f"{ideal_s * (1 + model / 100):.1f} s. The bubble has {bubble} slots in both runs, and so it grew from "
+        f"{bubble / (many + bubble):.0%} of the step to "
+        f"{bubble / (few + bubble):.0%}. So the data axis cost nearly nothing.",
         misreadings={
-            0: "That is if a step were its micro-batches alone. The bubble does not shrink with them.",
-            round(100 * bubble / many, 1): "That is what the bubble adds to the first run. The second has a quarter of "
-            "the micro-batches beside as large a bubble.",
+            0: "That would be so if a step had no bubble. The bubble does not shrink with the micro-batches.",
+            round(100 * bubble / many, 1): "That is what the bubble adds to the first run. The second has a quarter "
+            "of the micro-batches, and a bubble of the same size.",
             round(
                 100 * bubble / few, 1
-            ): "That is what the bubble adds to the second run. The first, of which you take "
-            "a quarter, had one as well.",
+            ): "That is what the bubble adds to the second run. The first run, whose step you divide by four, had a "
+            "bubble as well.",
             lambda percent: (
                 percent > 2 * model
             ): "The data axis does not take so much: it sends gradients once a step, and only those of a rank's own "
@@ -57,10 +58,11 @@ def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> 
         measured=round(after.measured_s, 1),
         model=round(after.predicted_s, 1),
         label="published",
-        because=f"Four times the GPUs for {before.measured_s / after.measured_s:.1f} times the speed. {batch:,} "
+        because=f"Four times the GPUs give {before.measured_s / after.measured_s:.1f} times the speed. {batch:,} "
         f"sequences for {dp:,} ranks are {batch // dp} for each. For each micro-batch, however small, ZeRO-3 gathers "
-        "all weights, again for backward, and sends all gradients. Computing shrinks to a quarter, and this does not: "
-        f"by the planner {largest_parts(parts_of(after), 2)}. The other layout, tensor and pipeline axes within each "
+        "all weights, again for backward, and sends all gradients. Computing shrinks to a quarter, and the messages "
+        f"do not. The largest parts by the planner: {largest_parts(parts_of(after), 2)}. The other layout, tensor and "
+        "pipeline axes within each "
         f"replica, takes {' and '.join(three)}.",
         misreadings={
             lambda seconds: (
@@ -69,8 +71,8 @@ def _fourfold(before: Replayed, after: Replayed, others: Sequence[Replayed]) -> 
             "the number of ranks?",
             lambda seconds: (
                 1.3 * ideal <= seconds < 0.8 * after.measured_s
-            ): "You are right that something does not shrink. But it is more: the weights of the whole model go "
-            "through every rank's link.",
+            ): "You are right that something does not shrink. But that part is larger: the weights of the whole model "
+            "go through every rank's link.",
             lambda seconds: (
                 seconds > before.measured_s
             ): f"It did not become slower than on fewer GPUs: it took {after.measured_s / before.measured_s:.0%} of "

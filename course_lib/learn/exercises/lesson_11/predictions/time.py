@@ -16,16 +16,16 @@ def _near(times_s: Sequence[float], tie: float) -> Explanation:
     return Explanation(
         measured=near,
         label="computed",
-        because=f"{len(times_s):,} layouts fit, and the planner puts these less than {tie - 1:.0%} above the "
+        because=f"{len(times_s):,} layouts fit. The planner puts {near} of them less than {tie - 1:.0%} above the "
         "fastest. Many are twins: the same axes with another micro-batch, other virtual stages, or more computed "
         "again. The planner cannot put them in order. But it can distinguish them from the others: the slowest takes "
         f"{times_s[-1] / times_s[0]:.0f} times as long. So choose among the tied ones by what the planner does not "
         "know, such as what your software does well. Measure a few that differ.",
         misreadings={
             1: "It would be alone only if no other were near it. Look at how far apart two have to be.",
-            len(times_s): "Those are all that run.",
-            (lambda answer: answer > 4 * near): "Fewer: most of the layouts that run send much that waits, or cut "
-            "matrices so thin that the GPU is idle.",
+            len(times_s): "Those are all that fit.",
+            (lambda answer: answer > 4 * near): "There are fewer. In most layouts ranks wait for many bytes, or "
+            "matrices are cut so thin that a GPU is partly idle.",
         },
     )
 
@@ -40,7 +40,8 @@ def _hidden(measured_ms: float, backward_ms: float, link_ms: float, num_buckets:
     }
     if link_ms > backward_ms:
         misreadings |= {
-            round(link_ms - backward_ms): "That lets the link begin with the backward pass. There is no gradient yet.",
+            round(link_ms - backward_ms): "Then the link would begin with the backward pass. At that moment there is "
+            "no gradient yet.",
             round(one_ms): "That is the last bucket alone. Here the link is slower than backward, and still has "
             "earlier ones to send.",
         }
@@ -148,10 +149,10 @@ def _fast(times_s: Mapping[str, float], played: Played) -> Explanation:
     return Explanation(
         measured=measured,
         model=model,
-        because=f"{_REASONS[model](played[model])}. Sharded weights are asked for a unit early, and by the model what "
-        "travels in time costs nothing. A pipeline keeps its bubble on any link, and a sum of `tp` hides behind "
-        f"nothing.{_longer(times_s, played)} The best layout is one of a job *and* its links: ask again when either "
-        "changes.",
+        because=f"{_REASONS[model](played[model])}. Ranks gather sharded weights one unit ahead, and in the model "
+        "messages that arrive in time cost nothing. A pipeline keeps its bubble on any link, and nothing hides a sum "
+        f"of `tp`.{_longer(times_s, played)} The best layout depends on the job *and* its links: compute again when "
+        "either changes.",
         misreadings=_wrong(played, measured, model),
         apart=_APART,
     )
@@ -180,7 +181,7 @@ TIME: tuple[Asked, ...] = (
     ),
     Asked(
         name="11.fast",
-        question="The link between nodes as fast as that within: which plan now?",
+        question="The link between nodes is now as fast as the one within a node: which plan is best?",
         choices=_PLANS,
         tell=_fast,
     ),
