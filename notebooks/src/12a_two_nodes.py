@@ -2,8 +2,8 @@
 # # 12a · Beyond one machine: two nodes
 #
 # A job needs more than one machine. You find out how agents meet before a rank starts, and number the ranks of any set
-# of machines. You write an all-reduce that sends little over the slow link between them. Then you start a real job: two
-# agents, four ranks, one link.
+# of machines. You write an all-reduce that sends little over the slow link between machines. Then you start a real job:
+# two agents, four ranks, one link.
 #
 # **2 × 40 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -20,7 +20,7 @@
 # - say what an agent, a store and a rendezvous do, and which machine becomes node 0;
 # - compute node and local rank from a global rank, for nodes of any sizes, and the global rank from these;
 # - count what crosses the link between nodes, for an all-reduce and for a step of training;
-# - say where a hierarchical all-reduce pays, and where it does not.
+# - say where a hierarchical all-reduce saves time, and where it does not.
 #
 # You need torchrun and the local rank from [lesson 00](00_start_here.ipynb), the ring from [02](02a_collectives.ipynb),
 # and hybrid sharding from [05](05d_links_and_precision.ipynb).
@@ -62,7 +62,7 @@ four = shared_cluster(4)
 # This starts an agent on each machine (lesson 04). No rank exists yet. The agents look for each other at the
 # *endpoint*. There the agent of `zebra` opens a **store**, a table of keys and values that others read and write over
 # the network. When as many agents as `--nnodes` says have registered, the rendezvous is complete. Each agent then knows
-# its number and starts its ranks. It puts their numbers into their environment.
+# its number. It starts its ranks, with their numbers in their environment.
 #
 # <!-- word: group rank | also: `GROUP_RANK`, node rank -->
 # The **group rank** of a rank is the number of its agent, and so of its node, from 0. (This has nothing to do with
@@ -87,7 +87,7 @@ def agent(name, store, wait_s, met):
 
 # %%
 def rendezvous(names):
-    """Agents of these names, each half a second after the one before: what each of them knows when they have met."""
+    """Starts agents of these names, half a second apart; returns what each of them knows when they have met."""
     met, store = {}, dist.HashStore()
     settings = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # start no server for ranks here
     with mock.patch.dict(os.environ, settings):
@@ -129,7 +129,7 @@ for name, (*_, waited_s) in met.items():
 
 # %% [markdown]
 # The output shows two more things. An agent that is early waits: no rank starts, and nothing is computed, until all
-# agents are there. And the ranks get an address, `MASTER_ADDR`, which is node 0's. There the ranks meet once more, in
+# agents are there. And the ranks get an address, `MASTER_ADDR`, which is node 0's. There the ranks meet, in
 # `init_process_group`.
 #
 # | variable | what it says |
@@ -145,7 +145,7 @@ for name, (*_, waited_s) in met.items():
 # GPU, form one job of 16 ranks.
 #
 # A script chooses its GPU by `torch.cuda.set_device(RANK)`. On one machine this works. On a second machine rank 8 asks
-# for GPU 8, and CUDA says "invalid device ordinal". A colleague mends it: `set_device(RANK % 8)`.
+# for GPU 8, and CUDA says "invalid device ordinal". A colleague changes the line to `set_device(RANK % 8)`.
 #
 # **Take 16 ranks on nodes with 8, 4 and 4 GPUs. How many of them still ask for a GPU that their node does not have?**
 
@@ -160,7 +160,7 @@ ask("12.gpu").commit(8)  # "both small nodes"
 #
 # The number of the GPU should be the local rank, which torchrun puts into `LOCAL_RANK`. But many programs have to
 # compute it for *other* ranks as well. They need it to form groups, to read a log, or to know which ranks were lost
-# with a machine. Write it for nodes of any sizes, in both directions.
+# with a machine. Write a class for nodes of any sizes. It gives the place of a rank, and the rank at a place.
 
 
 # %%
@@ -211,18 +211,20 @@ for node, size in enumerate(sizes):
 reveal("12.gpu", places, sizes)
 
 # %% [markdown]
-# Numbers are not always dealt node by node. Slurm can deal its tasks out in turn (`--distribution=cyclic`), and then
-# node 0 of two has the ranks 0, 2, 4, 6. `RANK % 4` gives them the GPUs 0, 2, 0, 2: two GPUs have two ranks each, and
-# two have none. NCCL refuses that ("Duplicate GPU detected"). With gloo there is no error. `LOCAL_RANK` is right in any
-# order, since the launcher sets it. (Slurm's own name for it is `SLURM_LOCALID`.)
+# Ranks are not always numbered node by node. Slurm can deal ranks out *in turn* (`--distribution=cyclic`): one to each
+# node, and then one to each node again. Then node 0 of two has the ranks 0, 2, 4, 6. `RANK % 4` gives them the GPUs 0,
+# 2, 0, 2: two GPUs have two ranks each, and two have none. NCCL refuses that ("Duplicate GPU detected"). With gloo
+# there is no error. `LOCAL_RANK` is right in any order, since the launcher sets it. (Slurm's own name for it is
+# `SLURM_LOCALID`.)
 #
 # ## Bytes that leave a node
 #
-# ![Twice two nodes of two ranks. On the left node 0 has the ranks 0 and 1, and arrows go from each rank to the next; on
-# the right node 0 has the ranks 0 and 2, and in the place of arrows stands a question mark](../assets/12_ring.png)
+# ![Two drawings of two nodes with two ranks each. On the left node 0 has the ranks 0 and 1, and arrows go from each
+# rank to the next; on the right node 0 has the ranks 0 and 2, and in the place of arrows stands a question
+# mark](../assets/12_ring.png)
 #
 # Between nodes the link is slow, and all ranks of a node share it. So from now on you count the bytes that *leave a
-# node*. Lesson 02's all-reduce is a ring through all ranks. It is called *flat*, since it does not know nodes.
+# node*. Lesson 02's all-reduce is a ring through all ranks. It is called *flat*, since it treats all links alike.
 #
 # The next three cells define the measurement for the rest of this page. They measure a *job*, such as `flat`. A job is
 # a function that gets the rank and two groups, `inside` (the ranks of its node) and `between` (one rank of each node).
@@ -249,7 +251,7 @@ def groups_of(me, nodes=NODES):
 
 # %%
 def watched(me, job):
-    """A job runs once to warm up, and once watched: its seconds, and its bytes by the kernel's count, if it has one."""
+    """Runs a job to warm up, and again to measure it: its seconds, and its bytes if the kernel counts them."""
     groups = groups_of(me)
     run = job(me, *groups)
     run()
@@ -294,7 +296,7 @@ print(f"2 MiB, all-reduced flat over two nodes of two: {bytes_text(flat_bytes)} 
 
 # %% [markdown]
 # Now start the same job with a launcher that deals out ranks in turn. Node 0 has the ranks 0 and 2, and node 1 has the
-# others. The ring goes from 0 to 1 to 2 to 3, as before. **How many times as much leaves a node?**
+# others. The ring goes from 0 to 1 to 2 to 3, as before. **How many times as many bytes leave a node as before?**
 
 # %%
 ### BEGIN SOLUTION
@@ -321,7 +323,7 @@ traffic_map(both, title="The ring's messages, between the ranks and between the 
 #
 # <!-- word: hierarchical all-reduce | also: two-level all-reduce, 2D all-reduce | sentences: 3 -->
 # A **hierarchical all-reduce** adds up inside every node first, so that each rank of a node has one part of the node's
-# sum. Then each part is added up between the nodes, by the ranks of one local rank. Then the ranks of each node
+# sum. Then each part is added up between the nodes, by the ranks with the same local rank. Then the ranks of each node
 # exchange their parts.
 #
 # **Take 2 MiB on two nodes of two ranks. How many MiB leave each node with the hierarchical all-reduce?** (The number
@@ -336,8 +338,8 @@ ask("12.leave").commit(1)  # "each rank has a half"
 # %% [markdown]
 # ### A good place to stop
 #
-# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
-# this one. In the second sitting you write an all-reduce that spares the link between nodes, and start two agents.
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
+# one. In the second sitting you write an all-reduce that sends less over the link between nodes, and start two agents.
 
 # %% [markdown]
 # ### Build: the hierarchical all-reduce
@@ -373,7 +375,8 @@ hierarchical_verdict = check("12.hierarchical", all_reduce_on_nodes)
 # hint("12.hierarchical")
 
 # %% [markdown]
-# The next cell counts its bytes. (Until yours has passed, the course's own stands in; it sends the same between nodes.)
+# The next cell counts the bytes of your function. (Until it has passed, the course's own stands in, which sends the
+# same between nodes.)
 
 
 # %%
@@ -439,16 +442,16 @@ print(f"the busiest port of the flat ring sends {max(flat_by_rank) / max(storeys
 # %% [markdown]
 # A flat ring leaves a node at a single rank, and the other ports have nothing to send. With eight cards on a node only
 # one works; in the hierarchical way all eight work. So NCCL runs as many rings as there are cards, and each ring leaves
-# by another card.
+# by a different card.
 #
-# Bytes between nodes do not decide alone. The hierarchical way makes three calls in place of one, and sends more inside
-# the node. Where the links inside and between nodes are equally fast, use a flat ring.
+# Bytes between nodes are not the only cost. The hierarchical way makes three calls in place of one, and sends more
+# inside the node. Where the links inside and between nodes are equally fast, use a flat ring.
 #
 # ## A step of training
 #
-# Here are three ways to train four layers of 1 MiB in all on two nodes. The first is DDP (lesson 04). In the second
-# every layer is sharded over all four ranks (lesson 05). The third is hybrid sharding, with shards inside a node and
-# replicas between nodes. **With which of the three do the fewest bytes leave a node in a step?**
+# Here are three ways to train a model on two nodes. It has four layers, 1 MiB in all. The first is DDP (lesson 04). In
+# the second every layer is sharded over all four ranks (lesson 05). The third is hybrid sharding, with shards inside a
+# node and replicas between nodes. **With which of the three do the fewest bytes leave a node in a step?**
 
 # %%
 ### BEGIN SOLUTION
@@ -479,7 +482,7 @@ def hybrid(me, inside, between):
 
 # %%
 def training(wrap, pieces=1):
-    """A step on a batch in so many pieces, as a job; gradients are sent with the last piece alone."""
+    """A step on a batch in ``pieces`` pieces, as a job; gradients are sent with the last piece alone."""
 
     def job(me, inside, between):
         model = wrap(me, inside, between)
@@ -503,7 +506,8 @@ reveal("12.steps", step_bytes, 4 * 4 * WIDTH * WIDTH)
 
 # %% [markdown]
 # On a slow link you can send less often. Cut the batch in four pieces, use `no_sync` for all but the last, and take one
-# step of the optimizer. **How many times as much leaves a node with sharding over all ranks as with hybrid sharding?**
+# step of the optimizer. **With sharding over all ranks, how many times as many bytes leave a node as with hybrid
+# sharding?**
 
 # %%
 ### BEGIN SOLUTION
@@ -553,9 +557,9 @@ for environment in environments:
     print("".join(f"{environment[name]:>18}" for name in NAMES))
 
 # %% [markdown]
-# Compare these places with those of your class. (After `--rdzv-conf` stand shorter waits than torchrun's own.) The next
-# table has the bytes that left node 0, by the course's meter and by the kernel. The kernel counts at the cable (if
-# there is one), with every header. Beside them is the time of the slowest rank.
+# Compare these places with those of your class. (The values after `--rdzv-conf` are shorter waits than torchrun's
+# defaults.) The next table has the bytes that left node 0, by the course's meter and by the kernel. The kernel counts
+# at the cable (if there is one), with every header. The last column has the time of the slowest rank.
 
 # %% tags=["nbval-ignore-output"]
 by_meter = [flat_bytes, storeys_bytes, *step_bytes.values(), *piece_bytes.values()]
@@ -588,13 +592,13 @@ for name, size_bytes in zip(JOBS, by_meter, strict=True):
 # A **rail** is a network of its own for one local rank: the cards of GPU 3 of all machines, for example, share their
 # switches. An all-reduce between ranks of one local rank then never leaves its rail.
 #
-# Such a machine is built like your exercise: it has eight GPUs, eight cards and eight rails, and `between` is a rail.
-# NCCL finds cards and GPUs by itself, and knows which ranks share a machine. It runs several rings or trees at once so
-# that every card is busy. The gloo library uses one interface, unless you name several. You set three things.
+# A machine with rails is built like your exercise: it has eight GPUs, eight cards and eight rails, and `between` is a
+# rail. NCCL finds cards and GPUs by itself, and knows which ranks share a machine. It runs several rings or trees at
+# once so that every card is busy. The gloo library uses one interface, unless you name several. You set three things.
 # `NCCL_SOCKET_IFNAME` and `GLOO_SOCKET_IFNAME` name the interface. A machine has several, and the wrong one is a common
 # reason for a job that hangs at its start. `NCCL_IB_HCA` names the cards. `NCCL_DEBUG=INFO` prints what was found.
 #
-# The rendezvous decides which machine is node 0 with `--rdzv-backend c10d`, as you saw; it ignores `--node-rank`, with
+# With `--rdzv-backend c10d` the rendezvous decides which machine is node 0, as you saw. It ignores `--node-rank`, with
 # a warning. With the older *static* backend you choose it yourself: `--rdzv-backend static --node-rank 1 --master-addr
 # zebra --master-port 29500`. It does not allow nodes that come and go, which [part 2](12b_when_ranks_die.ipynb) needs.
 # If there is a firewall between nodes, it is not enough to open the endpoint's port. Ranks meet at `MASTER_PORT`, and

@@ -93,9 +93,10 @@ def step_on(me, state, mine):
 
 
 # %% [markdown]
-# Around this step runs the loop. `share` gives a rank its samples of the next step, and the place after that step. One
-# rank writes the checkpoint, beside the last good one, and renames it (`save_by_one`, lesson 04). A `Diary` adds a line
-# for each step of each rank: which samples the rank saw. That is our evidence: the diary of a dead rank stays.
+# The next cell has the loop around this step. `share` gives a rank its samples of the next step, and the place after
+# that step. One rank writes the checkpoint, beside the last good one, and renames it (`save_by_one`, lesson 04). A
+# `Diary` adds a line for each step of each rank: which samples the rank saw. These lines are evidence: the diary of a
+# dead rank stays.
 
 
 # %%
@@ -284,7 +285,7 @@ print(*(e.text for e in events if e.what == "failed" and e.time_s < killed[1]), 
 # list was ended before it could report an error. An agent checks its processes ten times a second. When one has died,
 # it ends the other ranks of its node. Ranks of other nodes then fail, or their agents end them when they learn of a new
 # rendezvous. With NCCL a surviving rank may not notice by itself: a collective whose partner has gone waits on the GPU.
-# Usually its agent ends it. Else PyTorch's watchdog ends it after its time-out, ten minutes unless you set another
+# Usually its agent ends it. Else PyTorch's watchdog ends it after its time-out, ten minutes unless you set another time
 # (`TORCH_NCCL_ASYNC_ERROR_HANDLING`, on by default).
 #
 # ## Steps that are done twice
@@ -350,8 +351,8 @@ reveal("12.same", (state["weights"] - undisturbed["weights"]).abs().max().item()
 # %% [markdown]
 # ### A good place to stop
 #
-# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
-# this one. In the second sitting a node comes back, and then a job stands still without a crash.
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
+# one. In the second sitting a node comes back, and then a job hangs without a crash.
 
 # %% [markdown]
 # ## One node more
@@ -369,7 +370,7 @@ for start in came_back:
 # A **membership change** is a node that joins a job or leaves it: all ranks are ended and begin anew, with another
 # world size. An agent uses up one of its `--max-restarts` when one of its own ranks fails. It uses up none when another
 # agent only waits to join. An agent may learn of a failure on *another* node in either way first, so the restart counts
-# above can differ from run to run. But also a join costs time. The next cell prints the time of each of the three
+# above can differ from run to run. But a join costs time, too. The next cell prints the time of each of the three
 # changes, from the last step before it to the first step after it:
 
 # %% tags=["nbval-ignore-output"]
@@ -386,8 +387,8 @@ deals = elastic.dealt(elastic.kept(notes), NUM)
 print("epochs in which a sample was lost or seen twice:", [n for n, deal in deals.items() if deal != (0, 0)])
 
 # %% [markdown]
-# The list is empty: no sample was lost, and none was seen twice, on four, two and four ranks. The diaries of all ranks
-# show that, also those of the dead ones.
+# The list is empty: no sample was lost, and none was seen twice, first on four ranks, then on two, and then on four
+# again. The diaries of all ranks show that, also those of the dead ones.
 #
 # ![Four boxes that a checkpoint of a job holds: weights, optimizer, random numbers, place; beside each what goes wrong
 # without it](../assets/12_state.png)
@@ -395,8 +396,8 @@ print("epochs in which a sample was lost or seen twice:", [n for n, deal in deal
 # ## Slow, not dead
 #
 # An agent finds a rank that dies. No program here finds a slow rank by itself. In the next cell four ranks do the same
-# work and then an all-reduce, and one device is slower. It prints how long each rank spent *in the all-reduce*, on
-# average. **Which device is the slow one?**
+# work and then an all-reduce, and one device is slower. The cell prints how long each rank spent *in the all-reduce*,
+# on average. **Which device is the slow one?**
 
 
 # %%
@@ -433,14 +434,14 @@ gantt(Timeline.join(timelines), title="Six steps: computing above, the all-reduc
 reveal("12.slow", waits, steps)
 
 # %% [markdown]
-# One slow device of four makes the steps of all four half as long again. If no device is *always* slow, but each is
-# slow at times, a step still takes as long as its slowest rank. The more ranks there are, the more often one of them is
+# One slow device of four makes the steps of all four 1.5 times as long. If no device is *always* slow, but each is slow
+# at times, a step still takes as long as its slowest rank. The more ranks there are, the more often one of them is
 # slow. So large jobs record for every step which rank came last, and look for a rank that is last too often.
 #
 # ## Not dead, not slow: missing
 #
 # At the end of the job on two nodes each rank summed a gradient twice in a step. First it did so within its node, then
-# with the rank of the same place on the other node. (This is half of the hierarchical all-reduce of [part
+# with the rank that has the same local rank on the other node. (This is half of the hierarchical all-reduce of [part
 # 1](12a_two_nodes.ipynb).) One rank was delayed, as if it waited for a file. `black_box` writes the flight recorder's
 # dump when a rank has called no collective for a second. (With NCCL PyTorch writes it after the watchdog's time-out:
 # `TORCH_NCCL_DUMP_ON_TIMEOUT`, with `TORCH_FR_BUFFER_SIZE` entries.) The next cell prints the last two entries of each
@@ -501,9 +502,9 @@ reveal("12.never", never)
 print(meetings.meet(meetings.UNMET[::-1]))
 
 # %% [markdown]
-# When as many agents have joined as an agent's *own* greatest number, this agent declares the round complete, for all
-# on the list. So the agent that comes last decides. If a job starts only at some tries, look for settings that differ.
-# These are other faults that you will meet:
+# Each agent has a greatest number of its *own*. When that many agents have joined, it declares the round complete, for
+# all on the list. So the agent that comes last decides. If a job starts only at some tries, look for settings that
+# differ. These are other faults that you will meet:
 #
 # | what differs | what happens |
 # | --- | --- |
@@ -512,11 +513,12 @@ print(meetings.meet(meetings.UNMET[::-1]))
 # | the endpoint's host is `localhost` or another loopback address | each node opens a store of its own |
 # | an endpoint at a node that is not there | no agent opens a store |
 # | `--nnodes` larger than the number of nodes that come | all wait |
-# | `--node-rank` twice the same (with `--master-addr`, *static*) | one number never comes, and all wait for it |
+# | two agents have the same `--node-rank` (with `--master-addr`, *static*) | one number never comes, and all wait for
+# it |
 #
-# There is a fault similar to the third one. On many Linux machines `/etc/hosts` gives the address 127.0.1.1 for the
-# machine's own name. Then the agents meet. But gloo's ranks look up their own name, and do not find each other.
-# `GLOO_SOCKET_IFNAME` names the interface to use instead.
+# There is a fault similar to the third one of the table. On many Linux machines `/etc/hosts` gives the address
+# 127.0.1.1 for the machine's own name. Then the agents meet. But gloo's ranks look up their own name, and do not find
+# each other. `GLOO_SOCKET_IFNAME` names the interface to use instead.
 #
 # ### Build: which agents never meet
 #
@@ -529,16 +531,16 @@ print(meetings.meet(meetings.UNMET[::-1]))
 
 # %%
 def why_not_complete(agents):
-    """What becomes of each agent of a c10d rendezvous: a dict from its "node" to a word.
+    """What happens to each agent of a c10d rendezvous: a dict from its "node" to a word.
 
-    agents: a list of dicts of strings, in the order in which they come. Of each, "node" and "address"
-    are its own alone; "endpoint" is "host:port", or "host", which means port 29400. The host is an
+    agents: a list of dicts of strings, in the order in which they come. No two have the same "node" or
+    "address". "endpoint" is "host:port", or "host", which means port 29400. The host is an
     address; "localhost" and "127.0.0.1" mean the agent's own node. "rdzv_id" is any text; "nnodes" is
     "2" for exactly two, or "1:4" for one to four ("2:2" is the same as "2").
 
     "no store"   at the agent's host and port no store is open. A store is opened by an agent whose own
                  node is the host of its endpoint, at the port of its endpoint, and serves every rdzv_id.
-    Agents meet that go to the same open store with the same rdzv_id and the same nnodes.
+    Agents meet if they go to the same open store with the same rdzv_id and the same nnodes.
     "too few"    fewer than the least number meet: all of them wait in vain.
     "complete"   enough meet, and this one is among the first, up to the greatest number.
     "too many"   enough meet, and the greatest number came before it.
@@ -570,8 +572,8 @@ rendezvous_verdict = check("12.rendezvous", why_not_complete)
 # hint("12.rendezvous")
 
 # %% [markdown]
-# The next cell compares your function (or the course's, until yours has passed) with PyTorch's handlers, on three jobs
-# that share a store:
+# The next cell compares your function with PyTorch's handlers, on three jobs that share a store. (Until your function
+# has passed, the course's own stands in.)
 
 # %% tags=["nbval-ignore-output"]
 rows = [("a", "2"), ("a", "2"), ("a", "2"), ("b", "1:3"), ("b", "1:3"), ("c", "3"), ("c", "3")]

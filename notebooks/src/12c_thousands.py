@@ -2,8 +2,8 @@
 # # 12c · Beyond one machine: thousands of GPUs
 #
 # You find out how often a job on thousands of GPUs fails, and how often to write a checkpoint. You also find out how
-# much of its time is left for training, and which improvement gains the most. Then you see an all-reduce stop scaling.
-# All of it is arithmetic and simulation, with stated assumptions; the rates of failures are published.
+# much of its time is left for training, and which improvement gains the most. Then you see how an all-reduce stops
+# scaling. All of it is arithmetic and simulation, with stated assumptions; the rates of failures are published.
 #
 # **2 × 45 minutes · difficulty 3 of 5 · needs: cpu**
 #
@@ -65,9 +65,9 @@ ask("12.years").commit(0.5)  # "they must be breaking all the time"
 reveal("12.years", llama)
 
 # %% [markdown]
-# Now go the other way. Write down what follows for 8, 1,024, 16,384 and 100,000 GPUs, then run the cell. The second
-# rate is of a research cluster with A100 GPUs. The last column is the chance that a job at Llama's rate runs for a day
-# without failure.
+# Now use the rate of one GPU to compute the MTBF of a job. Write it down for 8, 1,024, 16,384 and 100,000 GPUs, then
+# run the cell. The second rate is of RSC-1, a research cluster with A100 GPUs. The last column is the chance that a job
+# at Llama's rate runs for a day without failure.
 
 # %%
 rsc = cost.failure_rate("RSC-1")
@@ -81,9 +81,9 @@ for gpus in (8, 1024, 16_384, 100_000):
 # So with eight GPUs such failures are rare; with ten thousand you plan for several failures a day.
 #
 # This table, and most of this part, assumes three things. Each GPU has the same rate at all times, failures are
-# independent, and each of them stops the job. Real failures come in bunches, new machines fail more often than old
-# ones, and jobs differ. The report on RSC-1 has jobs on 1,024 GPUs that fail every 7.9 hours. So read from the table
-# only the order of magnitude.
+# independent, and each of them stops the job. Real failures come in bunches, several within a short time. New machines
+# fail more often than old ones, and jobs differ. The report on RSC-1 has jobs on 1,024 GPUs that fail every 7.9 hours.
+# So read from the table only the order of magnitude.
 #
 # ## What a failure costs
 #
@@ -136,8 +136,8 @@ lines(
 # %% [markdown]
 # ## Where the valley is
 #
-# Nobody hits the best interval to the minute. **An interval twice as long as the best: by how many per cent does the
-# loss grow, writing and work done again together?**
+# Nobody hits the best interval to the minute. **Take an interval twice as long as the best one. By how many per cent
+# does the loss grow, writing and work done again together?**
 
 # %%
 ### BEGIN SOLUTION
@@ -184,7 +184,7 @@ for mean_minutes in (600, 60, 10, 2, 0.5):
 
 # %% [markdown]
 # If a checkpoint is short compared with M, Young's formula is good enough. If it takes as long as M, Young's interval
-# loses a good part of the little goodput that is left.
+# loses a large part of the little goodput that is left.
 #
 # ## Build: the best interval
 #
@@ -198,7 +198,7 @@ def best_interval(gpus, failures_per_gpu_day, checkpoint_s, restart_s):
 
     gpus                   how many the job runs on, 1 or more
     failures_per_gpu_day   of one GPU in a day; it may be 0
-    checkpoint_s           training waits so long for each checkpoint, above 0
+    checkpoint_s           how long training waits for each checkpoint, above 0
     restart_s              from a failure until training goes on, 0 or more
 
     With `t` seconds of work between two checkpoints, the writing not counted, the goodput is
@@ -271,7 +271,7 @@ if interval_verdict.passed:
 # ## What to buy
 #
 # ![Above, training stands still while a checkpoint is written. Below, it stands still only while the bytes are copied
-# to host memory, and they are written to storage beside the next work](../assets/12_hidden.png)
+# to host memory, and they are written to storage during the next work](../assets/12_hidden.png)
 #
 # Why does a write take so long? A checkpoint of 405 billion parameters has 12 bytes for each parameter, a float32 copy
 # and two moments. This does not depend on the number of GPUs. But one rank may write it, or all ranks together. The
@@ -293,7 +293,7 @@ for who, bytes_per_s in writers.items():
 # %% [markdown]
 # <!-- word: asynchronous checkpoint | also: async checkpoint, asynchronous saving | sentences: 3 -->
 # With an **asynchronous checkpoint** training waits only while its state is copied to host memory. The copy is written
-# to storage beside the next steps. Until the writing is done, the previous checkpoint is the valid one.
+# to storage during the next steps. Until the writing is done, the previous checkpoint is the valid one.
 #
 # Now take a well-run job on 16,384 GPUs. A write takes 30 seconds. Say that each failure makes a rank hang. This is
 # noticed after PyTorch's default time-out for NCCL, ten minutes. The start takes four minutes more. Another node is
@@ -364,8 +364,8 @@ for shape in (1.0, 0.7):
     print(f"shape {shape} {means[0].useful:>16.1%}{shares}")
 
 # %% [markdown]
-# So bunches matter little for the goodput, as long as the mean is right: a failure soon after another finds little work
-# to lose. For spare nodes bunches matter: more often many nodes are away at once, and 14 spare nodes are too few.
+# So bunches matter little for the goodput, as long as the mean is right: a failure soon after another loses little
+# work. For spare nodes bunches matter: more often many nodes are away at once, and 14 spare nodes are too few.
 #
 # ## Clinic: a job that is always busy and slow
 #
@@ -378,7 +378,7 @@ log = sick_job.log_of(sick, days=7)
 print(log)
 
 # %% [markdown]
-# Add up the hours that each cause cost, of the week's 168. **Which cause costs this job the most hours?**
+# The week has 168 hours. Add up the hours that each cause cost. **Which cause costs this job the most hours?**
 
 # %%
 ### BEGIN SOLUTION
@@ -416,8 +416,8 @@ print(f"goodput {before:.1%}, with your change {after:.1%}: {score:.0%} of what 
 #
 # Two costs grow with the number of ranks: failures, and the all-reduce. In a flat ring of n ranks a gradient goes round
 # in 2(n - 1) messages, one after the other. The *hierarchical* all-reduce of part 1 has three steps. The first is a
-# reduce-scatter within each node. The second is an all-reduce between nodes, of the ranks with the same place in them.
-# The third is an all-gather within each node.
+# reduce-scatter within each node. The second is an all-reduce between nodes, of the ranks with the same local rank. The
+# third is an all-gather within each node.
 #
 # Take nodes of eight H100 GPUs, with 450 GB/s and 5 µs within a node. Between nodes a port has 50 GB/s and 8 µs, and a
 # node has eight ports. All ports work in a flat ring too (as if several rings shared the bytes). The speeds are from
@@ -446,10 +446,10 @@ lines(
 )
 
 # %% [markdown]
-# One part of the time stays, and one grows. A rank sends nearly twice the buffer, however many ranks there are; the
-# bandwidth sets this part. The latency of a ring grows with the number of ranks. The hierarchical way has an eighth of
-# the ranks in its ring between nodes. With halving and doubling there (lesson 02) the number of messages grows with the
-# logarithm of the number of nodes. NCCL has a tree between nodes for the same reason.
+# One part of the time stays the same, and one grows. A rank sends nearly twice the buffer, however many ranks there
+# are; the bandwidth sets this part. The latency of a ring grows with the number of ranks. The hierarchical way has an
+# eighth of the ranks in its ring between nodes. With halving and doubling there (lesson 02) the number of messages
+# grows with the logarithm of the number of nodes. NCCL has a tree between nodes for the same reason.
 #
 # Up to 128 ranks the flat ring is the quickest. All ways send the same bytes. But the hierarchical way has three steps
 # in a row, and in each step one kind of link is idle. For 1 MB a ring's time is nearly all latency on 8 ranks already.
@@ -461,9 +461,9 @@ lines(
 # begins](../assets/12_slowest.png)
 #
 # Suppose that links have no latency. A step still ends when its slowest rank is done. Say that each rank is late by a
-# random time at each step, 10 ms on average. Causes are the operating system, a warm GPU, or a long batch. (This is an
-# assumption again: the delays are exponential, and independent.) **On 16,384 ranks, by how many ms is a step late on
-# average?**
+# random time at each step, 10 ms on average. Causes are the operating system, a GPU that is too hot, or a long batch.
+# (This is an assumption again: the delays are exponential, and independent.) **On 16,384 ranks, by how many ms is a
+# step late on average?**
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

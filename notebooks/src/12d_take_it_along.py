@@ -2,8 +2,8 @@
 # # 12d · Beyond one machine: take it along
 #
 # You get four things for a real cluster. You try out the first three here. They are a script that starts a job, a table
-# of variables, and a program that checks a cluster before you use it. The fourth is a list of projects that went other
-# ways.
+# of variables, and a program that checks a cluster before you use it. The fourth is a list of projects with other
+# solutions.
 #
 # **50 minutes · difficulty 2 of 5 · needs: cpu**
 #
@@ -18,7 +18,7 @@
 # At the end you can
 #
 # - say how many processes a Slurm script starts, on which nodes, and which process starts which;
-# - have a job saved before its time is up, and put back in the queue;
+# - let a job save its state before its time is up, and put it back in the queue;
 # - find a bad card among good ones, and compare a link with its data sheet;
 # - choose the variable that answers a question about NCCL, and remove it again.
 #
@@ -71,7 +71,7 @@ script = launch_file("slurm.sbatch").read_text()
 print(*(line for line in script.splitlines() if line.startswith("#SBATCH")), sep="\n")
 
 # %% [markdown]
-# The next cell prints what it does then (the lines that set variables are left out):
+# The next cell prints what the script does then (the lines that set variables are left out):
 
 # %%
 print(script[script.index("agent='") : script.index("step=$!")])
@@ -89,8 +89,8 @@ ask("12.started").commit("1 torchrun, 16 ranks")  # "sbatch runs the script once
 # %% [markdown]
 # There is no Slurm here, but a *dry run* is enough. The script runs as it is, in bash, and finds stand-ins for
 # `scontrol`, `srun` and `torchrun` on its path. The stand-in for torchrun starts nothing and notes its arguments.
-# `reveal` reads these arguments with torchrun's own parser and counts the ranks. So you find an option that does not
-# exist here, and not after hours in the queue.
+# `reveal` reads these arguments with torchrun's own parser and counts the ranks. So you find a wrong option now, and
+# not after hours in the queue.
 
 # %%
 program = ["-m", "train_ddp", "--out", "/shared/runs/1"]
@@ -99,11 +99,11 @@ print(as_it_is)
 reveal("12.started", as_it_is)
 
 # %% [markdown]
-# Read one of the lines, from left to right. `c10d` is the rendezvous of 12a. Its port depends on the job's number, so
-# that two jobs on one node do not meet each other. `is_host` says which agent opens the store, since a node's name in
-# Slurm may differ from the name that the node uses itself. `--numa-binding` keeps each rank on the cores beside its
-# GPU. And `--cpus-per-task` gives *all* cores of a node to its one task. Without that line eight ranks would usually
-# share a single core, and the GPUs would wait.
+# Read one line of the dry run, from left to right. `c10d` is the rendezvous of 12a. Its port depends on the job's
+# number, so that two jobs on one node do not meet each other. `is_host` says which agent opens the store, since a
+# node's name in Slurm may differ from the name that the node uses itself. `--numa-binding` keeps each rank on the cores
+# near its GPU. And `--cpus-per-task` gives *all* cores of a node to its one task. Without that line eight ranks would
+# usually share a single core, and the GPUs would wait.
 #
 # ### Eight tasks and eight GPUs
 #
@@ -132,7 +132,7 @@ reveal("12.tasks", his_tasks)
 #
 # ## Clinic: a day without a checkpoint
 #
-# A job has 24 hours, and training takes a week. The script asks for a signal five minutes before its time is up
+# A job may run for 24 hours, and training takes a week. The script asks for a signal five minutes before its time is up
 # (`--signal=B:USR1@300`). Then the ranks should save and end, and the job goes back into the queue. `train_ddp` does
 # its part on SIGTERM: it finishes its step, saves, and ends with exit code 143 ([04c](04c_drift_and_production.ipynb)).
 #
@@ -166,9 +166,9 @@ reveal("12.killed", steps)
 # %% [markdown]
 # ### Mend it
 #
-# Change one line. Slurm's own command that reaches the processes of a job is `scancel`. Alone it ends the job; with
-# `--signal` it sends a signal instead. The job's number is `$SLURM_JOB_ID`. (Change the text; the dry run then shows
-# what happens to a job whose time is nearly up.)
+# Change one line. Slurm's own command that reaches the processes of a job is `scancel`. Without an option it ends the
+# job; with `--signal` it sends a signal instead. The job's number is `$SLURM_JOB_ID`. (Change the text; the dry run
+# then shows what happens to a job whose time is nearly up.)
 
 # %%
 ### BEGIN SOLUTION
@@ -221,10 +221,10 @@ for name, read in {"here": here, "there": there}.items():
 reveal("12.unsaid", here, there)
 
 # %% [markdown]
-# Without a scheduler, machines and ssh are enough. `ssh.sh` starts an agent on each machine, and ends all agents when
-# one fails or you press Ctrl-C. (It calls `ssh -tt`, with a terminal, so that the remote side notices when the
-# connection ends. Otherwise the ranks would go on and keep their GPUs. The same would happen with the ranks of an agent
-# that was killed; the script kills these ranks.)
+# If a cluster has no scheduler, ssh is enough. `ssh.sh` starts an agent on each machine, and ends all agents when one
+# fails or you press Ctrl-C. (It calls `ssh -tt`, with a terminal, so that the remote side notices when the connection
+# ends. Otherwise the ranks would go on and keep their GPUs. The same would happen with the ranks of an agent that was
+# killed; the script kills these ranks.)
 
 # %% tags=["nbval-ignore-output"]
 print(dry_run_ssh(launch_file("ssh.sh").read_text(), ["ant", "bee", "cow"], 8, ["-m", "preflight"]))
@@ -266,7 +266,7 @@ print(report)
 #
 # A cluster was sold with a network card of 400 Gbit/s for each GPU. `preflight --between-gbit 400` measures all-reduces
 # between nodes, each with one rank on a node. Say that they run as rings, and that no switch adds up numbers on the
-# way. **What is the highest bus bandwidth that it can find?**
+# way. **What is the highest bus bandwidth that the program can find?**
 
 # %%
 ### BEGIN SOLUTION
@@ -281,7 +281,8 @@ reveal("12.sheet", 400)
 # ### Clinic: four new nodes
 #
 # *Symptom.* Four nodes are new, each with one rank. (Here they are four ranks on this machine, and the course shapes
-# their links.) An all-reduce takes ten times as long as it should. Each node alone passes every test of its maker.
+# their links.) An all-reduce takes ten times as long as it should. Each node alone passes every test of its
+# manufacturer.
 #
 # *Evidence.* The next cell measures every pair of ranks, one pair at a time.
 
@@ -323,7 +324,7 @@ print(found.of("links between nodes").text)
 print(*SYMPTOMS, sep="\n")
 
 # %% [markdown]
-# A job runs on two nodes that have InfiniBand, at a twentieth of the speed of its network. With `NCCL_DEBUG=INFO` its
+# A job runs on two nodes with InfiniBand, and sends at a twentieth of the network's speed. With `NCCL_DEBUG=INFO` its
 # log says `via NET/Socket`: NCCL sends by TCP. With InfiniBand the log would say `NET/IB`. Perhaps somebody set
 # `NCCL_IB_DISABLE=1` to find out whether RDMA was the problem, and forgot to remove it:
 
@@ -353,12 +354,12 @@ print(table)
 # tables and a batch uses few rows: in recommender systems.
 #
 # **Horovod** (Uber, 2017) made a library from Baidu's ring all-reduce for TensorFlow; a program needs a few lines for
-# it. MPI starts it, and it soon worked with PyTorch as well. It made "wrap the optimizer" well known. PyTorch's own DDP
-# and torchrun do the same, so few new projects begin with Horovod.
+# it. MPI starts it, and it soon worked with PyTorch as well. Horovod made "wrap the optimizer" well known. PyTorch's
+# own DDP and torchrun do the same, so few new projects begin with Horovod.
 #
 # **MirroredStrategy** is TensorFlow's way to have a replica on each GPU of one machine. Similar strategies exist for
-# many machines and for TPUs. It hides ranks behind a scope. It still works; Google, which makes it, now does much of
-# its large work in JAX.
+# many machines and for TPUs. MirroredStrategy hides ranks behind a scope. It still works; Google, which makes it, now
+# does much of its large work in JAX.
 #
 # **Ray Train** starts ranks as actors of Ray, on any cluster that Ray runs on, and restarts them from checkpoints.
 # Inside them DDP or FSDP trains as you know it. So Ray Train takes the place of torchrun, and not of NCCL. Ray's
@@ -389,9 +390,9 @@ quiz("12")
 # You can check a cluster, compare it with its data sheet, and say which part is bad. And you know where to look when a
 # job hangs: at interfaces, at the store, at the flight recorder.
 #
-# **The limit.** You have run none of this on two real machines, and a stand-in does only what we have seen the real
-# program do. So run `preflight` as the first job on a new cluster, and as the second one a run of ten minutes that you
-# kill. None of these checks finds a GPU that computes wrongly: that is [part 5](12e_wrong_numbers.ipynb).
+# **The limit.** You have run none of this on two real machines, and a stand-in does only what the real program was seen
+# to do. So run `preflight` as the first job on a new cluster, and as the second one a run of ten minutes that you kill.
+# None of these checks finds a GPU that computes wrongly: that is [part 5](12e_wrong_numbers.ipynb).
 #
 # **Further reading.** The manuals of [sbatch](https://slurm.schedmd.com/sbatch.html) and
 # [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html). Li et al., *Scaling Distributed Machine
@@ -403,8 +404,9 @@ quiz("12")
 # ## Another day: problems on paper
 #
 # The runs of this lesson were real, but small. Here are problems of the size of real jobs, on real chips, for a pencil
-# and a calculator. Each asks for one number; 5 % more or less is right. The numbers are drawn for you, and others for
-# each further try. When a problem is over, you see the way step by step, and where each constant comes from.
+# and a calculator. Each needs one number as its answer; 5 % more or less is right. The numbers are drawn for you, and
+# new ones for each further try. When a problem is over, you see the way step by step, and where each constant comes
+# from.
 
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION

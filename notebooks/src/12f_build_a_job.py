@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 12f · Beyond one machine: build a job that outlives its ranks
 #
-# You fill one empty class, in seven steps that each ask more of it. At the end a rank and then a node are killed while
-# it trains. Its final weights are still those of an undisturbed job.
+# You fill one empty class in seven steps, and each step needs more of it. At the end a rank and then a node are killed
+# while your class trains a model. The final weights are still those of an undisturbed job.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -53,18 +53,18 @@ two, three = shared_cluster(2), shared_cluster(3)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand seven steps. Each step has a check. It asks for all that the earlier
-# steps ask for, and for one thing more. So you come back to this cell: change it, run it, and run the next check.
+# The next cell is all that you write. Seven steps follow it. Each step has a check, and needs all that the earlier
+# steps need, and one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
 # Take two sittings. The first one ends with step 3. Step 4 is the hardest.
 #
-# For each step, write the shortest code that passes its check. In steps 1 and 2 nothing is saved: leave `save` and
-# `resume` as they are.
+# For each step, write the shortest code that passes its check. In steps 1 and 2 nothing is saved: do not change `save`
+# and `resume` yet.
 
 
 # %%
 class MyJob:
-    """Trains a model as one process would; other ranks, also more or fewer, go on where these have stopped.
+    """Trains a model as one process would; another number of ranks can go on where these ranks have stopped.
 
     ``loss_of(model, samples, random)``: the *sum* of the losses of these samples, 0-d. You call it once a step on each
     rank, also with an empty list. It draws from ``random``, a ``torch.Generator`` of the CPU that is seeded with
@@ -94,7 +94,7 @@ class MyJob:
         ### END SOLUTION
 
     def samples(self, step):
-        """This rank's samples of a step, a list; those of all ranks are the global batch, and as even as may be."""
+        """This rank's samples of a step, a list; all ranks' are the global batch, shared as evenly as possible."""
         ### BEGIN SOLUTION
         return self.batch(step)[self.me.rank :: self.me.world_size]
         ### END SOLUTION
@@ -157,9 +157,9 @@ class MyJob:
         ### END SOLUTION
 
     def save(self):
-        """Write a checkpoint. When this has returned, it is on the disk; before that, the one before it is there.
+        """Write a checkpoint. It is on the disk when this returns; until then the one before it is there.
 
-        The last two whole ones stay. Where it cannot be written, every rank raises an error that says why.
+        The last two whole checkpoints stay. If one cannot be written, every rank raises an error that says why.
         """
         ### BEGIN SOLUTION
         ### STUB pass  # from step 3 on
@@ -346,9 +346,9 @@ check("12.job_values", MyJob)
 # %% [markdown]
 # ## Step 2: samples
 #
-# Now the sizes do not divide. The last batch of an epoch is smaller, perhaps smaller than there are ranks, and then a
-# rank has no sample. The check calls `samples` for any step in any order. So the step alone must give the epoch, and
-# the place in it. The check looks at two epochs, and at a much later step.
+# Now the sizes do not divide evenly. The last batch of an epoch is smaller, perhaps smaller than there are ranks, and
+# then a rank has no sample. The check calls `samples` for any step in any order. So the step alone must give the epoch,
+# and the place in it. The check looks at two epochs, and at a much later step.
 
 # %%
 for step in (5, 6, 7):
@@ -386,9 +386,9 @@ check("12.job_checkpoint", MyJob)
 # or the one before it. When `save` has returned, it must be the new one, even if the power fails. Keep the last two
 # checkpoints, and remove older ones. Think about when you may remove them.
 #
-# The check kills no process. Python calls it before each open, rename or removal of a file, and it copies the folder
-# each time. In one more copy it cuts a file that is being written in half. Your class then resumes in every copy. In
-# the copy for the power failure each file that you have not synced is empty.
+# The check kills no process. Python calls the check before each open, rename or removal of a file, and the check copies
+# the folder each time. In one more copy the check cuts the file that is being written to half its length. Your class
+# then resumes in every copy. In the copy for the power failure each file that you have not synced is empty.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:
@@ -406,8 +406,8 @@ check("12.job_torn", MyJob)
 # ## Step 5: on another number of ranks
 #
 # Some ranks have died, and fewer are left; or a node has come back. The global batches stay the same, so losses and
-# weights must stay the same, too. In the next cell three ranks stop after nine steps, and two continue. Find all in
-# your class that depends on the rank.
+# weights must stay the same, too. In the next cell three ranks stop after nine steps, and two continue. Find everything
+# in your class that depends on the rank.
 
 # %% tags=["nbval-ignore-output"]
 for name, job_class in JOBS.items():
@@ -469,8 +469,8 @@ check("12.job_awkward", MyJob)
 # ## Then ranks are killed
 #
 # Now your class runs on two nodes of one rank each, with real agents of torchrun. First rank 1 is killed by SIGKILL,
-# then the whole node 1. One rank continues alone. (`mine.MyJob` is the version of yours that has passed step 5; the
-# course's stands in until then.)
+# then the whole node 1. One rank continues alone. (`mine.MyJob` is the version of your class that has passed step 5.
+# Until then the course's own stands in.)
 
 # %% tags=["nbval-ignore-output"]
 own_job = mine.MyJob

@@ -120,17 +120,17 @@ def test_a_run_far_from_the_model_is_called_so(name, runs):
 SAID = [
     ("12.years", ["16,384 GPUs for 54 days are 2,422 years of one GPU"]),
     ("12.best", ["At 18 minutes 12%", "At 1 minute it is 52%", "At 256 it is 5"]),
-    ("12.twice", ["From 9.7% of the time it goes to 12.0%", "A tenth of it costs 35%"]),
+    ("12.twice", ["The loss grows from 9.7% of the time to 12.0%", "A tenth of it costs 35%"]),
     ("12.buy", ["The goodput was 86.", "A failure is noticed after 10 seconds: +4.", "fast: +3."]),
     (
         "12.dear",
         [
             "2,972 times 50 seconds are 41 hours",
-            "in 168. All 9 failures together cost 2.5 hours",
+            "of 168 hours in all. All 9 failures together cost 2.5 hours",
             "0.3 hours",
         ],
     ),
-    ("12.jitter", ["the slowest of 16,384", "mean of each rank stays 10"]),
+    ("12.jitter", ["the slowest of 16,384", "rank is still late by 10 ms"]),
 ]
 
 

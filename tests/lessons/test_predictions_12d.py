@@ -60,7 +60,7 @@ class TestToldRuns(ToldRuns):
         ("12.tasks", ["8 torchruns on a node, of 8 ranks each", "`--nnodes 2`"]),
         ("12.unsaid", ["PET_NNODES=2", "--nnodes 1:1, with 1 rank"]),
         ("12.sheet", ["50 GB/s"]),
-        ("12.cable", ["pairs 0-1, 1-2, 1-3: at most 20 MB/s", "others reach 250"]),
+        ("12.cable", ["pairs are 0-1, 1-2, 1-3: at most 20 MB/s", "others reach 250"]),
     ],
 )
 def test_what_is_told_has_the_numbers_of_the_run(name, said):
@@ -72,14 +72,14 @@ def test_a_link_that_waited_for_a_core_is_not_blamed():
     late = {**SICK_RANK, (0, 2): (2e-3, 2.5e8)}
     told = ASKED["12.cable"].tell(late)
     assert told.measured == "rank 1"
-    assert "pairs 0-1, 1-2, 1-3: at most 20 MB/s" in told.because
+    assert "pairs are 0-1, 1-2, 1-3: at most 20 MB/s" in told.because
     assert "(0-2 stands out as well; it may" in told.because
     assert "no pair without" not in told.because.lower()
 
 
 def test_one_slow_link_is_told_as_one():
     because = ASKED["12.cable"].tell(SICK_LINK).because
-    assert because == "Slow are the pairs 0-3, and there is no one rank all of whose links are slow."
+    assert because == "The slow pair is 0-3. A bad card would make all links of one rank slow."
 
 
 def test_links_that_are_all_alike_are_not_blamed():

@@ -81,16 +81,16 @@ def _times_in_two_racks(apart: int, num_ranks: int = 16) -> float:
 QUIZ = (
     Question(
         name="place",
-        text="Nodes of 4 ranks, numbered from 0. Which node, and which local rank, has global rank 13?",
+        text="Nodes of 4 ranks, numbered from 0. On which node is global rank 13, and what is its local rank?",
         choices=((3, 1), (1, 3), (4, 1), (3, 3)),
         answer=_place,
         show=lambda place: f"node {place[0]}, local rank {place[1]}",
         misconceptions={
-            (1, 3): "That is the remainder in place of the quotient, and the other way round.",
+            (1, 3): "You exchanged the quotient and the remainder.",
             (4, 1): "Three nodes are full with ranks 0 to 11; counting begins at 0.",
             (3, 3): "Rank 12 is the first one of node 3.",
         },
-        because="13 = 3 times 4 and 1: three full nodes before it, and one rank before it on its own.",
+        because="13 is 3 times 4, and 1: three full nodes come before rank 13, and one rank of its own node.",
     ),
     Question(
         name="crossing",
@@ -109,14 +109,14 @@ QUIZ = (
     Question(
         name="dead",
         text="`torchrun --nnodes 2:4 --nproc-per-node 8 --max-restarts 3` on 4 nodes. A node loses power and does "
-        "not come back; the store of the rendezvous is on another. How many ranks has the job then?",
+        "not come back; the store of the rendezvous is on another node. How many ranks does the job have then?",
         choices=(0, 8, 24, 31),
         answer=_after_a_death,
         show=lambda ranks: f"{ranks} ranks" if ranks else "none: it is over",
         misconceptions={
-            0: "So it would be with --nnodes 4, or without the store. With 2:4 as few as two nodes are enough.",
+            0: "That would be so with --nnodes 4, or without the store. With 2:4 as few as two nodes are enough.",
             8: "All agents that are left meet again, not the first one alone.",
-            31: "A node takes all its ranks with it; and what starts anew is the whole group.",
+            31: "With a node all of its ranks are lost, and then the whole group starts anew.",
         },
         because="Three agents are left, and two are enough. They meet again, every rank starts anew, from the last "
         "checkpoint, with a new number and a new world size.",
@@ -144,8 +144,8 @@ QUIZ = (
         answer=_share,
         show=lambda percent: f"{percent} %",
         misconceptions={
-            6: "GB/s in Gbit/s: a byte has 8 bits.",
-            22: "A card is sold by what it does in each direction, and bus bandwidth counts one.",
+            6: "You divided GB/s by Gbit/s: a byte has 8 bits.",
+            22: "The data sheet gives the speed in each direction, and bus bandwidth counts one direction.",
             88: "200 Gbit/s are 25 GB/s, not 12.5.",
         },
         because="200 Gbit/s are 25 GB/s. With 44 % somebody should look: at the cards in use, at GPU Direct RDMA, "

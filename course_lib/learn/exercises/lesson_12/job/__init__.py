@@ -128,8 +128,8 @@ JOB_STEPS = (
         mistakes=mistakes.OF_COST,
         hints=(
             "Which ranks have something that no other has? What must a rank learn from the others in a save?",
-            "One rank writes, or each its part. Then one small message says to all ranks what became of it, also that "
-            "an error came. The rank that has failed must make that call like the others.",
+            "One rank writes, or each its part. Then one small message says to all ranks whether that worked, or "
+            "which error came. The rank that has failed must make that call like the others.",
             "`told = [None]`; on rank 0 `try: write() except Exception as error: told = [str(error)]`; on all "
             "`dist.broadcast_object_list(told, src=0)`, and `if told[0]: raise RuntimeError(told[0])`.",
         ),
@@ -151,7 +151,7 @@ JOB_STEPS = (
             "does not match its checksum.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Right with frozen and tied weights, no state, no checkpoint, a damaged one, files of others, two "
-        "jobs, and one rank.",
+        passed="Your class is right with frozen and tied weights, no state, no checkpoint, a damaged one, files of "
+        "others, two jobs, and one rank.",
     ),
 )

@@ -39,7 +39,7 @@ def _buy(runs: Mapping[str, SimulatedGoodput]) -> Explanation:
         "time-out.",
         BUYS[2]: "That halves what writing and work done again cost. The restarts stay as they were, and are the "
         "larger part.",
-        BUYS[3]: "The direction is right: restarts cost most. But look what a restart consists of.",
+        BUYS[3]: "Restarts do cost most. But look which parts a restart has.",
     }
     return Explanation(
         measured=ranked[0],
@@ -59,10 +59,11 @@ def _dear(log: JobLog) -> Explanation:
     return Explanation(
         measured=SUSPECTS[4],
         label="here",
-        because=f"{log.num_checkpoints:,} times {setup.write_s:.0f} seconds are {writing:.0f} hours of writing, in "
-        f"{24 * log.days:.0f}. All {count} failures together cost {down:.1f} hours until training went on, and "
+        because=f"{log.num_checkpoints:,} times {setup.write_s:.0f} seconds are {writing:.0f} hours of writing, of "
+        f"{24 * log.days:.0f} hours in all. All {count} failures together cost {down:.1f} hours until training went "
+        "on, and "
         f"{again:.1f} hours of work done again. Rare events have a line each in the log; the writing, which happens "
-        f"every {(setup.interval_s + setup.write_s) / 60:.1f} minutes has one number at its end.",
+        f"every {(setup.interval_s + setup.write_s) / 60:.1f} minutes, has one number at its end.",
         misreadings={
             SUSPECTS[
                 0
@@ -74,7 +75,7 @@ def _dear(log: JobLog) -> Explanation:
             SUSPECTS[
                 2
             ]: f"{setup.start_s / 60:.0f} minutes each, {count} times: add them up. And then add up the last line.",
-            SUSPECTS[3]: "Look at the column: a few minutes each. Hardly anything is ever thrown away here.",
+            SUSPECTS[3]: "Look at the column: a few minutes each. Little work is thrown away here.",
         },
     )
 

@@ -21,12 +21,13 @@ def _dealt(twice: int, drawn: int, before: int, after: int) -> Explanation:
         model=max(0, drawn - of_a_rank * after),
         because=f"{after} ranks leave out {of_a_rank} samples each, {of_a_rank * after} in all, and {drawn} had been "
         "seen. A number of a rank's samples means something only with the number of ranks that counted it. With more "
-        "ranks than before, too many would be left out: those are lost, and no line of the log says so.",
+        "ranks than before, too many would be left out: those are lost, and no line of a log says so.",
         misreadings={
-            0: "Right for as many ranks as before. Here there are fewer, and each leaves out as many as one of four.",
+            0: "That is right for as many ranks as before. Here there are fewer, and each leaves out as many as one "
+            "of four.",
             drawn: "The first program, without a place, repeats all of them. This one keeps a place, in a wrong unit.",
             of_a_rank: "That is how many each rank leaves out.",
-            of_a_rank * after: "So many are left out, and are not seen twice. What is seen twice is the rest.",
+            of_a_rank * after: "That many are left out, and are not seen twice. The rest are seen twice.",
         },
         apart="The samples that four ranks had seen were not those that were expected; run the cells again, in order.",
     )
@@ -52,7 +53,8 @@ def _restarted(before: Sequence[int], after: Sequence[int]) -> Explanation:
             3: "Those are the survivors. The killed one begins anew as well.",
             0: "With `--max-restarts 0`, the default, the job would be over. Here restarts are allowed.",
         },
-        apart="The job began another time than was asked for; the events say when. Run the cells of the job again.",
+        apart="The job was started more often than the cells asked; the events say when. Run the cells of the job "
+        "again.",
     )
 
 
@@ -74,7 +76,7 @@ def _same(difference: float) -> Explanation:
             _BITS: "The numbers are the same, and two ranks add them up in another order than four do.",
             _ROUNDING: "Here the weights show no rounding; look at the difference.",
         },
-        apart="Where the weights are equal, sums happened to round alike. Far apart, something was lost.",
+        apart="If the weights are equal, the sums happened to round alike. If they are far apart, something was lost.",
     )
 
 
@@ -87,8 +89,9 @@ def _slow(waits_ms: Sequence[float], computes_ms: Sequence[float]) -> Explanatio
     return Explanation(
         measured=f"rank {slowest}",
         label="its own time says",
-        because=f"It comes last, so it finds the others waiting: {waits_ms[slowest]:.0f} ms in the all-reduce, against "
-        f"{others[len(others) // 2]:.0f} ms elsewhere. Before that it computes for {computes_ms[slowest]:.0f} ms. "
+        because=f"Rank {slowest} comes last, so the others wait for it. It spends {waits_ms[slowest]:.0f} ms in the "
+        f"all-reduce, and the others {others[len(others) // 2]:.0f} ms. Before that it computes for "
+        f"{computes_ms[slowest]:.0f} ms. "
         f"Time in a collective is mostly waiting for others; all ranks wait for the rank that waits least.{blurred}",
         misreadings=dict.fromkeys(
             (name for rank, name in enumerate(_RANKS) if rank != slowest),
@@ -129,7 +132,7 @@ def _missing(dumps: Sequence[Mapping[str, Any]]) -> Explanation:
         measured=measured,
         label="the recorders say",
         because=f"{told[:1].upper()}{told[1:]}. Of those who have not come, only {measured} waits nowhere. A wait in "
-        f"one group holds up the next group, and so on over both nodes, until all stand still.{blurred}",
+        f"one group holds up the next group, and so on over both nodes, until all ranks wait.{blurred}",
         misreadings=dict.fromkeys(
             (name for name in _RANKS if name != measured),
             "It waits itself, in a collective that it has entered. Ask for which rank it waits.",
@@ -153,11 +156,12 @@ def _never(seen: Meeting) -> Explanation:
     return Explanation(
         measured=_NUMBER,
         label="set",
-        because=f"There is {len(lists)} list, and {together} nodes stand on it: they found the same store and the same "
-        "id. Still it is not complete, and nobody raised anything but a timeout. Only the number of nodes is left. "
+        because=f"There is {len(lists)} list, and {together} nodes are on it: they found the same store and the same "
+        "id. Still the rendezvous is not complete, and no agent had an error other than a time-out. Only the number "
+        "of nodes is left. "
         "One agent has --nnodes 2 and came first, when it was alone. The other has 3, sees two agents, and waits.",
         misreadings={
-            _ABSENT: f"{together} of two stand on the list.",
+            _ABSENT: f"{together} of two nodes are on the list.",
             _ID: "Then there would be two lists, each with one node on it.",
             _ENDPOINT: "Then there would be two stores, or one of the agents would have found none.",
             _TWICE: "A c10d rendezvous gives out ranks itself; node ranks matter for the static one.",

@@ -23,9 +23,9 @@ def _first(number_of: Mapping[str, int]) -> Explanation:
     because = (
         "Neither the first agent to come nor the machine with the store is node 0. PyTorch's dynamic rendezvous "
         "sorts the agents by the "
-        f"names of their machines (then by process id), and counts. `{first}` stands before `{other}` in the "
-        "alphabet. Addresses that are given as `--local-addr` are sorted as text, too: 10.0.0.10 before 10.0.0.9. So "
-        "do not count on the machine with the endpoint, or with a certain disk, being node 0."
+        f"names of their machines (then by process id), and numbers them in this order. `{first}` comes before "
+        f"`{other}` in the alphabet. Addresses that are given as `--local-addr` are sorted as text, too: 10.0.0.10 "
+        "before 10.0.0.9. So node 0 need not be the machine with the endpoint, or one with a certain disk."
         if by_name
         else "This version of PyTorch numbers agents by another rule than their names; before, it sorted them."
     )
@@ -33,8 +33,8 @@ def _first(number_of: Mapping[str, int]) -> Explanation:
         "zebra": "It came first and holds the store. But neither matters: numbers are given when all agents are "
         "there, sorted by name.",
         "ant": "It came last, and the store is elsewhere.",
-        _FIRST[2]: "It would, if the first to arrive were counted first. Agents are sorted, so a job that is "
-        "started again on the same machines has its numbers again.",
+        _FIRST[2]: "It would differ if the first to arrive were counted first. Agents are sorted, so a job that is "
+        "started again on the same machines gets the same numbers.",
     }
     return Explanation(
         measured=first,
@@ -67,8 +67,9 @@ def _turn(in_turn_bytes: int, by_node_bytes: int) -> Explanation:
         measured=round(in_turn_bytes / by_node_bytes, 2),
         model=2,
         because="Node by node, one of a node's two arrows stays inside, and one leaves. Dealt in turn, each rank's "
-        f"next one is on the other node: every arrow crosses, {mib(in_turn_bytes):g} MiB where it was "
-        f"{mib(by_node_bytes):g}. With eight ranks on a node it would be eight times as much. The sum is the same, "
+        f"next one is on the other node: every arrow crosses. Now {mib(in_turn_bytes):g} MiB leave a node, and before "
+        f"it was {mib(by_node_bytes):g}. With eight ranks on a node it would be eight times as much. The sum is the "
+        "same, "
         "and there is no error.",
         misreadings={
             1: "The same bytes in all. But they go from rank to rank, and which ranks share a node has changed.",
@@ -84,18 +85,19 @@ def _leave(storeys_bytes: int, flat_bytes: int, size_bytes: int) -> Explanation:
     return Explanation(
         measured=mib(storeys_bytes),
         model=mib(size_bytes),
-        because=f"Each rank all-reduces its half with one rank elsewhere. Between two, an all-reduce sends the whole "
+        because="Each rank all-reduces its half with one rank of the other node. Between two, an all-reduce sends "
+        "the whole "
         f"half once each way: {mib(size_bytes / 2):g} MiB of each rank, and a node has two. A third is saved, "
         f"{mib(flat_bytes):g} MiB to {mib(storeys_bytes):g}.",
         misreadings={
             mib(size_bytes / 2): "That much leaves each *rank*. Both ranks of a node send over the link.",
             mib(
                 flat_bytes / 2
-            ): "Half of the flat one, by the two ranks of a node? Count what each of them sends: its half, once.",
+            ): "That is half of the flat one. Count what each of the two ranks of a node sends: its half, once.",
             mib(flat_bytes): "Then nothing would be gained. In the flat ring the rank at the border passes on six "
             "quarters of the tensor; here each of two ranks sends its half once.",
-            mib(size_bytes / 4): "A rank's half is cut in two again, and both quarters cross: one to be added, one "
-            "that has been.",
+            mib(size_bytes / 4): "A rank's half is cut in two again, and both quarters cross: one to be added, and "
+            "one with the sum.",
         },
         apart="Bytes do not depend on how busy a machine is. Which collective of the three crosses here?",
     )
@@ -117,10 +119,10 @@ def _steps(sent: Mapping[str, int], weights_bytes: int) -> Explanation:
     }
     return Explanation(
         measured=least,
-        because="Hybrid sharding is the hierarchical all-reduce, spread over a step. A reduce-scatter inside, an "
-        "all-reduce of the part between, and the all-gather inside comes with the next forward. "
-        f"In weights: {shares['hybrid']:.2f} times for hybrid, {shares['DDP']:.2f} for DDP, and "
-        f"{shares['sharded over all']:.2f} sharded over all four. (Rings alone would make 2.25 of the last; the "
+        because="Hybrid sharding is the hierarchical all-reduce, spread over a step. It has a reduce-scatter inside, "
+        "an all-reduce of the part between, and an all-gather inside with the next forward. These bytes leave a node, "
+        f"divided by the bytes of the weights: {shares['hybrid']:.2f} for hybrid, {shares['DDP']:.2f} for DDP, and "
+        f"{shares['sharded over all']:.2f} sharded over all four. (With rings alone the last would be 2.25; the "
         "course's reduce-scatter sends each rank its part directly.)",
         misreadings={name: said for name, said in misreadings.items() if name != least},
     )
@@ -140,7 +142,7 @@ def _pieces(sent: Mapping[str, int], before: Mapping[str, int]) -> Explanation:
         "gradients go over the slow link, once a step.",
         misreadings={
             round(once, 2): "That was a step of one piece. Gradients wait for the last piece; weights cannot.",
-            4: "Four pieces, and each gathers twice; on the other side, only the reduce crosses, and once.",
+            4: "Each of four pieces gathers twice. And with hybrid sharding only the reduction crosses, once.",
             round(4 * once, 1): "That is all bytes four times. But the gradients leave once, with the last piece.",
             1: "With `no_sync` no gradients are sent. But weights have to be gathered for each piece.",
         },

@@ -60,11 +60,12 @@ def _tasks(run: DryRun) -> Explanation:
         because=f"{len(agents)} torchruns on a node, of {each} ranks each. And each says `--nnodes "
         f"{agents[0].read.nnodes}`: so the first {agents[0].read.nnodes} agents that arrive make up a job. Perhaps "
         "both are on the same node, where their ranks use the same GPUs. The others wait until they give up, after "
-        "some minutes. No line of the log says that there are too many. Either torchrun starts ranks, or Slurm.",
+        "some minutes. No line of the log says that there are too many. Let either torchrun or Slurm start the ranks "
+        "of a node, not both.",
         misreadings={
             each: "He wanted that. But two programs each start eight, and one starts the other.",
             len(run.agents): "Those are the torchruns on all nodes.",
-            2 * each: "You have added. Each of the eight tasks starts eight.",
+            2 * each: "You added the two numbers. But each of the eight tasks starts eight.",
             len(agents) * len(run.agents): "Those are the ranks of both nodes.",
         },
     )
@@ -79,7 +80,7 @@ def _killed(steps: Sequence[str]) -> Explanation:
         because="`$step` is the process number of srun. srun hands some signals on. But at SIGTERM srun ends itself: "
         '"forcing job termination". Slurm then kills the processes of the step, and no rank gets a signal before that. '
         "And srun's process number does not reach ranks on other machines: Slurm's daemons start those. "
-        "This was the course's own script, until it ran on a real Slurm.",
+        "The course's own script had this fault, until it ran on a real Slurm.",
         misreadings={
             slow: "Those 30 seconds begin when torchrun gets the signal. It would say so in the log, and has not.",
             late: "The signal came five minutes early, and the job has ended in the same second.",
@@ -94,8 +95,8 @@ def _unsaid(here: Namespace, there: Namespace) -> Explanation:
     return Explanation(
         measured=there.nnodes,
         label="by torchrun's parser",
-        because=f"Each option of torchrun may also stand in the environment, as PET_ and its name. Trainer puts "
-        f"PET_NNODES={there.nnodes} and the others there, so the command in the file stays the same for any number of "
+        because="Each option of torchrun may also be set by a variable: PET_ and the option's name. Trainer sets "
+        f"PET_NNODES={there.nnodes} and the others, so the command in the file stays the same for any number of "
         f"nodes. Without them the same words mean --nnodes {here.nnodes}, with {here.nproc_per_node} rank. An "
         "option on the command line would win.",
         misreadings={
@@ -144,7 +145,8 @@ def _why_sick(links: Mapping[Pair, tuple[float, float]], slow: Sequence[Pair], s
     """What the slow pairs say, with what other programs of this machine may have added to them."""
     if len(sick) != 1:
         seen = ", ".join(f"{a}-{b}" for a, b in sorted(slow))
-        return f"Slow are the pairs {seen}, and there is no one rank all of whose links are slow."
+        are = "pair is" if len(slow) == 1 else "pairs are"
+        return f"The slow {are} {seen}. A bad card would make all links of one rank slow."
     own = sorted(pair for pair in slow if sick[0] in pair)
     fast = [rate for pair, (_, rate) in links.items() if pair not in slow]
     others = ", ".join(f"{a}-{b}" for a, b in sorted(set(slow) - set(own)))
@@ -154,10 +156,10 @@ def _why_sick(links: Mapping[Pair, tuple[float, float]], slow: Sequence[Pair], s
         else "No pair without it is slow."
     )
     return (
-        f"Slow are the pairs {', '.join(f'{a}-{b}' for a, b in own)}: at most "
+        f"The slow pairs are {', '.join(f'{a}-{b}' for a, b in own)}: at most "
         f"{max(links[pair][1] for pair in own) / 1e6:.0f} MB/s, where others reach {max(fast, default=0.0) / 1e6:.0f}. "
-        f"Rank {sick[0]} is in all of them. {alone} Two cables or switches would have to be bad in just this way; one "
-        "card, or one cable, is enough. In an all-reduce it slows everybody, and no rank's own log shows it."
+        f"Rank {sick[0]} is in all of them. {alone} One bad card or cable explains all of this. In an all-reduce it "
+        "slows all ranks, and no rank's own log shows it."
     )
 
 
@@ -172,7 +174,7 @@ def _innocent(measured: str) -> dict[str, str]:
 TAKE_ALONG: tuple[Asked, ...] = (
     Asked(
         name="12.started",
-        question="Two nodes of eight GPUs, a task a node: what starts in all?",
+        question="Two nodes of eight GPUs, one task on each node: what starts in all?",
         choices=_STARTED,
         tell=_started,
     ),
@@ -203,5 +205,5 @@ TAKE_ALONG: tuple[Asked, ...] = (
         tell=_sheet,
         high=10_000,
     ),
-    Asked(name="12.cable", question="What is sick?", choices=_SICK, tell=_cable),
+    Asked(name="12.cable", question="What is faulty?", choices=_SICK, tell=_cable),
 )

@@ -50,7 +50,7 @@ def _best(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanati
         measured=measured,
         model=round(job.best_interval_s / 60, 1),
         label="simulated",
-        because=f"At {measured:g} minutes {lost[measured]:.0%} of the time is lost, restarts among it. At {often:g} "
+        because=f"At {measured:g} minutes {lost[measured]:.0%} of the time is lost, with the restarts. At {often:g} "
         f"{'minute' if often == 1 else 'minutes'} it is {lost[often]:.0%}: nearly no work is lost, and half of the "
         f"time goes to writing. At {seldom:g} it is {lost[seldom]:.0%}, nearly all of it work done again.",
         misreadings={
@@ -61,7 +61,7 @@ def _best(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanati
             ): "Writing so often costs much as well: each checkpoint takes time, and most are never read.",
             lambda minutes: (
                 1.5 * measured < minutes < 60
-            ): "Not far off, and on the seldom side: a failure throws away half of that on average.",
+            ): "That is not far off, but too seldom: a failure throws away half of this time on average.",
         },
         apart=_ORDERS,
     )
@@ -82,8 +82,9 @@ def _twice(found: Mapping[float, SimulatedGoodput], job: FailingJob) -> Explanat
         measured=round(100 * measured),
         model=round(100 * model),
         label="simulated",
-        because=f"One of two equal losses doubles and the other halves: (2 + 1/2) / 2 is a quarter more, to the first "
-        f"order. From {_loss(found[1]):.1%} of the time it goes to {_loss(found[2]):.1%}. Half the best interval costs "
+        because="One of two equal losses doubles and the other halves: (2 + 1/2) / 2 is a quarter more, to the first "
+        f"order. The loss grows from {_loss(found[1]):.1%} of the time to {_loss(found[2]):.1%}. Half the best "
+        "interval costs "
         f"about the same, {half:.1%}. A tenth of it costs {tenth:.0%}, and ten times it {ten:.0%}. So the interval "
         "need not be exact to the minute, but its order of magnitude must be right.",
         misreadings={
@@ -109,10 +110,11 @@ def _jitter(waits_ms: Mapping[int, float], mean_ms: float) -> Explanation:
         measured=round(waits_ms[most]),
         model=round(model),
         label="simulated",
-        because=f"The slowest of {least} takes {waits_ms[least]:.0f} ms longer than the fastest could, the slowest of "
-        f"{most:,} {waits_ms[most]:.0f} ms. The mean of each rank stays {mean_ms:g}. Each doubling of ranks "
-        "adds the same, the mean times ln 2; the mean times 1 + 1/2 + 1/3 up to 1/n is exact. No single rank is to "
-        "blame: at each step it is another one.",
+        because=f"The slowest of {least} ranks is late by {waits_ms[least]:.0f} ms on average, the slowest of "
+        f"{most:,} by {waits_ms[most]:.0f} ms. Each single rank is still late by {mean_ms:g} ms on average. Each "
+        "doubling of ranks "
+        "adds the same, the mean times ln 2; the mean times 1 + 1/2 + 1/3 up to 1/n is exact. No single rank is the "
+        "cause: at each step another one is the slowest.",
         misreadings={
             lambda ms: (
                 ms < mean_ms / 2

@@ -25,5 +25,5 @@ RENDEZVOUS = Exercise(
         'n < least, else "complete" if i < most, else "too many".',
     ),
     forbidden=("course_lib.learn.sick.meetings.fates",),
-    passed="Each node has its word, also where a job's settings look alike and differ.",
+    passed="Your function has the right word for each node, also where settings look alike and are not.",
 )
