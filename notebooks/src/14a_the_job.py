@@ -51,11 +51,11 @@ four = shared_cluster(4)
 # ## What you are given
 #
 # ![Three things: a pile of weights, gradients, optimizer states and activations that is higher than a rank's room; two
-# nodes of two ranks, thick lines inside and thin ones between them; and steps beside a line that says at the
-# latest](../assets/14_job.png)
+# nodes of two ranks, thick lines inside and thin ones between them; and steps beside a line, the time
+# limit](../assets/14_job.png)
 #
 # A level, from 1 to 4, and a seed make a job. Another seed makes another job: other sizes, links and limits, and so
-# perhaps another best cut. In a class each learner takes another seed. This page uses seed 7; run it with this seed
+# perhaps another best cut. In a class each learner uses a different seed. This page uses seed 7; run it with this seed
 # first.
 
 # %% tags=["computed-time"]
@@ -77,8 +77,8 @@ print(job)
 # ![Four boxes in a row, values, memory, bytes and time, each with what it is compared with, and an arrow to a sheet of
 # paper with the words your report](../assets/14_scored.png)
 #
-# An **attempt** takes some steps on all ranks. Then the whole model is compared with one device that did the same in
-# float64. An attempt that does not end with the same weights gets no points, however quick it was.
+# An **attempt** takes some steps on all ranks. Then the whole model is compared with that of one device, which did the
+# same in float64. An attempt that does not end with the same weights gets no points, however quick it was.
 #
 # ## Three numbers by hand
 #
@@ -98,7 +98,7 @@ ask("14.room").commit(round(100 * job.state_bytes / 4 / job.memory_bytes))  # "f
 # %% tags=["computed-time"]
 ### BEGIN SOLUTION
 ### STUB ask("14.floor")
-ask("14.floor").commit(round(1e3 * job.job.forward_s / 4))  # forgets the way back
+ask("14.floor").commit(round(1e3 * job.job.forward_s / 4))  # forgets the backward pass
 ### END SOLUTION
 
 # %%
@@ -155,7 +155,7 @@ reveal("14.when", first)
 #
 # ## The bet
 #
-# One axis is enough at this level. **Which of the three other axes makes the shortest step?**
+# One axis is enough at this level. **Which axis other than `dp_replicate` makes the shortest step?**
 
 # %%
 ### BEGIN SOLUTION
@@ -196,8 +196,8 @@ MESH = one_axis[0].mesh
 # %% [markdown]
 # ## Put it together
 #
-# Now do it without `assemble_on`. `attempt` needs a class, or a function, that each rank calls once with `(me, task)`.
-# The call returns an object with two methods:
+# Now put the training together without `assemble_on`. `attempt` needs a class, or a function, that each rank calls once
+# with `(me, task)`. The call returns an object with two methods:
 #
 # - `step()` does one training step, and returns the mean loss of the whole batch, the same on every rank;
 # - `whole_state()` returns all weights of the model by the plain model's names, on rank 0. Every rank calls it.
@@ -209,7 +209,7 @@ MESH = one_axis[0].mesh
 # For this job use *your own library*, `mine`: the parts that you have built in earlier lessons. If you have not built a
 # part yet, the course's part stands in under the same name.
 #
-# | the axis | your part | what it takes |
+# | the axis | your part | what it needs |
 # | --- | --- | --- |
 # | `pp=4` | `mine.MyPipeline` (07d) | this rank's stage, a schedule, the loss, and room for what enters |
 # | `dp_shard=4` | `mine.MyFullySharded` (05g) | the whole model, its units (the blocks), `me` |
@@ -217,11 +217,11 @@ MESH = one_axis[0].mesh
 #
 # A model has three kinds of pieces: `model.stem`, `model.blocks` and `model.head`. Keep the blocks as they are, since
 # their timed waits pace the computing. Your split transformer for `tp` has no such blocks. For `tp` the course's
-# `OnMesh(me, mesh, model)` from 09d cuts the job's own blocks. It has `data.deal(tokens, targets)`, `step(...)`,
-# `zero_grad()`, `parameters()`, and `whole_state_of(on_mesh)` of `course_lib.capstone`.
+# `OnMesh(me, mesh, model)` from 09d cuts the job's own blocks. `OnMesh` has `data.deal(tokens, targets)`, `step(...)`,
+# `zero_grad()` and `parameters()`. `whole_state_of(on_mesh)` is in `course_lib.capstone`.
 
 # %%
-pipeline = mine.MyPipeline  # whose it is, this line says
+pipeline = mine.MyPipeline  # this line says whose part it is
 
 # %% [markdown]
 # ### Build: a training, assembled
@@ -299,8 +299,8 @@ gantt(own.timeline) if own.timeline else "no step yet"
 # ## Your bet, compared with runs
 #
 # The next cell compares your run with recorded runs of the other meshes, all by the clock. *no run* means that none was
-# recorded for this job, or that none finished. To compare yourself, set MESH to another axis, and run the attempt
-# again.
+# recorded for this job, or that none finished. To compare runs of your own, set MESH to another axis, and run the
+# attempt again.
 
 # %% tags=["nbval-ignore-output"]
 runs = {str(plan.mesh): recorded_run(job, plan.mesh) for plan in one_axis}
@@ -325,7 +325,7 @@ reveal("14.between", own if own.words == "dp_shard=4" else None, shards.between_
 # ## Keep it
 #
 # A report is one page of HTML, with a picture, to open in any browser. Each report goes into a new folder, so that none
-# is overwritten. Give it a name if your class has a board. Say in two or three sentences why you chose this mesh.
+# is overwritten. Set `name` if your class has a board. Say in two or three sentences why you chose this mesh.
 
 # %%
 ### BEGIN SOLUTION

@@ -128,8 +128,8 @@ SECOND = Mesh.of(pp=2, dp_replicate=2)  # activations of one cut take the slow l
 # ### Build: one training for both levels
 #
 # Write the same two methods as in part 1, `step()` and `whole_state()`, now in a class that takes the mesh. Your
-# pipeline and your shards run on all ranks of a cluster. With two axes they need process groups of their own, which
-# level 4 asks for. Here you may use the course's `OnMesh` from 09d, and the report says so: `OnMesh(me, mesh, model)`
+# pipeline and your shards run on all ranks of a cluster. With two axes they need process groups of their own, which you
+# make at level 4. Here you may use the course's `OnMesh` from 09d, and the report says so: `OnMesh(me, mesh, model)`
 # puts a model on a mesh. Its `data.deal(tokens, targets)` returns three things: this rank's rows of both, and the
 # weight of their mean loss. Its `step(...)` takes these three, runs forward and backward, and returns the mean loss of
 # the whole batch. It neither clears gradients nor updates weights; `zero_grad()` and `parameters()` are for that.
@@ -216,8 +216,8 @@ for run in (at_second, away) if away else ():
 reveal("14.home", at_second, away) if away else "no run of two axes yet"
 
 # %% [markdown]
-# An axis belongs where its bytes get the link that they need. A habit about the names of axes is right only for jobs
-# like those that it comes from.
+# An axis belongs where its bytes get the link that they need. A habit such as "`tp` within a node" is right only for
+# jobs like those in which people learned it.
 #
 # ## Level 3: what a planner does not count
 
@@ -255,8 +255,8 @@ reveal("14.uneven", third, planned)
 # The planner does not count that. It assumes that all ranks share computing evenly. If that is not possible, its
 # predicted step is too short. **How many per cent longer does its best mesh take than the one that is really best?**
 # (By default a stage has about as many *parameters* as the others. `OnMesh(..., cuts=[range(0, 2), range(2, 4)])` puts
-# cuts where you want them: piece 0 is the stem, then come the blocks, then the head. No cut makes two blocks enough for
-# four stages.)
+# cuts where you want them: piece 0 is the stem, then come the blocks, then the head. If there are fewer blocks than
+# stages, no cut gives each stage a block.)
 
 # %%
 ### BEGIN SOLUTION
@@ -265,8 +265,7 @@ ask("14.blind").commit(0)  # "the best of the table is the best"
 ### END SOLUTION
 
 # %% [markdown]
-# The next cell prints the meshes that fit by your formula. Think for which of them the planner's prediction can be
-# right.
+# The next cell prints the meshes that fit by your formula. For which of them can the planner's prediction be right?
 
 # %%
 print(*fitting(third), sep="\n")
@@ -327,9 +326,9 @@ reveal("14.blind", third, [promise], by_plan, at_third)
 # can compare a quicker search with it. `search(job, cluster)`, also from `course_lib.capstone`, runs every mesh that
 # may fit. It says beforehand how long that takes. Use it when you have an evening, or for another seed.
 #
-# It compares the meshes by the step time that counts. By the clock of a small machine the order may differ: if eight
-# ranks share two cores, ranks that copy and add more take longer. That is another bottleneck than the one that this job
-# describes.
+# The search compares the meshes by the step time that counts. By the clock of a small machine the order may differ: if
+# eight ranks share two cores, ranks that copy and add more take longer. Then the shared cores are the bottleneck, and
+# not the links of this job.
 #
 # No planner counts everything. This one is right about links and messages, and wrong about stages. Another one may
 # count stages, and not count that ranks share a cable. So find out what your planner assumes, check where your job does
@@ -354,8 +353,8 @@ print(fourth)
 # - The batch is drawn anew for each attempt, so no loss and no weight of an earlier one is right.
 #
 # One axis is not quick enough by default, so you have to combine two of your parts on one mesh. `dist.new_group` makes
-# the groups; every rank makes all of them, in the same order. A pipeline of two stages beside another one sends to the
-# rank of *its* column. A mean over two replicas divides by two. The course shows no solution of this level.
+# the groups; every rank makes all of them, in the same order. If two pipelines run side by side, each sends only
+# between its own ranks. A mean over two replicas divides by two. The course shows no solution of this level.
 
 
 # %%
@@ -380,7 +379,7 @@ whose_code(at_fourth)
 # Here are five ideas from a class. Each made some number better:
 #
 # 1. *Ada* keeps the optimizer's states as NumPy arrays, which the ledger does not see.
-# 2. *Bob* computes each block's activations again in the backward pass, to keep fewer.
+# 2. *Bob* computes each block's activations again in the backward pass, to keep fewer of them.
 # 3. *Cyd* lets rank 0 train alone, and gives its weights back.
 # 4. *Dan* keeps gradients in bfloat16, with half of the bytes.
 # 5. *Eve* trains every second step on half of the batch.
@@ -438,7 +437,7 @@ print(attempt(second, with_a_copy, four, num_timed=1))
 #
 # - *the job*, and its lower limits: the memory of its states, and the shortest possible step;
 # - *the choice*, another choice that you rejected, and the number that decided;
-# - *four numbers*: values beside one device, peak memory by part, bytes by link, the step, each with how it was
+# - *four numbers*: values compared with one device, peak memory by part, bytes by link, the step, each with how it was
 #   measured;
 # - *what you do not know*: what was paced or shaped, how near the second best mesh is, and what changes with another
 #   link.
@@ -511,8 +510,8 @@ quiz("14")
 # ## Where to go on
 #
 # - Read code that you can now read. [torchtitan](https://github.com/pytorch/torchtitan) is PyTorch's own trainer, and
-#   [picotron](https://github.com/huggingface/picotron) has one technique on one screen. Many of these cuts were made
-#   first in [Megatron-LM](https://github.com/NVIDIA/Megatron-LM).
+#   [picotron](https://github.com/huggingface/picotron) has one technique in each short file. Many of these cuts were
+#   made first in [Megatron-LM](https://github.com/NVIDIA/Megatron-LM).
 # - Read a report of a real run from beginning to end: [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783)
 #   (2024), section 3.3; [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), section 3.
 # - Read the field's own long guide, [The Ultra-Scale

@@ -102,14 +102,14 @@ class TestToldRuns(ToldRuns):
     def test_every_axis_but_the_best_hears_why(self):
         """Also a mesh that does not fit."""
         told = ASKED["14.bet"].tell({"pp=4": 0.25, "dp_shard=4": 0.3}, NO_TP)
-        assert told.misreadings["tp=4"].startswith("It does not fit")
+        assert told.misreadings["tp=4"].startswith("By the table it may not fit")
         assert "pp=4 250 ms" in told.because
 
     def test_who_bets_on_a_mesh_that_has_no_run_hears_so(self):
         told = ASKED["14.bet"].tell({"dp_shard=4": 0.3, "pp=4": 0.25, "tp=4": None}, AXES)
-        assert "No run of it stands here" in told.misreadings["tp=4"]
+        assert "There is no run of it here" in told.misreadings["tp=4"]
         told = ASKED["14.bet"].tell({"dp_shard=4": 0.3, "pp=4": 0.25, "tp=4": 0.4}, AXES)
-        assert "No run" not in told.misreadings["tp=4"]
+        assert "no run of it" not in told.misreadings["tp=4"]
 
     def test_another_order_that_was_quicker_is_called_apart(self):
         shown = reveal("14.home", HOME, made(words="dp_replicate=2 pp=2", paced_s=0.3, steps_s=(2 * 0.3,)))

@@ -69,10 +69,11 @@ QUIZ = (
         show=lambda times: {0.125: "an eighth", 1.125: "an eighth more"}.get(times, f"{times:.0f} times as much"),
         misconceptions={
             0.125: "Its share of the batch is an eighth. Gradients are as large as the model, on every rank.",
-            2.0: "Twice the model is the limit that a ring comes near on many ranks; on 8 it is near already.",
-            8.0: "So it would be if everybody sent to everybody. In a ring each sends to its neighbour alone.",
+            2.0: "Twice the model is the limit that a ring comes near on many ranks; with 8 ranks it is near already.",
+            8.0: "That would be so if each rank sent to all others. In a ring each sends to its neighbour alone.",
         },
-        because="2(n - 1)/n of the gradients: 1.75 times their size on 8 ranks, and 1.97 times on 64. What grows is "
+        because="A rank sends 2(n - 1)/n of the gradients: 1.75 times their size on 8 ranks, and 1.97 times on 64. "
+        "What grows is "
         "the number of rounds, and with them what latency costs (lessons 02 and 04).",
     ),
     Question(
@@ -85,8 +86,8 @@ QUIZ = (
             str(_MESHES[1]): "Half of the states are on each rank: 32 GB.",
             str(_MESHES[2]): "Half of the layers are on each rank, with all of their states: 32 GB.",
         },
-        because="16 bytes a parameter are 64 GB. Only axes that cut states help: pp, tp and dp_shard. Replicas pool no "
-        "memory (lesson 05).",
+        because="16 bytes a parameter are 64 GB. Only axes that cut states help: pp, tp and dp_shard. Replicas do not "
+        "combine their memory (lesson 05).",
     ),
     Question(
         name="bubble",
@@ -97,14 +98,14 @@ QUIZ = (
         show=lambda percent: f"{percent} %",
         misconceptions={
             25: "That would be one stage's share. Count slots: those of the micro-batches, and those of the bubble.",
-            38: "3 slots of bubble over 8 micro-batches. The bubble belongs to the whole as well.",
-            75: "So it is with one micro-batch: three stages of four wait.",
+            38: "That is 3 slots of bubble, divided by 8. But the whole time contains the bubble as well.",
+            75: "That is so with one micro-batch: three stages of four wait.",
         },
-        because="(p - 1)/(m + p - 1): 3 slots of 11 (lesson 07).",
+        because="A rank is idle for (p - 1)/(m + p - 1) of the time: 3 slots of 11 (lesson 07).",
     ),
     Question(
         name="longer",
-        text="Sequences become twice as long, as many in a batch. Which bytes of a step stay as they are?",
+        text="Sequences become twice as long, and a batch has as many as before. Which bytes of a step stay the same?",
         choices=("those of dp_replicate", "those of tp", "those of pp", "those of cp"),
         answer=lambda: "those of dp_replicate",
         misconceptions={
@@ -126,13 +127,14 @@ QUIZ = (
             "equally good, and other weights": "If they differ by more than rounding, one of the runs is wrong. It is "
             "a mean over other samples, a gradient counted twice, a copy that drifts.",
         },
-        because="A mesh says who computes what, and nothing of what is computed. Equality with one device is the first "
+        because="A mesh decides which rank computes what. It does not change what is computed. Equality with one "
+        "device is the first "
         "test of everything (lessons 03 to 10).",
     ),
     Question(
         name="interval",
-        text="A job fails every 8 hours on average. It waits a minute while a checkpoint is written. How often to "
-        "write one?",
+        text="A job fails every 8 hours on average. It waits a minute while a checkpoint is written. How often should "
+        "it write one?",
         choices=tuple(_INTERVALS_S),
         answer=_interval_s,
         show=lambda seconds: _INTERVALS_S[seconds],
@@ -141,7 +143,7 @@ QUIZ = (
             14_400: "A failure would throw away two hours on average.",
             28_800: "A failure would throw away half of what lies between two of them: four hours.",
         },
-        because="Writing and work done again cost least together at the root of 2 × 60 s × 8 h, half an hour about "
+        because="Writing and work done again cost least together at the root of 2 × 60 s × 8 h, about half an hour "
         "(lesson 12).",
     ),
 )

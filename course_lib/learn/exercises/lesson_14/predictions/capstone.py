@@ -23,12 +23,13 @@ def _room(job: CapstoneJob) -> Explanation:
         measured=round(whole),
         label="computed",
         because=f"A replica is a whole model: {bytes_text(job.state_bytes)} of weights, gradients, first and second "
-        f"moments, on every rank. There are {bytes_text(job.memory_bytes)}, and activations come on top. Data "
+        f"moments, on every rank. A rank has room for {bytes_text(job.memory_bytes)}, and needs room for activations, "
+        "too. Data "
         "parallelism shares out the batch, and no states.",
         misreadings={
-            round(whole / 4): "A quarter: if you shared the states among the ranks, replicas share nothing but the "
-            "batch. If you counted weights alone, gradients are as large, and AdamW keeps two more.",
-            round(whole / 2): "Half: two of the four are missing, such as the optimizer's.",
+            round(whole / 4): "That is a quarter. Did you divide the states among the ranks? Replicas divide only the "
+            "batch. Or did you count weights alone? Gradients are as large, and AdamW keeps two more.",
+            round(whole / 2): "That is half: two of the four are missing, such as the optimizer's.",
             round(3 * whole / 4): "One of four is missing: weights, gradients, and two numbers of AdamW's.",
         },
     )
@@ -63,15 +64,15 @@ def _between(run: Result | None, planned_bytes: int, weight_bytes: int) -> Expla
         measured=round((planned_bytes if sent is None else sent.between_bytes) * _KB),
         model=round(planned_bytes * _KB),
         label="played" if sent is None else "measured",
-        because="Weights are gathered for forward and again for backward. In a ring of four each sends three quarters "
-        "of their bytes over each of its links. Two of the four links join the nodes, one each way: twice 2 × 3/4. "
+        because="Weights are gathered for forward and again for backward. In a ring of four ranks, three quarters of "
+        "their bytes cross each link. Two of the four links join the nodes, one in each direction: twice 2 × 3/4. "
         "Gradients are scattered: each of four ranks has two quarters for ranks of the other node, 4 × 2 × 1/4. That "
         f"makes 5 times the weights, {5 * whole:,.0f} kB.",
         misreadings={
             round(1.5 * whole): "That is an all-reduce, over one link. Here weights travel twice and gradients once.",
-            round(2.5 * whole): "That is one way. As much comes back.",
-            round(3 * whole): "Those are the two gathers. Gradients are scattered as well.",
-            round(3.5 * whole): "The weights are given back after forward, and gathered once more for backward.",
+            round(2.5 * whole): "That is one direction. As many bytes go in the other.",
+            round(3 * whole): "Those are the two gathers of weights. Gradients are scattered as well.",
+            round(3.5 * whole): "The weights are freed after forward, and gathered once more for backward.",
             round(9 * whole): "That is all that is sent. A part of it stays within the nodes.",
         },
         apart="Rows that do not divide by four are padded, and a few small messages come on top.",
@@ -79,11 +80,11 @@ def _between(run: Result | None, planned_bytes: int, weight_bytes: int) -> Expla
 
 
 _AXES = {
-    "dp_shard=4": "It gathers all weights twice and scatters the gradients. That is most, and what is asked for early "
+    "dp_shard=4": "It gathers all weights twice and scatters the gradients. It sends most, and what it gathers early "
     "may hide behind computing.",
     "tp=4": "Four ranks do not fit into a node of two, so every layer's sums pass between nodes, and nothing hides "
     "them.",
-    "pp=4": "It sends least: activations at three cuts, one of them between nodes. Its bubble is what it costs.",
+    "pp=4": "It sends least: activations at three cuts, one of them between nodes. But it has a bubble.",
 }
 
 
@@ -92,7 +93,7 @@ def _without_a_run(name: str, times_s: Mapping[str, float | None]) -> str:
     if name not in times_s or times_s[name] is not None:
         return ""
     return (
-        " No run of it stands here. The table's memory is an estimate: where it comes near to the room, a run may be "
+        " There is no run of it here. The table's memory is an estimate: where it comes near to the room, a run may be "
         "ended. For a moment a rank holds more than the table counts."
     )
 
@@ -114,7 +115,7 @@ def _bet(times_s: Mapping[str, float | None], table: Sequence[MeshPlan]) -> Expl
         label="measured" if compared else "played",
         because=f"{_AXES[measured]}{ran}{alone}",
         misreadings={
-            name: said if name in fits else "It does not fit for sure by the table: memory first, then time."
+            name: said if name in fits else "By the table it may not fit: memory first, then time."
             for name, said in told.items()
             if name not in (measured, model)
         },
@@ -141,7 +142,7 @@ def _not_while_built(place: int, parts: Mapping[str, int]) -> str:
     if place == 1 and "activation" not in parts and _is_full_of_buckets(parts):
         return (
             "You are right about the memory: weights and DDP's buckets are there before any input, and the excess "
-            "contained no activation. Memory is weighed in steps alone, so the run came to its first forward pass."
+            "contained no activation. Memory is checked only during steps, so the run came to its first forward pass."
         )
     return "Weights are a quarter of the states, and the run came to its first step. It can begin."
 
@@ -170,7 +171,8 @@ def _when(first: Result) -> Explanation:
         measured=_WHEN[place],
         because=f"The rank held {held}. Weights are there from the beginning, and so are DDP's buckets (called other), "
         "room for all gradients before there is one. Activations come in forward, gradients in backward, and AdamW "
-        "makes its two numbers for each weight in its first update. Many a job runs for most of a step first.",
+        "makes its two numbers for each weight in its first update. So many jobs run for most of a step before memory "
+        "is too small.",
         misreadings={
             answer: sentence
             for answer, sentence in {

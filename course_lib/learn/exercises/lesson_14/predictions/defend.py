@@ -18,9 +18,10 @@ _MS = 1e3
 
 
 _HOME = {
-    "pp": "A stage hands on activations of one cut, there and back. That is little, and the slow link can carry it.",
+    "pp": "A stage sends the activations of one cut, and gets their gradients back. That is little, and the slow link "
+    "can carry it.",
     "dp_replicate": "Gradients of all that a rank holds go round, once a step: more than a cut's activations here.",
-    "dp_shard": "Weights are gathered twice and gradients scattered: most of all that travels for a model.",
+    "dp_shard": "Weights are gathered twice and gradients scattered: more bytes than the other axes send.",
     "tp": "Four sums in each layer; by habit they get the fast link. Here a mesh without tp sends less in all.",
 }
 
@@ -42,8 +43,8 @@ def _home(home: Result, away: Result) -> Explanation:
     return Explanation(
         measured=within,
         model=model,
-        because=f"{first} can live with the slow link: what it sends is less. In the other "
-        f"order the same mesh {cost}. Its bytes, and not its name, decide whether an axis belongs within a node.",
+        because=f"{first} can use the slow link, because it sends less. In the other "
+        f"order the same mesh {cost}. The bytes of an axis, and not its name, decide whether it belongs within a node.",
         misreadings={name: said for name, said in _HOME.items() if name not in (within, model)},
         apart="The two orders were near each other in these runs: look at both times.",
     )
@@ -67,10 +68,11 @@ def _uneven(job: CapstoneJob, mesh: Mesh) -> Explanation:
         because=f"{layers} blocks on {stages} stages are {share:g} each, and a stage has whole blocks: the fullest has "
         f"{most}. All others wait for it in every slot.",
         misreadings={
-            round(100 * (most / fewest - 1)): "That is beside the emptiest stage. Beside an even share it is less.",
+            round(100 * (most / fewest - 1)): "That is compared with the emptiest stage. Compared with an even share "
+            "it is less.",
             round(
                 100 * (1 - share / most)
-            ): "That is the share of the time for which an even share would be idle. Take the even share as the whole.",
+            ): "That is the share of the time for which an even share would be idle. Take the even share as 100 %.",
             0: f"That needs as many blocks on every stage, and {stages} stages do not share {layers} evenly.",
         },
     )
@@ -93,7 +95,7 @@ def _blind(job: CapstoneJob, table: Sequence[MeshPlan], planned: Result, other: 
         model=round(model),
         label="measured" if ran else "computed",
         because=f"{first.mesh} was planned with {first.played_s * _MS:.0f} ms, as if its stages were equal. The "
-        f"fullest one computes {slots:.2f} times an even share, in every slot, and nobody overtakes it. "
+        f"fullest one computes {slots:.2f} times an even share, in every slot, and the other stages wait for it. "
         f"Played with whole blocks it takes {known_s[0] * _MS:.0f} ms, and {named} {known_s[1] * _MS:.0f} ms.",
         misreadings={
             0: "That would be so if the planner's assumptions about this job were right.",
@@ -106,9 +108,9 @@ def _blind(job: CapstoneJob, table: Sequence[MeshPlan], planned: Result, other: 
 
 
 _IDEAS = {
-    "Ada: states as NumPy arrays": "Memory that is not counted is still held. On a real device it would not be there. "
+    "Ada: states as NumPy arrays": "Memory that is not counted is still held. A real device would not have it. "
     "(Keeping states in the host's memory is a technique, *offload*. Then the time of the copies counts.)",
-    "Bob: recomputation": "It pays with time for memory, and both are measured.",
+    "Bob: recomputation": "It saves memory and costs time, and both are measured.",
     "Cyd: rank 0 alone": "The job is for all ranks, and rank 0 has no room for it: it holds what the limit forbids.",
     "Dan: bfloat16 gradients": "Often a good idea in production. But this job says float32. A result in bfloat16 "
     "cannot be compared with results in float32.",
@@ -122,8 +124,8 @@ def _legal() -> Explanation:
     return Explanation(
         measured=right,
         label="by the rules",
-        because="The weights come out the same, all of the batch goes through all layers. Memory is free, and the "
-        "additional forward is waited for and timed. It is a trade, and everybody can see its price. The others are "
+        because="The weights are the same, and the whole batch goes through all layers. Memory becomes free, and the "
+        "time of the additional forward is measured. So the result shows the gain and the cost. The others are "
         "cheats because a number no longer means what it says.",
         misreadings={name: said for name, said in _IDEAS.items() if name != right},
     )
