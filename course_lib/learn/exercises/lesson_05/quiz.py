@@ -99,7 +99,7 @@ QUIZ = (
             25: "That is the weights alone; the gradients are as large.",
             75: "AdamW has two states a parameter, and both are shared out.",
         },
-        because="Weights and gradients stay, two numbers of four.",
+        because="Weights and gradients stay: two of the four numbers that belong to a parameter.",
     ),
     Question(
         name="keep",
@@ -126,7 +126,8 @@ QUIZ = (
             "3/4": "It would be so if weights and gradients went once each. Weights are gathered twice.",
             "the same": "What a rank keeps stays the same; the weights' messages are half as large.",
         },
-        because="Two all-gathers of two bytes and a reduce-scatter of four, over three of four: 8/12.",
+        because="For each number, two all-gathers send 2 bytes each and a reduce-scatter sends 4: 8 bytes in place "
+        "of 12.",
     ),
     Question(
         name="rows",
@@ -139,7 +140,8 @@ QUIZ = (
             "collective could move them in one piece.",
             3: "That would be twelve rows; the message has twelve, and two of them are padding.",
         },
-        because="Every rank gets a quarter rounded up, three rows, and the last what is left.",
+        because="A quarter, rounded up, is three rows. The first three ranks get three each, and the last gets the "
+        "row that is left.",
     ),
     Question(
         name="wide-sums",
@@ -156,7 +158,7 @@ QUIZ = (
             Fraction(2): "That makes all messages twice as long. The new setting says nothing of gathers.",
         },
         because="Before, two gathers and a reduce-scatter had 2 bytes a parameter each. The reduce-scatter now has 4: "
-        "8 bytes for 6. Without the setting gradients take the format in which backward made them.",
+        "8 bytes in place of 6. Without the setting gradients take the format in which backward made them.",
     ),
     Question(
         name="stored",
