@@ -720,7 +720,7 @@ results = {}
 for name, (make, settings) in ways.items():
     run = metered(four, steps_of, make, num_steps=3, **settings)
     results[name], calls = run[0], run.communication.of(0, operation="all_gather").calls
-    loss = rounded(results[name][-1], 2, apart=5e-4)  # one computes in bfloat16
+    loss = rounded(results[name][-1], 1, apart=3e-3)  # one computes in bfloat16
     print(f"{name:<28} loss {loss}; in a step {len(calls) // 3} all-gathers")
 alike = agree(results["the course"], results["fully_shard"], within=1e-5)
 print("the course and fully_shard, losses equal to within 1e-5:", alike)

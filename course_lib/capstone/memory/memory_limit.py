@@ -104,10 +104,8 @@ class _LimitedBook(StorageBook):
         self.rank, self.limit_bytes = rank, limit_bytes
         self.over: OverMemory | None = None
 
-    def see(
-        self, storage: torch.UntypedStorage, name: str, *, foreign: bool, recomputed: bool = False
-    ) -> StorageRecord:
-        record = super().see(storage, name, foreign=foreign, recomputed=recomputed)
+    def see(self, storage: torch.UntypedStorage, name: str, **how: bool) -> StorageRecord:
+        record = super().see(storage, name, **how)
         if self.total_bytes > self.limit_bytes:
             if self.over is None:
                 self.over = OverMemory(self.rank, self.limit_bytes, parts_of(self.now()))
