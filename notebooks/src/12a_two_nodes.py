@@ -449,9 +449,10 @@ print(f"the busiest port of the flat ring sends {max(flat_by_rank) / max(storeys
 #
 # ## A step of training
 #
-# Here are three ways to train a model on two nodes. It has four layers, 1 MiB in all. The first is DDP (lesson 04). In
-# the second every layer is sharded over all four ranks (lesson 05). The third is hybrid sharding, with shards inside a
-# node and replicas between nodes. **With which of the three do the fewest bytes leave a node in a step?**
+# Here are three ways to train a model on two nodes. The model has four layers, 1 MiB in all. The first way is DDP
+# (lesson 04). In the second every layer is sharded over all four ranks (lesson 05). The third is hybrid sharding, with
+# shards inside a node and replicas between nodes. **With which of the three do the fewest bytes leave a node in a
+# step?**
 
 # %%
 ### BEGIN SOLUTION

@@ -513,8 +513,7 @@ print(meetings.meet(meetings.UNMET[::-1]))
 # | the endpoint's host is `localhost` or another loopback address | each node opens a store of its own |
 # | an endpoint at a node that is not there | no agent opens a store |
 # | `--nnodes` larger than the number of nodes that come | all wait |
-# | two agents have the same `--node-rank` (with `--master-addr`, *static*) | one number never comes, and all wait for
-# it |
+# | the same `--node-rank` on two agents (with `--master-addr`, *static*) | one number never comes; all wait for it |
 #
 # There is a fault similar to the third one of the table. On many Linux machines `/etc/hosts` gives the address
 # 127.0.1.1 for the machine's own name. Then the agents meet. But gloo's ranks look up their own name, and do not find

@@ -14,7 +14,8 @@ THREE = Exercise(
     judge=ByAttempt(3),
     mistakes=mistakes_of("dp_replicate=8"),
     hints=(
-        "The planner's best mesh is not the best here: what does the planner take to be even that is not?",
+        "The planner's best mesh is not the best here. What does the planner assume to be shared evenly, though it is "
+        "not?",
         "Whole blocks are shared among the stages, so pp should divide their number. The mesh says how many stages it "
         "has, `mesh.size('pp')`, and the job how many blocks, `third.job.config.num_layers`.",
         "Keep those of `fitting(third)` for which `third.job.config.num_layers % mesh.size('pp') == 0`. Which axes "

@@ -84,7 +84,7 @@ def offer(draw: random.Random) -> Posed:
             Wrong(price, "An hour of an A100 makes fewer tokens, so it is worth less."),
             Wrong(
                 price * new / old / (1 + extra / 100),
-                "You have turned the two rates round. The slower GPU is worth less.",
+                "You exchanged the two rates. The slower GPU is worth less.",
             ),
             Wrong(
                 price * 312 / 989 / (1 + extra / 100),
@@ -163,7 +163,7 @@ def whole(draw: random.Random) -> Posed:
         f"{rate / 1e12:.1f} TFLOP/s, 6 operations a parameter and token. In each pass every layer has two ring "
         f"all-reduces of its activations in bfloat16, at {inside / 1e9:.0f} GB/s. Each GPU of a stage sends all "
         f"activations on, once in each pass, at {port / 1e9:.0f} GB/s. Neither of these hides. Gradients do, and "
-        "latency is left out. How many tokens a second does one GPU make?",
+        "latency is left out. How many tokens a second does one GPU process?",
         value=per_gpu,
         way=(
             f"Computing: 6 × {model.parameters / 1e9:.1f} × 10⁹ × {seq:,}/(8 × {stages})/{rate / 1e12:.1f} TFLOP/s = "

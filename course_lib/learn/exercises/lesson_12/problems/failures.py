@@ -35,14 +35,15 @@ def quiet(draw: random.Random) -> Posed:
     gpus = expected / per_gpu
     return Posed(
         text=f"Take a published rate: {_told(rate)}. Suppose that all GPUs fail at this rate, independently of each "
-        "other, and that each failure stops the job. How many GPUs may a job have at most, so that it gets through "
-        f"{hours} hours without a failure with a chance of {percent} %?",
+        "other, and that each failure stops the job. How many GPUs may a job have at most, so that the chance of "
+        f"{hours} hours without a failure is {percent} %?",
         value=gpus,
         way=(
             f"One GPU fails {rate.num_failures:g}/({rate.num_gpus:,} × {rate.days:,.0f}) = {rate.per_gpu_day:.3g} "
             "times a day.",
             f"In {hours} hours that is {per_gpu:.3g} failures of a GPU.",
-            f"n GPUs get through with a chance of exp(−n × {per_gpu:.3g}), which is to be {percent / 100:g}. So n × "
+            f"n GPUs have no failure with a chance of exp(−n × {per_gpu:.3g}), and this must be {percent / 100:g}. So "
+            f"n × "
             f"{per_gpu:.3g} = −ln {percent / 100:g} = {expected:.3g}.",
             f"n = {expected:.3g}/{per_gpu:.3g} = {said(gpus, 'GPUs')}.",
         ),
@@ -120,7 +121,7 @@ def often(draw: random.Random) -> Posed:
             f"√(2 × {write_s:.3g} s × {mean_s:,.0f} s) = {said(best_min * 60, 's')} = {said(best_min, 'min')}.",
         ),
         slips=(
-            Wrong(best_min / math.sqrt(2), "Under the root stands twice the writing: half an interval is lost."),
+            Wrong(best_min / math.sqrt(2), "Twice the time of writing is under the root: half an interval is lost."),
             Wrong(best_min / math.sqrt(6), "Two bytes a parameter are weights alone. The job cannot go on from them."),
             Wrong(best_min * math.sqrt(8), "A node has 8 GPUs, and each of them counts in the rate that is given."),
             Wrong(mean_s / 60, "That is the time between failures. By then there would have been nothing saved."),
@@ -175,7 +176,8 @@ def restart(draw: random.Random) -> Posed:
     return Posed(
         text=f"A job writes a checkpoint in {write_s} s, for which training waits, and always saves at Young's "
         f"interval. A failure is noticed after {notice_min} min, and training goes on {start_min} min later. The rate "
-        f"of failures is published: {_told(rate)}. Reckon to the first order, each loss by itself. From how many GPUs "
+        f"of failures is published: {_told(rate)}. Calculate to the first order, each loss by itself. From how many "
+        f"GPUs "
         "on do noticing and restarts cost more than writing and work done again together?",
         value=gpus,
         way=(
@@ -190,7 +192,7 @@ def restart(draw: random.Random) -> Posed:
         slips=(
             Wrong(gpus / 4, "That compares with writing alone. Work done again costs as much as writing."),
             Wrong(gpus * (restart_s / 60 / start_min) ** 2, "The time until it is noticed belongs to a restart here."),
-            Wrong(gpus / 2, "Under Young's root stands twice the writing."),
+            Wrong(gpus / 2, "Twice the time of writing is under Young's root."),
             Wrong(gpus / 8, "The answer was asked for in GPUs, and not in nodes."),
         ),
         sources=(rate.source,),

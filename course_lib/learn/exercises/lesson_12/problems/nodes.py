@@ -30,7 +30,7 @@ def shards(draw: random.Random) -> Posed:
         "gathers all weights twice, and gradients are reduce-scattered once, after the last piece. With hybrid "
         "sharding all of these stay inside the nodes, and one all-reduce of gradients goes between nodes. A ring "
         f"leaves each node once, and the node's {ports} ports of {port / 1e9:.0f} GB/s share its bytes. How much "
-        "longer are the ports at work in a step if all GPUs share the weights?",
+        "longer do the ports send in a step if all GPUs share the weights?",
         value=saved_s,
         way=(
             f"All weights, or all gradients, are {said(whole_gb, 'GB')}. A node's ports send {node_gb:.0f} GB/s "

@@ -21,7 +21,7 @@ _HOME = {
     "pp": "A stage sends the activations of one cut, and gets their gradients back. That is little, and the slow link "
     "can carry it.",
     "dp_replicate": "Gradients of all that a rank holds go round, once a step: more than a cut's activations here.",
-    "dp_shard": "Weights are gathered twice and gradients scattered: more bytes than the other axes send.",
+    "dp_shard": "Weights are gathered twice and gradients scattered. That is much for a slow link.",
     "tp": "Four sums in each layer; by habit they get the fast link. Here a mesh without tp sends less in all.",
 }
 
