@@ -54,8 +54,8 @@ four = shared_cluster(4)
 # messages between stages, gaps, and gradients at the end, each with its name](../assets/11_parts.png)
 #
 # Its constants are fitted to published runs. They say which share of a data sheet's numbers a cluster reaches. Do not
-# trust the planner yet. Take two published runs that differ in one thing, subtract their times, and compare with the
-# planner's term.
+# trust the planner yet. Take two published runs that differ in one thing, subtract their times, and compare the
+# difference with the planner's term.
 #
 # ### The bubble
 #
@@ -313,8 +313,8 @@ for name, found in errors.items():
     print(f"{name:<14} off by {median(sizes):4.0%} at the median, by {max(sizes):4.0%} at most")
 
 # %% [markdown]
-# A list of predictions alone does not show how far this term may be wrong, and in which direction. Now you know it for
-# one kind of runs.
+# A list of predictions alone does not show how far this term may be wrong, and in which direction. Now you know this
+# error for one kind of runs.
 
 # %% [markdown]
 # ### A good place to stop
@@ -510,8 +510,8 @@ print(f"activations between two layers, for the whole batch {bytes_text(scaled.w
 
 # %% [markdown]
 # **Which plan has the shortest step?** A pipeline has two micro-batches for each of its stages, and gradients travel in
-# one bucket. Compute it on paper, or by your formula: `my_step_s(scaled.work, Cut(...), pairs)`. (Until your formula
-# has passed, the course's own stands in.)
+# one bucket. Compute the steps on paper, or by your formula: `my_step_s(scaled.work, Cut(...), pairs)`. (Until your
+# formula has passed, the course's own stands in.)
 
 # %%
 ### BEGIN SOLUTION

@@ -316,8 +316,8 @@ before, after = lost_node
 print(f"start {before.number}: {before.world_size} ranks; start {after.number}: {after.world_size} ranks")
 
 # %% [markdown]
-# The agent of node 0 notices in two ways. Its own ranks fail at once, as before. But it does not yet know that node 1
-# will not come back.
+# The agent of node 0 notices at once that its own ranks fail, as before. But it does not yet know that node 1 will not
+# come back. It learns that a few seconds later.
 #
 # <!-- word: keep-alive | also: heartbeat | sentences: 2 -->
 # A **keep-alive** is a message that an agent sends to the rendezvous at intervals, to show that it is alive. An agent

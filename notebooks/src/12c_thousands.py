@@ -499,7 +499,7 @@ reveal("12.jitter", waits_ms, 10)
 # %% tags=["computed-time"]
 machine = cost.machine_spec("8x H100")
 everybody = machine.network(16_384)
-# a replica is 16 nodes, and the 128 ranks of one ring stand in a node each
+# a replica is 16 nodes, and the 128 ranks of one ring are each on a node of their own
 apart = cost.Network.nodes(128, 1, intra=machine.intra, inter=machine.inter)
 ways = {
     "a flat ring, every step": ("ring", 16e9, everybody, 1),

@@ -53,9 +53,9 @@ four = shared_cluster(4)
 # %% [markdown]
 # ## Which process starts which
 #
-# ![Left sbatch and below it the queue, from which an arrow leads to a script on node 1. From the script arrows
-# called srun lead to torchrun on both nodes, and from each torchrun one leads to ranks. How many tasks and how many
-# ranks there are stands as a question](../assets/12_slurm.png)
+# ![Left sbatch and below it the queue, from which an arrow leads to a script on node 1. From the script arrows called
+# srun lead to torchrun on both nodes, and from each torchrun one leads to ranks. The numbers of tasks and of ranks are
+# question marks](../assets/12_slurm.png)
 #
 # <!-- word: batch scheduler | also: workload manager, Slurm | sentences: 2 -->
 # On a cluster you do not log in to a node and type `torchrun`. You submit a script, and a **batch scheduler** such as

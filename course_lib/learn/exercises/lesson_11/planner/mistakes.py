@@ -52,7 +52,7 @@ OF_LAYOUTS = (
         "tensor-within-a-node",
         wrong_layouts.WithinANode,
         _SEARCHED,
-        "No layout has a tensor axis over two nodes. Such a layout may be slow, and then stands late in the order, "
+        "No layout has a tensor axis over two nodes. Such a layout may be slow, and then comes late in the order, "
         "but it is legal.",
     ),
     part_mistake(

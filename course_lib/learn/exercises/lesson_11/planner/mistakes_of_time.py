@@ -29,7 +29,8 @@ OF_COMPUTE = (
         "slowest-for-all",
         wrong_compute.SlowestForAll,
         _TIMES,
-        "Every slot, bubble and all, is as long as that of the slowest stage. The first micro-batch takes each stage's "
+        "Every slot, also in the bubble, is as long as that of the slowest stage. The first micro-batch takes each "
+        "stage's "
         "own time; the slowest one holds up the micro-batches after it.",
     ),
     part_mistake(
