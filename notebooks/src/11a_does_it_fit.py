@@ -452,7 +452,7 @@ for run in runs:
     print(
         f"{run.gpus:>4}  {run.layout!s:<28}{found_gb:>9.1f}{published_gb:>11.1f}{found_gb - published_gb:>+10.1f}"
     )
-print(f"in the middle {statistics.median(share for _, share in apart):.0%} apart", end="; ")
+print(f"at the median {statistics.median(share for _, share in apart):.0%} apart", end="; ")
 print(f"at most {-min(gigabytes for gigabytes, _ in apart):.1f} GB too few")
 
 # %% [markdown]
@@ -463,7 +463,7 @@ print(f"at most {-min(gigabytes for gigabytes, _ in apart):.1f} GB too few")
 # keep. So do not trust a plan that fits to the last gigabyte. Look at predictions for runs like yours: by how many GB
 # were they too small? Leave free at least the largest of these numbers.
 #
-# ## Clinic: it did fit
+# ## Clinic: by the count it fits
 #
 # ![Left, a device with states and activations, half of it left over; right, the same device, too full, and a question
 # mark](../assets/11_full.png)
