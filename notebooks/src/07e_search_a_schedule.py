@@ -269,7 +269,7 @@ pipeline_gantt(planned, measured, title="Found by a program, and run")
 # In the simulation messages take no time, and a rank that is ready begins at once. If the run is longer, look which
 # action came late, and for which message it had waited.
 #
-# ## For the quick
+# ## If you have time left
 #
 # In which cases is your program worse than the published one? The next cell tries many numbers of ranks, micro-batches
 # and limits, with equal times. It prints your three best and three worst cases.

@@ -134,7 +134,7 @@ lines(
 )
 
 # %% [markdown]
-# ## Where the valley is
+# ## Around the best interval
 #
 # Nobody hits the best interval to the minute. **Take an interval twice as long as the best one. By how many per cent
 # does the loss grow, writing and work done again together?**

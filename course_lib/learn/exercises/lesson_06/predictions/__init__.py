@@ -127,7 +127,7 @@ def _memory(peaks: Mapping[int, Sequence[Balance]], config: TransformerConfig) -
         because="The parts share out everything: parameters, gradients, optimizer state, activations. Each would have "
         "half if the halves were alike. Both have two blocks; the last part also has the scores, one for each of 256 "
         "possible bytes at every position, and the loss. This cut looked at parameters alone.",
-        apart="The ledger counts bytes, so noise cannot move them. Compare the bars label by label: the model leaves "
+        apart="The ledger counts bytes, so noise cannot change them. Compare the bars label by label: the model leaves "
         "out what lives for a moment, such as gradients of activations.",
     )
 
