@@ -22,9 +22,9 @@
 # - compare a mesh of your own with PyTorch's.
 #
 # Each way of sharing out a model has its limit. Data parallelism (lessons 04 and 05) sends a gradient for every weight,
-# and wants a large batch. A pipeline (06 and 07) waits at both ends, and has no more stages than layers. In tensor
-# parallelism (08) all ranks wait at every region, and it ends where the fast links end. So a large job uses all three
-# at once, each only as far as it pays.
+# and wants a large batch. In a pipeline (06 and 07) stages wait at the start and the end of a step, and each needs a
+# layer at least. In tensor parallelism (08) all ranks wait at every region, so it needs fast links. So a large job uses
+# all three at once, each only as far as it pays.
 
 # %%
 from course_lib import Link, Links, ask, check, cost, hint, reveal, shared_cluster
@@ -53,9 +53,9 @@ four = shared_cluster(4)
 #
 # <!-- word: device mesh | also: mesh, `DeviceMesh`, process mesh -->
 # A **device mesh** gives every rank of a job a place: a number along each of several named axes. Each axis stands for
-# one way of sharing out. Ranks that differ along `tp` have parts of the same layers. Ranks that differ along `pp` have
-# different stages of the same pipeline. Along `dp_replicate` (whole copies, lesson 04) and `dp_shard` (the weights
-# shared out, lesson 05) ranks have different samples.
+# one way of sharing out the work. Ranks that differ along `tp` have parts of the same layers. Ranks that differ along
+# `pp` have different stages of the same pipeline. Along `dp_replicate` (whole copies, lesson 04) and `dp_shard` (the
+# weights shared out, lesson 05) ranks have different samples.
 #
 # <!-- word: mesh axis | also: mesh dimension, parallel dimension | sentences: 2 -->
 # A **mesh axis** is one direction of a mesh, with a name and a size. The sizes of all axes multiplied are the number of
@@ -74,7 +74,7 @@ for rank in range(4):
 # <!-- word: group of an axis | also: sub-mesh group, `mesh["tp"]` -->
 # A **group of an axis** is made of ranks that differ along this axis and stand at the same place along all others. Each
 # rank is in one group of every axis. A rank sums activations with its group along `tp`, and its group along `pp` is its
-# pipeline. It shares out the weights with its group along `dp_shard`.
+# pipeline. With its group along `dp_shard` it shares out the weights.
 #
 # Take the eight ranks above. **Along `pp`, rank 5 hands activations on to one rank, or gets them from it. Which rank is
 # it?**
@@ -106,7 +106,7 @@ class MyMesh:
         self.sizes = sizes
 
     def rank_of(self, place):
-        """The rank at a place: axis -> number from 0. It names every axis of the mesh, in any order."""
+        """The rank at a place: axis -> number from 0. ``place`` names every axis of the mesh, in any order."""
         ### BEGIN SOLUTION
         rank = 0
         for axis, size in self.sizes.items():
@@ -133,7 +133,7 @@ place_verdict = check("09.place", MyMesh)
 # hint("09.place")
 
 # %% [markdown]
-# ### Beside PyTorch's
+# ### Compare with PyTorch's groups
 #
 # `init_device_mesh` takes the same axes and makes the process groups. The next cell compares these groups with those of
 # your class. (Until your class has passed, the course's `Mesh` stands in for it.)
@@ -240,7 +240,7 @@ reveal("09.axis", {pair: by_axis(messages) for pair, messages in jobs.items()})
 
 # %% [markdown]
 # Bytes alone do not decide; it also matters who waits. The next region needs the sum along `tp` at once. Gradients may
-# travel beside the backward pass, and a pipeline's messages go while other micro-batches are computed. So ranks send
+# travel during the backward pass, and a pipeline's messages go while other micro-batches are computed. So ranks send
 # the most along `tp` here, and these messages are the hardest to hide.
 #
 # ## Nodes
@@ -249,8 +249,8 @@ reveal("09.axis", {pair: by_axis(messages) for pair, messages in jobs.items()})
 # dp_replicate go from node to node; on the right the names are exchanged](../assets/09_nodes.png)
 #
 # Launchers number ranks node by node: with 4 ranks on a node, ranks 0 to 3 are on the first one. `torchrun` does so.
-# Slurm does too, unless its settings deal tasks out in turn. So the order of the axes decides which ranks share a node.
-# A mesh needs to know only one thing about machines, `ranks_per_node`.
+# Slurm does too, unless it is set to give each node one task in turn. So the order of the axes decides which ranks
+# share a node. A mesh needs to know only one thing about machines, `ranks_per_node`.
 #
 # Take nodes with 2 GPUs each, and eight ranks with `pp=2` and `tp=4`. **In which order of the two axes does no message
 # along `tp` leave its node?**
@@ -288,9 +288,9 @@ on_nodes(orders[1])
 #
 # Take four ranks on two nodes, `dp_replicate=2` and `tp=2`, and a batch of 32 rows. Within a node the link has 20 MB/s.
 # Between nodes it has 2 MB/s for each rank, a tenth of that. (The ratio is a usual one; the speeds are small, so that
-# two cores can keep up. Links are shaped. With nodes of your own, a last line says how long the real link takes.) A
-# job's axes stand in the wrong order: `tp` goes from node to node. It raises no error, and loss and messages are those
-# of the right order:
+# two cores can keep up. The course slows its links down to them. With nodes of your own, a last line says how long the
+# real link takes.) A job's axes stand in the wrong order: `tp` goes from node to node. No error is raised, and loss and
+# messages are those of the right order:
 
 # %%
 RIGHT, WRONG = Mesh.of(dp_replicate=2, tp=2), Mesh.of(tp=2, dp_replicate=2)
@@ -359,8 +359,8 @@ reveal("09.factor", found_s[0] / found_s[1], *model_s, seconds_of(both))
 # ### Is it always `tp`?
 #
 # torchtitan's and Megatron's default order is `pp`, `dp_replicate`, `dp_shard`, `tp`, from the slow links to the fast
-# ones. Llama 3 had data parallelism outermost and stages inside it; `tp` is the last in both. Now the same model on the
-# same four ranks, `dp_replicate=2` and `tp=2`. Only the batch differs: it has 4 rows, not 32.
+# ones. Llama 3 had data parallelism outermost and stages inside it; `tp` is the last in both. Now take the same model
+# on the same four ranks, `dp_replicate=2` and `tp=2`. Only the batch differs: it has 4 rows, not 32.
 #
 # **Which axis should have the link within the node?**
 
@@ -385,9 +385,9 @@ reveal("09.habit", few_s, seconds_of(few))
 # ### Build: the best order
 #
 # You know the sizes of the axes, and how many ranks a node has. For each axis you know how many seconds a step waits
-# for its messages. `seconds[axis]` is `(within_s, between_s)`. An axis takes `between_s` as soon as *any* of its groups
-# has ranks on two nodes, because the others wait for the slowest. Else it takes `within_s`. The time of an order is the
-# sum over its axes.
+# for its messages. `seconds[axis]` is `(within_s, between_s)`. An axis needs `between_s` as soon as *any* of its groups
+# has ranks on two nodes, because the other groups wait for the slowest one. Otherwise it needs `within_s`. The time of
+# an order is the sum over its axes.
 #
 # The groups may come from your class or from `Mesh.of(...).groups(axis)`. You go through the orders and find out which
 # axis leaves its node yourself. Use neither `orders` nor `stays_within_a_node` of `Mesh`.
@@ -395,7 +395,7 @@ reveal("09.habit", few_s, seconds_of(few))
 
 # %%
 def best_order(sizes, ranks_per_node, seconds):
-    """The order of the axes that takes the least time, a tuple of their names, the outermost first; of equals any."""
+    """The order of the axes that takes the least time, a tuple of their names, outermost first; of equal ones any."""
     ### BEGIN SOLUTION
     times_s = {}
     for order in itertools.permutations(sizes):
@@ -415,7 +415,7 @@ order_verdict = check("09.order", best_order)
 # hint("09.order")
 
 # %% [markdown]
-# Does it find what was measured above?
+# Does your function find the orders that were faster above?
 
 # %%
 if order_verdict.passed:
@@ -426,7 +426,8 @@ if order_verdict.passed:
 # ### All three axes
 #
 # Eight ranks, `pp=2`, `dp_replicate=2`, `tp=2`, on two nodes of four. There are six orders of the axes. The cost model
-# plays a step of 32 rows in each: every message on the links from above, and no time for the computing.
+# plays a step of 32 rows in each order. It sends every message over the links from above, and counts no time for the
+# computing.
 #
 # **How many different times do the six orders take?**
 
@@ -450,14 +451,14 @@ reveal("09.six", times_s)
 # ## What you can do now
 #
 # You can number the ranks of any mesh and name their groups, and you know who has to make them. You have counted what
-# travels along each axis, and found which axis deserves the fast link, once with the habit and once against it.
+# travels along each axis, and found which axis needs the fast link, for a large batch and for a small one.
 #
-# In a job of your own all of it is a line: `init_device_mesh("cuda", (2, 2, 2), mesh_dim_names=("pp", "dp_shard",
-# "tp"))`. The numbers and their order are yours to choose.
+# In a job of your own one line makes the mesh and its groups: `init_device_mesh("cuda", (2, 2, 2),
+# mesh_dim_names=("pp", "dp_shard", "tp"))`. The numbers and their order are yours to choose.
 #
 # **The limit.** Every rank has a place now, and we do not yet know what it holds there. Which rows of which matrix does
 # rank 5 keep? Which samples does it see, and which random numbers must it share, and with whom? [Part
-# 2](09b_who_holds_what.ipynb) asks, and meets two jobs that got it wrong without an error.
+# 2](09b_who_holds_what.ipynb) answers this, and shows two jobs that get it wrong without an error.
 #
 # **Further reading.** Narayanan et al., [Efficient Large-Scale Language Model Training on GPU Clusters Using
 # Megatron-LM](https://arxiv.org/abs/2104.04473) (2021), section 3: how the three ways act on each other, and which goes

@@ -48,7 +48,7 @@ four = shared_cluster(4)
 # %% [markdown]
 # ## One number of one matrix
 #
-# `OnMesh(me, mesh, model)` puts a transformer on a mesh with the course's parts, from the inside out:
+# `OnMesh(me, mesh, model)` puts a transformer on a mesh with the course's parts, in this order:
 #
 # 1. **tp** cuts matrices: `w_q`, `w_k`, `w_v`, `w_up` and both matrices of the vocabulary along dim 0, `w_out` and
 #    `w_down` along dim 1. Norms and positions are copied.
@@ -110,8 +110,8 @@ sharded_boxes = list(four.run(boxes_on, mesh))
 reveal("09.row", ranks_with(sharded_boxes, "blocks.3.mlp.w_up.weight", (100, 0)), mesh)
 
 # %% [markdown]
-# The next cells show the whole matrix, in the colours of the ranks that hold it. Then come the rows and columns of each
-# rank, for this weight and two more:
+# The next cells show the whole matrix, in the colours of the ranks that hold it. Then they print the rows and columns
+# of each rank, for this weight and two more:
 
 # %%
 who_holds(config, mesh, "blocks.3.mlp.w_up.weight")
@@ -131,9 +131,10 @@ for name in ("mlp.w_up", "mlp.w_down", "norm1"):
 #
 # ### Build: who holds this number?
 #
-# Now write this for any mesh, by arithmetic alone and without ranks. The two axes cut by different rules, and you have
-# met both. **tp** cuts as `split_sizes(10, 4)` does: the first slices get one more. **dp_shard** gives every place the
-# same number of rows, *rounded up*. The last places get the rows that are left: fewer, or none.
+# Now write a function that says who holds a number, on any mesh, by arithmetic alone and without ranks. The two axes
+# cut by different rules, and you have met both. **tp** cuts as `split_sizes(10, 4)` does: the first slices get one row
+# or column more. **dp_shard** gives every place the same number of rows, *rounded up*. The last places get the rows
+# that are left: fewer, or none.
 
 # %%
 print("tp:      ", split_sizes(10, 4))
@@ -148,8 +149,8 @@ def holders(mesh, stage_layers, layer, shape, tp_dim, row, column):
     not named here, ranks hold copies.
     ``stage_layers[s]``: the layers of the stage at place s along pp; ``layer`` is in one of them.
     ``shape``: of the whole matrix, (rows, columns); ``row`` and ``column`` count from 0 in it.
-    ``tp_dim``: the dim that tp cuts, 0 or 1, in slices as of ``split_sizes``; None where tp copies.
-    dp_shard cuts the rows of the slice: the same for all, rounded up, and the last ones fewer or none.
+    ``tp_dim``: the dim that tp cuts, 0 or 1, in slices as ``split_sizes`` gives them; None where tp copies.
+    dp_shard cuts the rows of the slice: every place gets the same number, rounded up, the last ones fewer or none.
     """
     # Useful: mesh.num_ranks, mesh.coordinates(rank).get("pp", 0), mesh.size("tp") (1 without that axis)
     ### BEGIN SOLUTION
@@ -178,15 +179,15 @@ piece_verdict = check("09.piece", holders)
 
 # %% [markdown]
 # Does your arithmetic say what ranks really hold? The next cells draw one number of each matrix of the blocks at
-# random. For it they compare your function with the ranks, on two meshes of four ranks. (On the second mesh each stage
-# has two blocks. You need not read the code.)
+# random. They compare what your function says of this number with what the ranks hold, on two meshes of four ranks. (On
+# the second mesh each stage has two blocks. You need not read the code.)
 
 # %%
 TP_DIM = dict.fromkeys(("w_q", "w_k", "w_v", "w_up"), 0) | {"w_out": 1, "w_down": 1}  # norms are not in it
 
 
 def agrees(mesh, stage_layers, boxes_by_rank):
-    """Whether ``holders`` says of numbers of all blocks what the ranks' boxes say."""
+    """Whether ``holders`` and the ranks' boxes agree on one number of each matrix of the blocks."""
     draw, same = random.Random(0), []
     for name, shape in shapes.items():
         if "blocks" in name:
@@ -247,7 +248,7 @@ kept_kib = {str(m): max(16 * kept_numbers(m, rank) / 1024 for rank in range(8)) 
 reveal("09.least", kept_kib)
 
 # %% [markdown]
-# The table counts what a rank *keeps*. Memory runs out at the fullest moment, and lesson 05 found what a rank holds
+# These numbers count what a rank *keeps*. Memory runs out at the fullest moment, and lesson 05 found what a rank holds
 # then. It holds one unit, such as a block, with whole weights and a whole gradient. "Whole" means here: as large as tp
 # has left it. A sharded stage of `OnMesh` gathers its units anew for every micro-batch, and keeps its gradients whole
 # until the batch is over. (Messages in flight, a unit that is fetched ahead, and activations are left out.)
@@ -263,7 +264,7 @@ ask("09.fullest").commit("dp_shard=8")  # "what is least between steps"
 
 # %%
 def whole_bytes(mesh, rank):
-    """What is whole on top of what is kept, at the fullest moment: nothing where nothing is sharded."""
+    """Bytes of whole weights and gradients at the fullest moment, besides what is kept; 0 where nothing is sharded."""
     if mesh.size("dp_shard") == 1:
         return 0
     here = mesh.coordinates(rank)
@@ -288,7 +289,8 @@ reveal("09.fullest", fullest_kib)
 # %% [markdown]
 # Activations follow other rules. A rank with `dp_shard=8` has the activations of one of the eight windows. A rank with
 # `pp=2 tp=4` has a part of the activations of all eight. And memory only says which meshes are possible. Among these
-# the time of a step decides: it has the messages that part 1 counted, and a stage waits while its neighbours compute.
+# the time of a step decides. It includes the messages that part 1 counted, and the time in which a stage waits for its
+# neighbours.
 #
 # ## Who sees which samples?
 #
@@ -350,8 +352,8 @@ ask("09.unseen").commit("gradients are averaged along tp as well")
 ### END SOLUTION
 
 # %% [markdown]
-# *Evidence.* The next cells print the losses. Then they exchange the two windows of one rank after the other for new
-# ones. They print how much the gradients change at most, on any rank.
+# *Evidence.* The next cells print the losses. Then they exchange the two windows of one rank for new ones, and print by
+# how much a gradient changes at most, on any rank. They do so for each rank in turn.
 
 # %%
 windows_of_text = documentation_windows(32)[0]
@@ -362,7 +364,7 @@ squared = Mesh.of(dp_replicate=2, tp=2)
 
 
 def three_steps(model, step):
-    """The losses of ``step()``, which goes there and back."""
+    """The losses of ``step()``, which computes forward and backward."""
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
     for _ in range(3):
         optimizer.zero_grad()
@@ -380,7 +382,7 @@ def losses_on_mesh(me, deal):
 
 # %%
 def changes_by_rank(me, deal):
-    """For each rank: how far gradients move, on this one, when that rank's windows are exchanged."""
+    """For each rank r: by how much gradients on this rank change when the windows of rank r are exchanged."""
     model, gradients = OnMesh(me, squared, make_model()), []
     for exchanged in (None, *range(me.world_size)):
         x, y = deal(me, squared, X), deal(me, squared, Y)
@@ -467,7 +469,7 @@ print("the losses of one device with all eight windows:", off < 0.002)
 
 # %%
 def colleagues_seed(mesh, rank, seed):
-    """As under DDP: every rank its own."""
+    """As under DDP: every rank has its own seed."""
     return seed + rank
 
 
@@ -516,18 +518,18 @@ reveal("09.dropped")
 
 # %% [markdown]
 # One rule follows. Ranks that hold copies of the same activations have to drop the same numbers, since their copies
-# must stay equal. Ranks that hold other samples or other layers should draw different numbers, or all would drop in the
-# same places. (You know one exception from lesson 08. Inside a split region each rank draws its own numbers, from the
-# common seed and its place.)
+# must stay equal. Ranks that hold other samples or other layers should draw different numbers, since otherwise all
+# would drop in the same places. (You know one exception from lesson 08. Inside a split region each rank draws its own
+# numbers, from the common seed and its place.)
 #
 # ### Mend it
 #
-# Write it for any mesh. Which ranks have to get one and the same seed, and what do they have in common?
+# Write the seed of a rank for any mesh. Which ranks have to get the same seed, and what do they have in common?
 
 
 # %%
 def mended_seed(mesh, rank, seed):
-    """The seed of a rank, after the weights are there."""
+    """The seed of a rank for all that is drawn after the weights."""
     ### BEGIN SOLUTION
     ### STUB raise NotImplementedError("Your turn: take this line out, and mend the one below")
     ### STUB return seed + rank
@@ -574,7 +576,7 @@ print(f"{len(set(seeds))} different seeds, one for each tensor group")
 #
 # ## Another day: the explorer
 #
-# The explorer takes some fifteen minutes more, and nothing later asks for it.
+# The explorer takes some fifteen minutes more, and nothing later needs it.
 #
 # ![The explorer's picture, four replicas: the matrix of a layer in tiles with the ranks that hold them, each rank with
 # its piece, bars of memory for each rank, and bars of bytes for each axis](../assets/09_explorer.png)
@@ -608,14 +610,14 @@ print(explorer.missions)
 ### END SOLUTION
 
 # %% [markdown]
-# When you have tried, compare. In the first mission every mesh that cuts the model in eight leaves about an eighth on a
-# rank. So memory hardly decides; the bytes that leave the node do. A pipeline hands on one activation and one gradient
-# for each sample. A sharded stage fetches its weights for every micro-batch, and tensor parallelism adds up activations
-# in every layer. So `pp` is the axis that should go from node to node.
+# When you have tried, compare your meshes with these. In the first mission every mesh that cuts the model in eight
+# leaves about an eighth on a rank. So memory hardly decides; the bytes that leave the node do. A pipeline hands on one
+# activation and one gradient for each sample. A sharded stage fetches its weights for every micro-batch, and tensor
+# parallelism adds up activations in every layer. So `pp` is the axis that should go from node to node.
 #
 # The second mission works with `pp` and `tp`, and with `pp` and `dp_shard`. In both pairs one axis sends much and the
 # other sends little. No other two axes differ as much.
 #
 # In the third mission only `dp_replicate` makes copies of everything, and the two copies must be on different nodes. So
-# `dp_replicate` has to be the outermost axis, of size 2. Within the node any axes do that cut the model in four. With
-# `dp_shard` there, this is lesson 05's hybrid sharding.
+# `dp_replicate` has to be the outermost axis, of size 2. Within the node you may take any axes that cut the model in
+# four. With `dp_shard` there, this is lesson 05's hybrid sharding.

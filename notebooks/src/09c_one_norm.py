@@ -22,7 +22,7 @@
 #
 # From the earlier parts you need `Mesh` with its `coordinates`, and the rule that says which rank holds what. `pp`
 # gives each stage its layers, `tp` cuts matrices, `dp_shard` cuts the rows that remain, and `dp_replicate` copies.
-# `OnMesh` is a model with all of that done to it.
+# `OnMesh` does all of this to a model.
 
 # %%
 from course_lib import ask, check, hint, reveal, shared_cluster
@@ -56,7 +56,7 @@ BATCHES = list(islice(loader(documentation_windows(32)[0], 8), 8))  # of 8 windo
 
 def make_model(seed=0, **settings):
     torch.manual_seed(seed)
-    return Transformer(replace(small, **settings)).double()  # float64: what is equal shows
+    return Transformer(replace(small, **settings)).double()  # float64: equal losses agree in more digits
 
 
 def train(model, optimizer, batches, before_step=None):
@@ -72,7 +72,7 @@ def train(model, optimizer, batches, before_step=None):
 
 
 # %% [markdown]
-# The next cell defines the same on one device, with PyTorch's own clip. All runs are compared with it:
+# The next cell defines the same training on one device, with PyTorch's own clip. All runs are compared with it:
 
 
 # %%
@@ -96,13 +96,13 @@ def alone(batches, max_norm=1e9, **settings):
 # *Symptom.* A team has trained on `dp_shard=4`, and limits its gradients as you did in lesson 05. Every rank adds up
 # the squares of its gradients, one all-reduce adds those sums, and all ranks scale by one factor. Now it moves to
 # `dp_replicate=2 tp=2`. Without the limit four ranks have the losses of one device. With the limit there is no error
-# either, and training is slower than it was. All ranks call these functions:
+# either, but the loss falls more slowly than on one device. All ranks call these functions:
 
 
 # %%
 @torch.no_grad()
 def colleagues_norm(model):
-    """Lesson 05's: the squares of this rank's gradients, summed over all ranks; the root."""
+    """As in lesson 05: the squares of this rank's gradients, summed over all ranks, and the root of that sum."""
     square = sum(parameter.grad.square().sum() for parameter in model.parameters())
     dist.all_reduce(square)
     return square.sqrt()
@@ -110,7 +110,7 @@ def colleagues_norm(model):
 
 @torch.no_grad()
 def clip(model, max_norm, norm_of):
-    """Scale gradients, in place, by one factor; the norm before, and the factor."""
+    """Scale gradients, in place, by one factor. Returns the norm before, and the factor."""
     norm = norm_of(model)
     factor = (max_norm / (norm + 1e-6)).clamp(max=1.0)
     for parameter in model.parameters():
@@ -120,7 +120,7 @@ def clip(model, max_norm, norm_of):
 
 # %%
 def limited_job(me, mesh, norm_of, max_norm, num_steps=3):
-    """Losses of some steps, and of the first one the norm and the factor."""
+    """The losses of some steps, and the norm and the factor of the first one."""
     model, told = OnMesh(me, mesh, make_model()), []
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     batches = BATCHES[:num_steps]
@@ -137,8 +137,8 @@ for limit, max_norm in (("no limit", 1e9), ("limit 0.5", 0.5)):
     print(f"four ranks {rounded(by_team[0][0], 2, apart=1e-5)}")
 
 # %% [markdown]
-# *Evidence.* The next cell prints what the first call returned on each rank, and by which factor the rank scaled,
-# beside one device:
+# *Evidence.* The next cell prints what the first call returned on each rank, and by which factor the rank scaled. Its
+# first line has both for one device:
 
 # %%
 print(f"one device: norm {rounded(right_norm, 2)}, factor {rounded(0.5 / right_norm, 3)}")
@@ -158,8 +158,8 @@ ask("09.short").commit("each rank scales by a factor of its own")  # that was le
 reveal("09.short")
 
 # %% [markdown]
-# The team moves on to `dp_shard=2 tp=2`. It has shards again, as on `dp_shard=4`, where its clip was right. It does not
-# change the clip. **Does the clip compute the model's norm there?**
+# The team moves on to `dp_shard=2 tp=2`. The weights are sharded again, as on `dp_shard=4`, where the clip was right.
+# The team does not change the clip. **Does the clip compute the model's norm there?**
 
 # %%
 ### BEGIN SOLUTION
@@ -251,8 +251,8 @@ for mesh in ("dp_replicate=2 tp=2", "dp_shard=2 tp=2", "pp=2 tp=2", "pp=2 dp_sha
 # is very little beside a step's other messages. But the norm costs a wait: no rank can scale before the slowest one has
 # its last gradient.
 #
-# Which halves of the vector were alike? In the next picture two ranks in one tile hold the same numbers, and one of the
-# two counts them:
+# Which halves of the vector in the picture were equal? In the next picture two ranks in one tile hold the same numbers,
+# and one of the two counts them:
 
 # %%
 who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.norm1.weight")
@@ -269,7 +269,7 @@ who_holds(small, Mesh.of(dp_shard=2, tp=2), "blocks.0.norm1.weight")
 # In a model with a *tied* embedding one matrix looks tokens up in the first stage and scores them in the last. On `pp=2
 # tp=2` both stages keep it, each in slices. A team counts by names. Each parameter is counted by the first rank that
 # holds it *under that name*: `stem.tokens.weight` at one end, `head.w_vocab.weight` at the other. (`boxes_of` of part 2
-# finds this rank: `is_first`.) **Is that norm right?**
+# marks this rank with `is_first`.) **Is that norm right?**
 
 # %%
 ### BEGIN SOLUTION
@@ -386,7 +386,8 @@ mesh_places(replicas, wrote, title="What each rank has written")
 #
 # Four jobs continue from the folder: on `pp=2 tp=2`, on `dp_shard=4`, on a single rank, and once more on `dp_shard=4`,
 # but with the weights alone. All four begin with random weights, read the folder, and take two steps on the next
-# batches. They are compared with the job that saved and continued. **Which of them has another *first* loss?**
+# batches. The next cell compares them with the job that saved and continued. **Which of the four has a *first* loss
+# that differs from that of this job?**
 
 # %%
 ### BEGIN SOLUTION
@@ -423,7 +424,7 @@ reveal("09.resumed", went_on, resumed)
 # %%
 plain = make_model(seed=9)
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # that there is no process group
+    warnings.simplefilter("ignore")  # it warns that there is no process group
     dcp.load({"model": plain.state_dict()}, checkpoint_id=FOLDER, no_dist=True)
 x, y = BATCHES[6]
 loss = next_token_loss(plain(x), y)
@@ -447,7 +448,7 @@ ask("09.skipped").commit(0)  # "four ranks, and four ranks"
 
 # %%
 def windows_of(mesh, rank):
-    """The windows of text that a rank of a mesh is given, of 400 in batches of 8, not shuffled."""
+    """The windows that a rank of a mesh is given; 400 are dealt out in batches of 8, not shuffled."""
     share = DataShare.of(mesh, rank)
     options = {"global_batch_size": 8, "shuffle": False}
     dealt = GlobalBatches(400, rank=share.dp_rank, world_size=share.count, **options)
@@ -466,28 +467,29 @@ reveal("09.skipped", 400 - len(seen), 6, 8, old_share, new_share)
 # %% [markdown]
 # On a mesh with fewer shares, such as `tp=4`, the opposite happens: windows come twice. One count of whole batches for
 # the job fits every mesh: `GlobalBatches(..., start=6)`, as in lesson 04. Only dropout needs new random numbers, and
-# `seed_of` of part 2 gives every rank of any mesh its seed. On another mesh these are other numbers. So with dropout a
-# job continues as well as before, but not bit by bit as before.
+# `seed_of` of part 2 gives every rank of any mesh its seed. On another mesh the random numbers differ. So with dropout
+# a job trains on as well as before, but its losses are not equal bit by bit.
 #
 # So besides weights and states the folder should hold the step, the data's position, the seed and the learning rate's
-# schedule. The mesh itself belongs there too, for the log. Nobody needs the mesh to load.
+# schedule. The mesh itself belongs there too, for the log. A job that loads does not need it.
 #
 # ## What you can do now
 #
 # You can write a norm that is right on every mesh, and clip by it. You can say which rank counts a weight at both ends
-# of a pipeline. You know that a small fault is harder to notice than a large one. You can save once and continue on any
-# mesh, and test that by more than one loss. You let the job, and not its ranks, save the position in the data.
+# of a pipeline. You have seen a fault that is too small to show in a curve of losses. You can save once and continue on
+# any mesh, and test that by more than one loss. You let the job, and not its ranks, save the position in the data.
 #
-# **What is missing**: you have used `OnMesh` all the time. In [part 4](09d_three_cuts.ipynb) you build it.
+# **What is missing**: you have used `OnMesh`, and not written it. In [part 4](09d_three_cuts.ipynb) you build such a
+# class.
 #
 # ## Another day: the mesh, turned around
 #
-# This clinic takes some fifteen minutes more, and nothing later asks for it.
+# This clinic takes some fifteen minutes more, and nothing later needs it.
 #
 # *Symptom.* Another team does not use DCP. Each rank saves its own `state_dict` to a file with its number, and reads
 # that file when it restarts. For months this works on `dp_shard=2 tp=2`. Then somebody turns the mesh around, to `tp=2
-# dp_shard=2`, since there the other axis needs the fast link. Ranks, sizes and files stay the same. Every name is
-# found, every shape fits, and no error is raised.
+# dp_shard=2`, because in this job the other axis needs the fast link. Ranks, sizes and files stay the same. Every name
+# is found, every shape fits, and no error is raised.
 
 
 # %%
@@ -505,7 +507,7 @@ def loss_of_files(me, old, new, files, file_of):
     with torch.no_grad():
         for module in model.modules:
             for name, parameter in module.named_parameters():
-                parameter.copy_(state.pop(name))  # raises where a name or a shape is another one
+                parameter.copy_(state.pop(name))  # raises if a name or a shape differs
     loss = model.step(*model.data.deal(*BATCHES[6])).item()
     model.close()
     return loss
@@ -532,7 +534,7 @@ def print_losses(file_of):
 print_losses(colleagues_file)
 
 # %% [markdown]
-# *Evidence.* Here are the rows that each rank holds of one matrix, `w_up` of the first block, on either mesh:
+# *Evidence.* Here are the rows that each rank holds of one matrix, `w_up` of the first block, on both meshes:
 
 
 # %%
@@ -587,8 +589,8 @@ mesh_places(new, reads, title=f"{new}: who reads which file")
 
 # %% [markdown]
 # When both meshes print the loss that was saved, your line is right. On `dp_shard=4` no function of this kind can help,
-# because no single file holds what a rank needs. Files by rank fit only the mesh that wrote them. A box says where it
-# belongs in the whole weight.
+# because no single file holds what a rank needs. Files by rank fit only the mesh that wrote them. Boxes fit every mesh,
+# since each says where in the whole weight it belongs.
 #
 # Megatron-Core (`dist_checkpointing`, with its `ShardedTensor`) and DCP save boxes; DeepSpeed has a tool that turns
 # files by rank into its *universal checkpoint*.

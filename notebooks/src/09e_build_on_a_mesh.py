@@ -1,8 +1,9 @@
 # %% [markdown]
 # # 09e · Meshes: build a training step on a mesh
 #
-# One empty class, and seven steps that ask more of it each time. At the end it trains a transformer on data, stages and
-# slices at once. It limits one norm, and it goes on from a checkpoint of another mesh.
+# You fill one empty class in seven steps, and each step demands more of it. At the end the class trains a transformer
+# with data, pipeline and tensor parallelism at once. It limits the norm of the gradient, and continues from a
+# checkpoint that another mesh has saved.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -15,7 +16,7 @@
 #
 # At the end you can
 #
-# - write a whole training step on a mesh, and prove it against one process;
+# - write a whole training step on a mesh, and show that it does what one process does;
 # - say for each axis what a rank sends, keeps and counts;
 # - undo the cuts of one mesh, and make those of another.
 #
@@ -55,15 +56,15 @@ four = shared_cluster(4)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before it
-# ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# This cell is all that you write. Seven steps follow. Each has a check, which demands what the checks before it demand,
+# and one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
 # Take two sittings. The first one ends with step 3. Steps 6 and 7 are the hardest.
 #
-# These you have built in earlier lessons, and here you take the course's. `split_transformer` cuts a model in place.
-# `vocab_parallel_cross_entropy` is the loss of the logits that it then gives. `parameter_placements` says of each
-# parameter along which `dim` it was cut. `split_evenly(parameter_costs(model), n)` and `cut(model, stages)` make
-# stages. `Pipeline` may run them, but a loop of your own is as short.
+# You have built the following parts in earlier lessons; here you take the course's versions. `split_transformer` cuts a
+# model in place. `vocab_parallel_cross_entropy` is the loss, from the logits of a model that is cut in this way.
+# `parameter_placements` says of each parameter along which `dim` it was cut. `split_evenly(parameter_costs(model), n)`
+# and `cut(model, stages)` make stages. `Pipeline` may run them, but a loop of your own is as short.
 #
 # Write the shortest thing that passes the next check. For steps 1 to 4 the norm may be None. Before step 6 nothing is
 # saved: leave `save` and `load` as they are.
@@ -78,7 +79,7 @@ class MyMeshTrainer:
     all ranks; it may be taken apart. Stages are those of ``split_evenly(parameter_costs(model), n)`` for the whole
     model, slices those of ``split_transformer``. The optimizer works number by number, as AdamW does.
 
-    ``parts``: a dict, for each name of ``model.named_parameters()`` in this rank's stage its slice, an
+    ``parts``: a dict from each name of ``model.named_parameters()`` in this rank's stage to its slice, an
     ``nn.Parameter``. Along dp_shard parts are whole; from step 3 on the optimizer's states are shared out there.
     """
 
@@ -233,7 +234,7 @@ class MyMeshTrainer:
         ### END SOLUTION
 
     def load(self, folder):
-        """Go on as a trainer would that has saved into ``folder``, perhaps on another mesh."""
+        """Go on as the trainer that saved into ``folder`` would, perhaps on another mesh."""
         ### BEGIN SOLUTION
         ### STUB pass  # from step 6 on
         found = {}
@@ -274,8 +275,8 @@ for rank in range(4):
 # %% [markdown]
 # ### Your class
 #
-# The run below has three steps on `dp_shard=2 tp=2`: by your class, by the course's and by PyTorch's DTensor and
-# `DeviceMesh`. A class that fails has dashes.
+# The next cells take three steps on `dp_shard=2 tp=2` with your class, with the course's, and with PyTorch's DTensor
+# and `DeviceMesh`. If a class fails, the table has dashes for it.
 
 # %%
 small = TransformerConfig(vocab_size=64, context_length=16, num_layers=4, width=32, num_heads=4)
@@ -409,7 +410,7 @@ check("09.mesh_values", MyMeshTrainer)
 # ## Step 2: stages
 #
 # Now pp has two ranks, or four, and the rows of a rank go through in micro-batches. Which ranks have a loss, and which
-# of them have the same one? Every rank returns it.
+# of them have the same one? Every rank returns the loss of the whole batch.
 #
 # In `dist.send(tensor, rank)` the rank is one of the whole job. A send of gloo returns when the receiver has it, so two
 # ranks that both send first may wait for ever.
@@ -426,9 +427,9 @@ check("09.mesh_stages", MyMeshTrainer)
 # %% [markdown]
 # ## Step 3: states, shared out
 #
-# Along dp_shard all ranks have the same parts. So each need step a share of them alone, with states for that share.
-# Afterwards each rank gets the new numbers from the others. The check counts what lies in memory after two steps of
-# AdamW on four ranks, beside parts and gradients.
+# Along dp_shard all ranks have the same parts. So each rank needs to update only a share of them, and to keep states
+# for that share alone. Afterwards each rank gets the new numbers from the others. The check counts what lies in memory
+# after two steps of AdamW on four ranks, beside parts and gradients.
 
 # %%
 whole = torch.arange(10.0)
@@ -446,17 +447,19 @@ check("09.mesh_shards", MyMeshTrainer)
 #
 # ## Step 4: messages
 #
-# The check has the meter on in the second step. It adds up each axis' bytes on a rank, as rings send them.
-# Calls in which ranks differ along several axes get 1,024 bytes together, which is enough for loss and norm.
+# The check has the meter on in the second step. It adds up each axis' bytes on a rank, as rings send them. A call may
+# also go to ranks that differ along several axes. All calls of this kind may send 1,024 bytes together, which is enough
+# for loss and norm.
 #
-# What is least along dp_shard, in times the bytes of a rank's parts? Say it before you look at the table.
+# How many times the bytes of its parts does a rank have to send along dp_shard, at the least? Answer before you look at
+# the table.
 
 # %% tags=["nbval-ignore-output"]
 beside("pp=1 dp_shard=4 tp=1")
 
 # %% [markdown]
-# (In the table gloo makes its reduce-scatter of an all-reduce; the check counts rings. PyTorch's gathers the weights of
-# each unit, forward and backward, since it keeps no whole parts.)
+# (In the table gloo does an all-reduce for each reduce-scatter; the check counts what rings would send. PyTorch's class
+# gathers the weights of each unit, in forward and in backward, since it keeps no whole parts.)
 
 # %%
 check("09.mesh_messages", MyMeshTrainer)
@@ -490,8 +493,8 @@ check("09.mesh_norm", MyMeshTrainer)
 # ## Step 6: a checkpoint for any mesh
 #
 # `save` writes weights and states. `load` is called on a new trainer, perhaps on another mesh, whose model has other
-# weights. It goes on as if nobody had stopped. Each number is written once; the check looks at the size of the folder.
-# Your files may have any names and any contents.
+# weights. The new trainer goes on as if training had never stopped. Each number is written once; the check looks at the
+# size of the folder. Your files may have any names and any contents.
 #
 # Here each class saves on `dp_shard=2 tp=2` after three steps, and goes on with four ranks along dp_shard.
 
@@ -543,7 +546,7 @@ check("09.mesh_checkpoint", MyMeshTrainer)
 #
 # ## Step 7: awkward models
 #
-# In which of these does your class raise an error, and in which is it wrong without a word?
+# In which of these cases does your class raise an error, and in which is it wrong without an error?
 #
 # - one matrix for tokens and scores, at both ends of a pipeline of two or four stages;
 # - frozen weights, and a stage in which all weights are frozen;
@@ -559,8 +562,8 @@ check("09.mesh_awkward", MyMeshTrainer)
 # %% [markdown]
 # ## All of it
 #
-# Two stages, two shares of the batch, a limit, and a step that one process would have made. (`mine.MyMeshTrainer` is
-# the version of yours that has passed step 6; the course's stands in until then.)
+# The last run has two stages, two shares of the batch and a limit, and is compared with one process.
+# (`mine.MyMeshTrainer` is your version that passed step 6. Until then the course's stands in.)
 
 # %% tags=["nbval-ignore-output"]
 own_trainer = mine.MyMeshTrainer
@@ -578,6 +581,6 @@ build_progress("09.mesh")
 # You have written what torchtitan has in its train step: stages of `torch.distributed.pipelining`,
 # `parallelize_module`, `fully_shard`, a norm that adds squares over pp, and `torch.distributed.checkpoint`.
 #
-# It shards weights and gradients as well, where your parts are whole along dp_shard; the build of that is
-# [05g](05g_build_fully_sharded.ipynb). It computes while it sends. And its checkpoint is written piece by piece: no
-# rank ever joins a parameter.
+# torchtitan shards weights and gradients as well, while your parts are whole along dp_shard. You can build such shards
+# in [05g](05g_build_fully_sharded.ipynb). torchtitan computes while it sends. And its checkpoint is written piece by
+# piece: no rank ever joins a parameter.

@@ -34,7 +34,7 @@ class TestToldRuns(ToldRuns):
 
 
 def test_rows_and_sizes_told_are_those_of_the_run():
-    assert "rows 64 to 127 lie on rank 2, and those after them on rank 1" in ASKED["09.row"].tell([2], SQUARE).because
+    assert "rows 64 to 127 lie on rank 2, and the next rows on rank 1" in ASKED["09.row"].tell([2], SQUARE).because
     turned = ASKED["09.row"].tell([1], Mesh.of(tp=2, dp_shard=2))  # tp outside: the order of rows is that of ranks
     assert turned.model == "rank 1"
     assert "453 KiB with dp_shard=8, 468 KiB with dp_shard=2 tp=4" in ASKED["09.least"].tell(KEPT).because

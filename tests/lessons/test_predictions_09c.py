@@ -53,7 +53,7 @@ def test_a_usual_folder_is_not_called_apart():
 
 def test_numbers_in_an_explanation_are_those_of_the_run():
     because = ASKED["09.hidden"].tell(2.2304, 2.1864, 0.441).because
-    assert because.startswith("By 2.0 %.")
+    assert because.startswith("The team's norm differs from the model's by 2.0 %.")
     assert "by the norms of one device, 2.0 % are" in because
-    assert "as 113 % of" in ASKED["09.ends"].tell(2.3879, 2.1052).because
+    assert "is 113 % of" in ASKED["09.ends"].tell(2.3879, 2.1052).because
     assert "by up to 0.22 here" in ASKED["09.resumed"].tell(*USUAL["09.resumed"].given).because

@@ -163,6 +163,6 @@ DEAL = Exercise(
         "each of eight ranks, in the cells above this clinic.",
         "`share = DataShare.of(mesh, me.rank)`, and then `batch.chunk(share.count)[share.dp_rank]`.",
     ),
-    passed="Ranks that work together have the same windows, the others have shares, and no window is left out, on "
-    "every mesh that was tried.",
+    passed="Ranks that work together have the same windows. The others share out the batch, and no window is left "
+    "out, on every mesh that was tried.",
 )

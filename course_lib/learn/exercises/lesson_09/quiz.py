@@ -54,9 +54,9 @@ QUIZ = (
         answer=lambda: _next_stage(3),
         show=lambda rank: f"rank {rank}",
         misconceptions={
-            4: "The next number is the next along the *last* axis, tp.",
-            7: "Half of a tensor group away: no axis has that step.",
-            11: "Eight further is the next along dp_shard.",
+            4: "The next number is the next rank along the *last* axis, tp.",
+            7: "Rank 7 is half a tensor group away: no axis has that step.",
+            11: "Eight ranks further is the next rank along dp_shard.",
         },
         because="Along the outermost axis one step is as many ranks as all others have together, 4 x 8.",
     ),
@@ -67,7 +67,7 @@ QUIZ = (
         answer=_leaving,
         misconceptions={
             "pp": "Four shards times eight slices are 32 ranks: more than a node has.",
-            "dp_shard": "And the other stage is on other nodes altogether.",
+            "dp_shard": "The other stage, too, is on other nodes.",
             "pp and dp_shard and tp": "A node holds one tensor group, all of it.",
         },
         because="The last axis fills a node by itself, so all axes before it go between nodes.",
@@ -79,10 +79,10 @@ QUIZ = (
         answer=lambda: _num_shares(_LARGE),
         misconceptions={
             8: "That is the number of slices of a layer, which all work on the same samples.",
-            32: "The ranks of one stage; but eight at a time share a layer, and its input.",
+            32: "One stage has 32 ranks; but eight at a time share a layer, and its input.",
             64: "That would be data parallelism alone.",
         },
-        because="Only the data axes deal samples out, and of these the mesh has dp_shard.",
+        because="Only the data axes deal samples out, and the only data axis of this mesh is dp_shard.",
     ),
     Question(
         name="seeds",
@@ -91,8 +91,8 @@ QUIZ = (
         answer=_num_seeds,
         misconceptions={
             1: "Then every stage and every share of the batch would drop the same places.",
-            2: "Stages differ and shares differ: both count.",
-            8: "Two ranks of a tensor group hold the same activations there, so both have to drop equal places.",
+            2: "Ranks of different stages need different seeds, and so do ranks with different samples: both count.",
+            8: "Two ranks of a tensor group hold the same activations there, so both have to drop the same places.",
         },
         because="There is one seed for each place along the axes other than tp.",
     ),
@@ -105,9 +105,10 @@ QUIZ = (
         show=lambda times: f"{times:.0f} times",
         misconceptions={
             1.0: "The samples are the same. Along dp_shard weights travel, with every micro-batch.",
-            2.0: "There and back are two gathers, for each micro-batch.",
+            2.0: "Forward and backward need two gathers for each micro-batch.",
             16.0: "The all-gathers are 16 times as many; the gradients are reduced once, as before.",
         },
-        because=f"{2 * _MICRO_BATCHES} all-gathers and a reduce-scatter, over two and one.",
+        because=f"The stage makes {2 * _MICRO_BATCHES} all-gathers and one reduce-scatter. In one pass it would make "
+        "two all-gathers and one reduce-scatter.",
     ),
 )

@@ -152,5 +152,6 @@ SEED = Exercise(
         "ranks of such a group.",
         '`seed + mesh.group(rank, "tp")[0]`: the first rank of the group.',
     ),
-    passed="Ranks of one tensor group draw the same numbers, and no two groups do: on every mesh that was tried.",
+    passed="Ranks of one tensor group get the same seed, and different groups get different seeds, on every mesh "
+    "that was tried.",
 )

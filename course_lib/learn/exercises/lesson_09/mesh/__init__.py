@@ -47,7 +47,7 @@ MESH_STEPS = (
             "`backward()`, `dist.all_reduce(part.grad, group=groups.group('dp_shard'))`, `optimizer.step()`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Losses and weights of one process, where rows are shared out and layers are cut.",
+        passed="Losses and weights are those of one process, where rows are shared out and layers are cut.",
     ),
     Exercise(
         name="09.mesh_stages",
@@ -63,7 +63,7 @@ MESH_STEPS = (
             "add the loss or 0 to a sum.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Losses and weights of one process, with two stages and with four.",
+        passed="Losses and weights are those of one process, with two stages and with four.",
     ),
     Exercise(
         name="09.mesh_shards",
@@ -89,8 +89,9 @@ MESH_STEPS = (
         mistakes=mistakes.OF_MESSAGES,
         hints=(
             "For each axis: what does a rank have to hear from the others in a step?",
-            "Along dp_shard the sum of a share of the gradients, and the new weights. Along tp what the gates send. "
-            "Along pp activations and their gradients. Along no single axis: a few numbers.",
+            "Along dp_shard it needs the sum of its share of the gradients, and the new weights. Along tp it needs "
+            "what the split regions send, along pp activations and their gradients. Along several axes at once it "
+            "needs only a few numbers.",
             "`dist.reduce_scatter(share.grad, list(flat_grad.chunk(n)), group=...)` in place of an all-reduce.",
         ),
         forbidden=_FORBIDDEN,
@@ -104,13 +105,13 @@ MESH_STEPS = (
         hints=(
             "Which numbers of your gradient does another rank have as well? Which of the two ranks counts them?",
             "Shares of dp_shard, slices of tp and stages of pp are all different: their squares add up. What tp has "
-            "not cut is the same on all its ranks: the first counts it. Then one sum over all ranks.",
+            "not cut is the same on all its ranks: the first of them counts it. Then make one sum over all ranks.",
             "`parameter_placements(model)` says what tp has cut. A vector of ones and zeros, laid out as the gradient: "
             "`square = (share.grad.square() * counts).sum()`, `dist.all_reduce(square)`, and all ranks multiply by "
             "`(max_norm / (norm + 1e-6)).clamp(max=1.0)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="One norm, each number counted once, and one limit for all.",
+        passed="The norm is right, with each number counted once, and all ranks limit the gradient by it.",
     ),
     Exercise(
         name="09.mesh_checkpoint",
@@ -147,7 +148,7 @@ MESH_STEPS = (
             "out.requires_grad: out.backward(grad)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Right with tied and frozen weights, uneven batches and sizes, an optimizer without states, and one "
-        "rank.",
+        passed="Your class is right with tied and frozen weights, uneven batches and sizes, an optimizer without "
+        "states, and one rank.",
     ),
 )

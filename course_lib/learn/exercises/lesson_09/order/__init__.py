@@ -184,8 +184,8 @@ ORDER = Exercise(
     ),
     mistakes=wrong_answers.MISTAKES,
     hints=(
-        "How many orders are there? Few enough to try them all. What you need is the time of *one* order, and for "
-        "that, which of its axes leave a node.",
+        "How many orders are there? They are few enough to try them all. You need the time of *one* order, and for "
+        "that you need to know which of its axes leave a node.",
         "A mesh in that order knows its groups: `Mesh.of(**{axis: sizes[axis] for axis in order}).groups(axis)`. A "
         "group leaves its node when `rank // ranks_per_node` is not the same for all its ranks, and an axis leaves "
         "when *any* of its groups does.",

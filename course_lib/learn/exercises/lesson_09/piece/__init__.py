@@ -174,5 +174,6 @@ PIECE = Exercise(
         "course_lib.cost.holders_of_parameter",
         "course_lib.cost.pieces_of_rank",
     ),
-    passed="Three axes cut, each what the one before has left, and all others copy.",
+    passed="Your function names the right ranks in every case. Three axes cut, each what the cut before has left; "
+    "all others copy.",
 )

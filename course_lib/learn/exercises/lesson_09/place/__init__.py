@@ -170,5 +170,5 @@ PLACE = Exercise(
         "course_lib.layouts.mesh.Mesh.groups",
     ),
     passed="Every place has its rank, and along every axis each rank is in one group, whatever the order and the "
-    "sizes. The numbering of PyTorch's `init_device_mesh`.",
+    "sizes. PyTorch's `init_device_mesh` numbers ranks in the same way.",
 )

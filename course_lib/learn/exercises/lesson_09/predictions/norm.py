@@ -30,8 +30,8 @@ def _short() -> Explanation:
             _SHORT[1]: "Then the losses without the limit would not be those of one device either.",
             _SHORT[
                 3
-            ]: "Rows that nobody else has are not divided, as in lesson 05. And a quarter of this norm would be "
-            "far too small.",
+            ]: "In lesson 05 each rank had rows of its own, and nothing was divided. A quarter of this norm would "
+            "be far too small.",
         },
     )
 
@@ -46,12 +46,12 @@ def _hidden(returned: float, right: float, copied: float) -> Explanation:
     model = sqrt(1 + (copied / right) ** 2)
     return Explanation(
         measured=seen,
-        because=f"By {rounded(100 * (ratio - 1), 1)} %. dp_shard cuts everything, and tp cuts the matrices. All "
-        f"ranks of tp hold the same norms and positions, so these are in the sum twice. They are a small part of the "
-        f"gradient, and squares make it smaller still: by the norms of one device, {rounded(100 * (model - 1), 1)} % "
-        f"are to "
-        "be expected. It is the same fault, but a curve of losses would not show it. With more ranks of tp it grows. "
-        "Tests in float64 find it, if they compare with one device.",
+        because=f"The team's norm differs from the model's by {rounded(100 * (ratio - 1), 1)} %. dp_shard cuts "
+        "everything, and tp cuts the matrices. All ranks of tp hold the same norms and positions, so these are in "
+        "the sum twice. They are a small part of the gradient, and squares make it smaller still: by the norms of "
+        f"one device, {rounded(100 * (model - 1), 1)} % are to be expected. It is the same fault, but a curve of "
+        "losses would not show it. The fault grows with more ranks of tp. Tests in float64 find it, if they compare "
+        "with one device.",
         misreadings={
             _HIDDEN[0]: "dp_shard cuts everything. But tp leaves norms and positions whole on all its ranks.",
             _HIDDEN[2]: "That is the case of two replicas. Here no matrix lies on two ranks: both axes cut it.",
@@ -68,11 +68,10 @@ def _ends(returned: float, right: float) -> Explanation:
     ratio = returned / right
     return Explanation(
         measured=_ENDS[0 if ratio > 1 + 1e-6 else 2 if ratio < 1 - 1e-6 else 1],
-        because=f"It comes out as {rounded(100 * ratio, 0)} % of what one device has. Backward leaves a part "
-        "of the gradient "
-        "at each end. But before the step the ends add their parts up (lesson 06), so that both copies of the matrix "
-        "take one and the same step. From then on each end holds the whole gradient: a copy, under another name. "
-        "Only one of the two must be counted.",
+        because=f"This norm is {rounded(100 * ratio, 0)} % of that of one device. Backward leaves a part of the "
+        "gradient at each end. But before the step the ends add their parts up (lesson 06), so that both copies of "
+        "the matrix take one and the same step. From then on each end holds the whole gradient: a copy, under "
+        "another name. Only one of the two must be counted.",
         misreadings={
             _ENDS[1]: "That would be right for squares of two different matrices. But these two are one weight, and "
             "after the sum "
@@ -88,17 +87,18 @@ def _folder(folder_bytes: int, weight_bytes: int) -> Explanation:
         measured=round(folder_bytes / weight_bytes, 2),
         model=3,
         because="The folder has the weights, and AdamW's two moments of each: three times the weights, on any mesh. "
-        "If several ranks hold the same box, one of them writes it. The rest are not numbers of the model. "
-        "`.metadata` says which box is in which file, and each box has a small head. The heads count for so much "
-        "here only because the boxes are small.",
+        "If several ranks hold the same box, one of them writes it. The rest of the folder holds no numbers of the "
+        "model. `.metadata` says which box is in which file, and each box has a small header. Here the headers are "
+        "a large part only because the boxes are small.",
         misreadings={
             1: "That is the weights alone. The optimizer's states are in the folder as well.",
-            6: "That is what the four ranks hold together: each replica has everything. Only one of two writes it.",
+            6: "That is what the four ranks hold together: each replica has everything. But of two ranks with the "
+            "same box only one writes it.",
             12: "Then each of the four ranks would write all three, of the whole model. But a rank holds only "
             "slices, and of two ranks with the same box only one writes it.",
             2: "AdamW keeps two moments of each weight, and the weights themselves are there too.",
         },
-        apart="The model counts numbers, and not heads: compare with the size of `.metadata`, and count the boxes.",
+        apart="The model counts numbers, and not headers: compare with the size of `.metadata`, and count the boxes.",
     )
 
 
@@ -140,12 +140,12 @@ def _skipped(never_seen: int, num_steps: int, batch_size: int, old_share: int, n
         measured=never_seen,
         model=begins_at - num_steps * batch_size,
         because=f"Each rank had been given {per_rank} windows, and {old_share} ranks shared out a batch, so "
-        f"{num_steps * batch_size} were seen. Now {new_share} ranks do, and each goes on behind its {per_rank}: "
-        f"together behind {begins_at}. A count by rank is valid on the old mesh only. Save what the *job* has seen, "
-        f"in windows or whole batches, and let the new mesh deal out the rest.",
+        f"{num_steps * batch_size} were seen. Now {new_share} ranks share out a batch, and each leaves out "
+        f"{per_rank} windows: together they leave out {begins_at}. A count by rank is valid on the old mesh only. "
+        "Save what the *job* has seen, in windows or whole batches, and let the new mesh deal out the rest.",
         misreadings={
             0: "The number of ranks is the same, and the number of those that share out a batch is not.",
-            per_rank: "That is what one rank had been given. Every rank goes on behind as many.",
+            per_rank: "That is what one rank had been given. Every rank leaves out as many.",
         },
         apart="Print the windows of the first batch that is dealt after the resume, rank by rank.",
     )
@@ -159,7 +159,9 @@ NORM: tuple[Asked, ...] = (
         choices=_HIDDEN,
         tell=_hidden,
     ),
-    Asked(name="09.ends", question="Each end counts its tied matrix: the norm is", choices=_ENDS, tell=_ends),
+    Asked(
+        name="09.ends", question="Each end counts its tied matrix. How large is the norm?", choices=_ENDS, tell=_ends
+    ),
     Asked(
         name="09.folder",
         question="How large is the folder?",
@@ -167,7 +169,12 @@ NORM: tuple[Asked, ...] = (
         high=1000,
         tell=_folder,
     ),
-    Asked(name="09.resumed", question="Whose first loss is another one?", choices=_RESUMED, tell=_resumed),
+    Asked(
+        name="09.resumed",
+        question="Whose first loss differs from that of the job that saved?",
+        choices=_RESUMED,
+        tell=_resumed,
+    ),
     Asked(
         name="09.skipped",
         question="How many windows does no rank ever see?",

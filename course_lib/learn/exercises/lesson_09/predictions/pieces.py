@@ -21,22 +21,22 @@ def _row(ranks: Sequence[int], mesh: Mesh) -> Explanation:
     }
     found = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))}"
     misreadings = {
-        f"rank {at['sharded first']}": "Four quarters, one rank after the other: that is what you get if dp_shard, the "
-        "outer axis, cuts the whole matrix first. But the order of the axes in the mesh says only which ranks are "
-        "neighbours. The order of the cuts is another: tp came first.",
+        f"rank {at['sharded first']}": "Four quarters, one rank after the other: that is what you get if dp_shard, "
+        "the outer axis, cuts the whole matrix first. But the order of the axes in the mesh says only which ranks "
+        "are neighbours. The cuts come in another order: tp cut first.",
         "rank 0": "It has rows 0 to 63: the first half of the first slice.",
         "rank 3": "It has the very last rows: the second half of the second slice.",
     }
     return Explanation(
         measured=found,
         model=f"rank {at['right']}",
-        because="tp cuts first, and gives rows 0 to 127 to place 0. This slice has 128 rows. dp_shard gives its second "
-        "half, 64 to 127, to its place 1. Place 1 along dp_shard, place 0 along tp: so rows 64 to 127 lie on rank "
-        f"{at['right']}, and those after them on rank {at['sharded first']}. The order of the ranks is not that of "
+        because="tp cuts first, and gives rows 0 to 127 to place 0. This slice has 128 rows. dp_shard gives its "
+        "second half, 64 to 127, to its place 1. Place 1 along dp_shard, place 0 along tp: so rows 64 to 127 lie on "
+        f"rank {at['right']}, and the next rows on rank {at['sharded first']}. The order of the ranks is not that of "
         "the rows.",
         misreadings={wrong: said for wrong, said in misreadings.items() if wrong != f"rank {at['right']}"},
-        apart="The model takes tp=2 and dp_shard=2, and a matrix of 256 rows of which tp cuts the rows. Look at the "
-        "boxes that the ranks have printed.",
+        apart="The model is for tp=2 and dp_shard=2, and for a matrix of 256 rows that tp cuts by rows. Print "
+        "`sharded_boxes`.",
     )
 
 
@@ -50,9 +50,9 @@ def _least(kept_kib: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=min(kept_kib, key=kept_kib.__getitem__),
         label="computed",
-        because=f"{kept}. Sharding cuts everything into eight, norms and positions too. tp *copies* norms and "
-        f"positions, so its cuts do not divide everything. Stages have whole layers, so one of them is larger. More "
-        f"kinds of cuts do not save more: each of eight ranks keeps at least an eighth.",
+        because=f"The fullest rank keeps {kept}. Sharding cuts everything into eight, norms and positions too. tp "
+        "*copies* norms and positions, so its cuts do not divide everything. Stages have whole layers, so one of "
+        "them is larger. More kinds of cuts do not save more: each of eight ranks keeps at least an eighth.",
         misreadings={
             _SHARD_TP: "It is nearly the best. But norms and positions are there four times, since tp does not cut "
             "them.",
@@ -69,14 +69,15 @@ def _fullest(fullest_kib: Mapping[str, float]) -> Explanation:
     return Explanation(
         measured=min(fullest_kib, key=fullest_kib.__getitem__),
         label="computed",
-        because=f"{held}. A rank with shards has to make a unit whole. Ranks compute with slices of tp and stages of "
-        f"pp as they are. So the mesh that keeps the least between steps may hold the most within a step. A few "
-        f"ranks of tp make each "
-        "whole unit smaller; a sharded stage of a pipeline still holds whole gradients until its last micro-batch.",
+        because=f"The fullest rank holds {held}. A rank with shards has to gather whole units. Ranks compute with "
+        "slices of tp and stages of pp as they are. So the mesh that keeps the least between steps may hold the "
+        "most within a step. A few ranks of tp make each whole unit smaller; a sharded stage of a pipeline still "
+        "holds whole gradients until its last micro-batch.",
         misreadings={
-            _SHARD_8: "It keeps the least. But each rank makes a whole block, of all of its width, and its whole "
-            "gradient.",
-            _SHARD_TP: "Its units are a quarter as large, which helps a lot. But one mesh makes nothing whole at all.",
+            _SHARD_8: "It keeps the least. But each rank gathers a whole block, in its full width, and computes its "
+            "whole gradient.",
+            _SHARD_TP: "Its units are a quarter as large, which helps a lot. But on one of the meshes ranks gather "
+            "nothing at all.",
             _THREE: "Its units are half as large. But the stage keeps whole gradients until its last micro-batch.",
         },
     )
@@ -95,12 +96,12 @@ def _share(seen_by: Mapping[int, Sequence[int]]) -> Explanation:
         "own.",
         misreadings={
             1: "Then the two ranks of a tensor group would multiply halves of two different activations.",
-            2: "You dealt them along two of the axes. Which one besides dp_shard has ranks that could compute with "
-            "windows of their own?",
+            2: "You dealt the windows out along two of the axes. Which one besides dp_shard has ranks that could "
+            "compute with windows of their own?",
             8: "dp_shard cuts weights, but each rank gathers them whole for samples of its own. With the same samples, "
             "half of the ranks would compute nothing new.",
         },
-        apart="The model is eight windows over the size of the data axes. Look at the places printed above.",
+        apart="The model divides eight windows by the size of the data axes. Look at the places printed above.",
     )
 
 
@@ -116,11 +117,12 @@ def _unseen() -> Explanation:
     return Explanation(
         measured=_UNSEEN[1],
         label="the evidence says",
-        because="Half of the windows move no gradient. Each rank of a tensor group looks up its own tokens, those that "
-        "stand in its slice of the vocabulary. The sum of both is the stream. English letters are bytes below 128, "
-        "and all of these are in the slice of place 0. So nothing of the other rank's windows is found, neither "
-        "inputs nor targets. From there on both ranks compute the same, so no copies become different. Text in other "
-        "scripts would even be mixed: at each position one rank's token, the other's, both or none.",
+        because="Half of the windows change no gradient. Each rank of a tensor group looks up its own tokens, those "
+        "that stand in its slice of the vocabulary. The residual stream is the sum of what both have found. English "
+        "letters are bytes below 128, and all of these are in the slice of place 0. So nothing of the other rank's "
+        "windows is found, neither inputs nor targets. From there on both ranks compute the same, so no copies "
+        "become different. Texts in other scripts would even be mixed: a position would have one rank's token, the "
+        "other's, both or none.",
         misreadings={
             _UNSEEN[0]: "`chunk(...)[me.rank]` gives each rank other windows: that is the fault.",
             _UNSEEN[2]: "That would mix slices that have nothing to do with each other. But each window would still "
@@ -146,8 +148,8 @@ def _dropped() -> Explanation:
         because="Ranks 0 and 1 begin with equal copies, and dropout makes them different. Each has its own seed, so "
         "from the stem on each has a stream of its own. Their halves of every product come from two different "
         "inputs. So the copies get different gradients, and gradients are not averaged along tp. Along dp_replicate "
-        "gradients are "
-        "averaged: that is why ranks 0 and 2 stay equal, though they drop other numbers, and rightly so.",
+        "gradients are averaged: that is why ranks 0 and 2 stay equal, though they drop different numbers, as they "
+        "should.",
         misreadings={
             _DROPPED[1]: "They do, and they should: they have different samples. Their mean gradient is the same on "
             "both, so they stay equal.",

@@ -21,12 +21,12 @@ def _partner(groups: Mapping[str, Sequence[int]]) -> Explanation:
     return Explanation(
         measured=pp,
         label="computed",
-        because="`pp` is the outermost axis, and one step along it passes over all places of the two behind: four "
-        f"ranks. Along `dp_shard` the step is two, to {dp}, along `tp` one, to {tp}. On nodes of four ranks a stage "
-        "therefore talks to another node.",
+        because="`pp` is the outermost axis, and one step along it passes over all places of the two axes after it: "
+        f"four ranks. Along `dp_shard` the step is two ranks, to {dp}; along `tp` it is one rank, to {tp}. So on "
+        "nodes of four ranks a stage sends to another node.",
         misreadings={
-            tp: "Their numbers are neighbours, and such ranks differ along the *last* axis.",
-            dp: "Two further: that is a step along the middle axis.",
+            tp: "Ranks 4 and 5 have neighbouring numbers, and such ranks differ along the *last* axis.",
+            dp: "That is two ranks further: a step along the middle axis.",
             "rank 6": "Ranks 5 and 6 differ along two axes at once, so no group of one axis has them both.",
             "rank 3": "Ranks 3 and 5 differ along two axes at once, so no group of one axis has them both.",
         },
@@ -42,17 +42,19 @@ def _axis(sent: Mapping[Pair, Mapping[str, int]]) -> Explanation:
     pp, dp, tp = (most[axis] for axis in _AXES)
     winner = max(most, key=lambda axis: most[axis])
     misreadings = {
-        "dp_replicate": "All gradients travel, once a step, and `tp` has left a rank half of them. Activations travel "
-        "at every region of every layer, there and back, and here all these sums together have more numbers than the "
+        "dp_replicate": "A rank has half of the gradients, and sends them once a step. Activations travel at every "
+        "region of every layer, forward and backward, and here all these sums together have more numbers than the "
         "rank has weights.",
-        "pp": "A pipeline sends activations as well, but at a single cut: once there, and gradients once back.",
+        "pp": "A pipeline sends activations as well, but at a single cut: activations once forward, and their "
+        "gradients once backward.",
         "tp": "Here another axis sent more: compare the activations of a rank with its weights.",
     }
     return Explanation(
         measured=winner,
-        because=f"{tp / max(dp, 1):.1f} times the bytes of `dp_replicate`, and {tp / max(pp, 1):.0f} times those of "
-        "`pp`. Along `tp` the activations of all tokens are summed twice in every layer, and as often in backward. "
-        "Gradients are as many as weights, whatever the batch. A pipeline sends the activations of one cut.",
+        because=f"Along `tp` a rank sends {tp / max(dp, 1):.1f} times the bytes of `dp_replicate`, and "
+        f"{tp / max(pp, 1):.0f} times those of `pp`. The activations of all tokens are summed there twice in every "
+        "layer, and as often in backward. Gradients are as many as weights, whatever the batch. A pipeline sends "
+        "the activations of one cut.",
         misreadings={axis: said for axis, said in misreadings.items() if axis != winner},
     )
 
@@ -72,9 +74,9 @@ def _cut(orders: Sequence[Mesh]) -> Explanation:
         "node, or each on a node of its own. No order makes a group smaller. So choose the size of `tp` by the size "
         "of a node first, and the order afterwards.",
         misreadings={
-            "pp, tp": "Ranks 0 to 3 are neighbours in number, and a node ends after rank 1.",
+            "pp, tp": "A group along `tp` has ranks 0 to 3, and the first node ends with rank 1.",
             "tp, pp": "Then the ranks of a group along `tp` are 0, 2, 4 and 6: each on another node.",
-            both: "A group of four has ranks on two nodes at least, where a node has two.",
+            both: "A node has two ranks, so a group of four has ranks on at least two nodes.",
         },
     )
 
@@ -91,14 +93,14 @@ def _factor(measured: float, wrong_s: float, right_s: float, seconds: Mapping[st
         f"{dp_s[0] * 1e3:.0f} ms. In any order one of the two goes between nodes. And the job's results are right, "
         f"so only a clock shows the difference.",
         misreadings={
-            slower: "The link is that much slower. But the gradients have to cross in the right order, and in the "
-            "wrong one they get the fast link in exchange.",
-            round(tp_s[0] / dp_s[0]): "That is the ratio of the bytes of the two axes. Multiply each by the time of "
-            "its link, and add up, for both orders.",
+            slower: "The link is that much slower. But in the right order the gradients go from node to node, and "
+            "in the wrong order they get the fast link.",
+            round(tp_s[0] / dp_s[0]): "That is the ratio of the bytes of the two axes. For both orders, divide the "
+            "bytes of each axis by the speed of its link, and add up.",
             1: "The bytes are the same in both orders. The links that they take are not.",
         },
-        apart="Each message has a start that the model leaves out, and a busy machine is late with some of them. The "
-        "times stand above: are both orders late by about as much?",
+        apart="Each message has a latency that the model leaves out, and a busy machine delays some messages. Look "
+        "at the times above: are both orders late by about as much?",
     )
 
 
@@ -112,16 +114,16 @@ def _habit(times_s: Mapping[str, float], seconds: Mapping[str, Sequence[float]])
     model_s = {"tp": tp_s[0] + dp_s[1], "dp_replicate": dp_s[0] + tp_s[1]}
     measured, model = _better(times_s), _better(model_s)
     misreadings = {
-        "tp": "That was right at 32 rows. What `tp` sends shrinks with the batch, and what gradients need does not.",
+        "tp": "That was right at 32 rows. What `tp` sends shrinks with the batch; the gradients do not.",
         "dp_replicate": "With these sizes `tp` sends more: look at the bytes above.",
-        _INSIDE[2]: "It would, if both axes sent as much. Look at the bytes.",
+        _INSIDE[2]: "It would make none if both axes sent equally much. Look at the bytes.",
     }
     return Explanation(
         measured=measured,
         model=model,
         because=f"By the model {model_s['dp_replicate'] * 1e3:.0f} ms with the gradients inside, and "
         f"{model_s['tp'] * 1e3:.0f} ms with `tp` inside. What `tp` sends grows with the tokens; every weight has its "
-        "gradient, however few they are. Large models with few tokens on a rank come to this.",
+        "gradient, however few they are. This happens with large models and few tokens on a rank.",
         misreadings={axis: said for axis, said in misreadings.items() if axis not in (measured, model)},
         apart="A busy machine delays many small messages, and `tp` has more of them. Run the cell again.",
     )
@@ -141,11 +143,11 @@ def _six(times_s: Mapping[Pair, float]) -> Explanation:
         measured=len(different),
         label="computed",
         because="A node of four holds any two of these axes, in either order; only the outermost axis leaves it. So "
-        f"it matters only which of {num_axes} axes stands first, and that should be the one with the "
-        "least to send. The order within the node is free, until links within a node differ as well.",
+        f"it matters only which of {num_axes} axes stands first, and that should be the one with the least to send. "
+        "The order within the node is free, as long as all links within a node are equal.",
         misreadings={
             6: "Exchange the two inner axes: their groups change, but are on the same nodes as before.",
-            2: "Then two of the axes would have to send as much as each other.",
+            2: "Then two of the axes would have to send equally much.",
             1: "Some axis has to leave the node, and the three send different amounts.",
         },
     )
