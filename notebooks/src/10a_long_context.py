@@ -69,14 +69,14 @@ def kept_of(length):
     with MemoryLedger(block, inputs=x) as ledger:
         y = block(x)
         kept = ledger.mark("after forward").by_label["activation"]
-    return kept + x.nbytes - y.nbytes  # its input is kept as well; its output is the next block's to keep
+    return kept + x.nbytes - y.nbytes  # the input is kept, too; the output counts for the next block
 
 
 kept_short = kept_of(256)
 print(f"256 tokens: {bytes_text(kept_short)}")
 
 # %% [markdown]
-# **How many times as much does it keep of a sequence of 512 tokens?**
+# **How many times as much does the block keep of a sequence of 512 tokens?**
 
 # %%
 ### BEGIN SOLUTION
@@ -101,8 +101,8 @@ for length in (8_192, 131_072, 1_048_576):
 # %% [markdown]
 # Which cut helps? Data parallelism shares out sequences, and here there is only one. Recomputation keeps the inputs of
 # blocks, 2 of those 34 bytes, and they grow just as fast. Tensor parallelism, with lesson 08's sequence parallelism,
-# divides the 34 by the number of ranks. But these ranks need fast links to each other, such as the 8 of a machine have.
-# And memory is not all: attention's arithmetic does grow quadratically.
+# divides the 34 by the number of ranks. But these ranks need fast links to each other, such as those between the 8 GPUs
+# of a machine. And memory is not all: attention's arithmetic does grow quadratically.
 #
 # ## Cut by positions
 #
@@ -120,14 +120,14 @@ block = TransformerBlock(small)
 x = torch.randn(1, 32, small.width)
 parts = {"norm": block.norm1, "w_q": block.attention.w_q, "attention": block.attention, "MLP": block.mlp}
 for name, part in parts.items():
-    from_all = part(x)[:, -8:]  # the last quarter of what comes of all positions
-    from_own = part(x[:, -8:])  # what comes of the last quarter alone
+    from_all = part(x)[:, -8:]  # computed from all positions
+    from_own = part(x[:, -8:])  # computed from the last quarter alone
     print(f"{name:<10} needs no other position: {agree(from_own, from_all, within=1e-5)}")
 
 
 # %%
 def reads(part):
-    """(T, T): whether what ``part`` makes of position i depends on what it got at position j."""
+    """(T, T): whether the output of ``part`` at position i depends on its input at position j."""
     given = x.clone().requires_grad_()
     made = part(given)[0]  # (T, width)
     numbers = (made * torch.randn(made.size(-1))).sum(-1)  # one for each position
@@ -149,7 +149,7 @@ position_grids(grids, num_ranks=4, title="Which positions each position depends 
 
 # %%
 def attend_to(q, k, v):
-    """What Q queries find at S keys: an output (B, H, Q, K), and lse (B, H, Q).
+    """Attention of Q queries to S keys: the output (B, H, Q, K), and lse (B, H, Q).
 
     q: (B, H, Q, K), k and v: (B, G, S, K)
     """
@@ -157,15 +157,15 @@ def attend_to(q, k, v):
     k, v = k.repeat_interleave(sharing, dim=1), v.repeat_interleave(sharing, dim=1)
     scores = q @ k.mT / q.size(-1) ** 0.5  # (B, H, Q, S)
     lse = scores.logsumexp(-1)
-    return (scores - lse.unsqueeze(-1)).exp() @ v, lse  # softmax, and what it gives
+    return (scores - lse.unsqueeze(-1)).exp() @ v, lse  # softmax, times the values
 
 
 # %% [markdown]
 # The last line is softmax: exponentials, divided by their sum, which is exp(lse). You will need `lse` soon.
 #
-# Take eight keys, four on each of two ranks. On each rank the queries attend to that rank's keys. (In this part all
-# queries look at all keys, as in an encoder. The causal mask comes back in part 2.) **Take the mean of the two outputs.
-# How does it compare with attention to all eight keys?**
+# Take eight keys, four on each of two ranks. Each rank computes the attention of the same four queries to its own keys.
+# (In this part all queries look at all keys, as in an encoder. The causal mask comes back in part 2.) **Take the mean
+# of the two outputs. How does it compare with attention to all eight keys?**
 
 # %%
 ### BEGIN SOLUTION
@@ -176,7 +176,7 @@ ask("10.mean").commit("that, but for rounding")  # "an average of averages, of e
 # %%
 random = torch.Generator().manual_seed(3)
 q, k, v = (torch.randn(1, 2, length, 8, generator=random).double() for length in (4, 8, 8))
-whole = F.scaled_dot_product_attention(q, 2 * k, v)  # 2 k: larger scores, so that queries have favourites
+whole = F.scaled_dot_product_attention(q, 2 * k, v)  # 2 k: larger scores, so that a query prefers some keys
 sides = [attend_to(q, 2 * k[:, :, keys], v[:, :, keys]) for keys in (slice(0, 4), slice(4, 8))]
 mean = (sides[0][0] + sides[1][0]) / 2
 reveal("10.mean", (mean - whole).abs().max().item(), whole.abs().max().item())
@@ -201,19 +201,19 @@ stacked_bars(shares, unit="%", what="weight that a query gives to the keys", lim
 #
 # ### Build: two sides, joined
 #
-# Write `join`. What comes out looks like what goes in, so that it can be joined with a third side. Take care of two
-# things. Scores may be large (exp(1000) overflows). And for one query all keys of a side may be hidden by a causal
-# mask. Then the lse of that side is minus infinity, the logarithm of 0, and its output is 0. This may happen on both
-# sides.
+# Write `join`. Its result is an output and an lse, like each of the two sides. So a third side can be joined to it.
+# Take care of two things. Scores may be large (exp(1000) overflows). And for one query all keys of a side may be hidden
+# by a causal mask. Then the lse of that side is minus infinity, the logarithm of 0, and its output is 0. This may
+# happen on both sides.
 
 
 # %%
 def join(first, second):
-    """What queries find at the keys of two sides, as if they had looked at all of them at once.
+    """Attention of queries to the keys of two sides, as if it had been computed for all of them at once.
 
     ``first`` and ``second`` are pairs (out, lse), of shapes (B, H, Q, K) and (B, H, Q).
-    What is returned is such a pair, too, of the same dtype, and a loss of it has gradients
-    for both sides.
+    Returns such a pair, of the same dtype. A loss that is computed from it has gradients for
+    both sides.
     """
     ### BEGIN SOLUTION
     (out1, lse1), (out2, lse2) = first, second
@@ -246,7 +246,7 @@ def the_courses(first, second):
 
 
 joined = join if join_verdict.passed else the_courses
-print("joined, and all at once, the same:", agree(joined(*sides)[0], whole, within=1e-10))
+print("the two sides joined are attention to all keys:", agree(joined(*sides)[0], whole, within=1e-10))
 
 # %% [markdown]
 # ## Round the ring
@@ -263,7 +263,7 @@ print("joined, and all at once, the same:", agree(joined(*sides)[0], whole, with
 
 # %%
 def passed_on(me, tensor):
-    """Give ``tensor`` to the next rank; returned is that of the rank before."""
+    """Send ``tensor`` to the next rank. Returns the one of the rank before."""
     after, before = (me.rank + 1) % me.world_size, (me.rank - 1) % me.world_size
     give = tensor.contiguous()
     come = torch.empty_like(give)
@@ -272,7 +272,7 @@ def passed_on(me, tensor):
 
 
 def keys_round(me, q, k, v):
-    """This rank's queries, everybody's keys: (B, H, T_r, K) -> same."""
+    """Attention of this rank's queries to all ranks' keys: (B, H, T_r, K) -> same."""
     found = attend_to(q, k, v)
     for _ in range(me.world_size - 1):
         k, v = passed_on(me, torch.stack([k, v]))
@@ -308,8 +308,8 @@ print(f"no output of four ranks is off by more than 1e-10: {alike}")
 # %% [markdown]
 # ### Or queries?
 #
-# The ring could also send the queries round. Keys and values stay. The queries travel, and take along their output and
-# lse. After a whole lap these are back at home.
+# The ring could also send the queries round. Then keys and values stay. The queries travel with their output and lse.
+# After a whole lap, once round the ring, output and lse are back on the rank of their queries.
 
 
 # %%
@@ -318,7 +318,7 @@ def queries_round(me, q, k, v):
     for _ in range(me.world_size - 1):
         q, *found = (passed_on(me, each) for each in (q, *found))  # q, output and lse
         found = joined(found, attend_to(q, k, v))
-    return passed_on(me, found[0])  # the last step of the way home
+    return passed_on(me, found[0])  # the last step, to the rank of the queries
 
 
 parts = four.run(with_own_part, queries_round)
@@ -349,11 +349,11 @@ reveal("10.queries", *sent_bytes.values(), small)
 # An all-gather of keys and values by a ring would send as many bytes as `keys_round`. So ring attention saves no bytes.
 # It saves memory: a rank never holds the keys and values of all ranks.
 #
-# ## And back
+# ## The backward pass
 #
 # `keys_round` has no backward pass. The course's `ring_attention` is a custom autograd function: it keeps q, k and v of
-# its own positions, the output, and lse. Backward, each rank makes its scores anew, one block of keys at a time. The
-# stored lse is that of all keys, so exp(score - lse) is the weight of a key. From the weights the rank computes the
+# its own positions, the output, and lse. In backward each rank computes its scores anew, one block of keys at a time.
+# The stored lse is that of all keys, so exp(score - lse) is the weight of a key. From the weights the rank computes the
 # gradients of its own queries. It also computes *its part* of the gradients of all ranks' keys and values.
 #
 # **How many times as many bytes does a rank send in backward as in forward? (All numbers are float32.)**
@@ -445,7 +445,7 @@ ask("10.longest").commit(512)  # "four times the room, and attention is quadrati
 reveal("10.longest", longest_of_one, longest(four.run(peaks, range(256, 1281, 256))[0]))
 
 # %% [markdown]
-# ## When does it cost no time?
+# ## When does the ring cost no time?
 #
 # A block of keys and values can travel while the rank computes with the one that it has. So `ring_attention` first
 # starts to send and then computes. Does the message arrive in time? Four ranks on a laptop share its cores, so here
@@ -467,7 +467,7 @@ def lap_model(length):
 
 block_bytes = 4 * 2 * small.kv_heads * small.head_dim  # keys and values of a position
 compute_s, message_s = lap_model(128).compute_s / 4, link.time_s(128 * block_bytes)
-print(f"computing {compute_s * 1e3:.1f} ms, the message beside it {message_s * 1e3:.1f} ms")
+print(f"computing {compute_s * 1e3:.1f} ms, the message of the next block {message_s * 1e3:.1f} ms")
 
 # %% [markdown]
 # **How many positions must a rank have, so that the message is hidden behind the computing?** (The cell below tries
@@ -482,7 +482,7 @@ ask("10.hidden").commit(256)  # "twice as long is four times the computing"
 
 # %%
 def paced_lap_s(me, length, step_s):
-    """Forward once round, with a timed wait in place of the arithmetic. Of three laps the quickest."""
+    """The time of a forward lap, with a timed wait in place of the arithmetic; of three laps the quickest."""
     block = torch.zeros(2, small.kv_heads, length, small.head_dim, device=me.device)
     come, times_s = torch.empty_like(block), []
     for _ in range(3):
@@ -527,9 +527,9 @@ lines(
 # ### Real sizes
 #
 # For $T_r$ positions of a rank, a step has $4HKT_r^2$ operations. Its message has $2GKT_r$ numbers, of 2 bytes in
-# bfloat16. Divide the device's operations in a second by the link's bytes in a second. A rank needs G/H times as many
-# positions as this quotient. (Lesson 05 had the same quotient for ZeRO-3, in tokens of a batch.) With 400 TFLOP/s,
-# which a good GPU reaches:
+# bfloat16. Divide the device's operations in a second by the link's bytes in a second. The positions that a rank needs
+# are this quotient times G/H. (Lesson 05 had the same quotient for ZeRO-3, in tokens of a batch.) The next cell takes
+# 400 TFLOP/s, which a good GPU reaches:
 
 # %%
 print("positions on each rank    32 heads of queries, 8 of keys   32 of each")

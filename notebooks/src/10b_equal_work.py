@@ -21,8 +21,8 @@
 # - name the other parts of a model that depend on that order;
 # - choose between a ring and an all-to-all, by bytes, by heads, and by what hides the messages.
 #
-# From [part 1](10a_long_context.ipynb) you need the ring: queries stay, keys and values go round. Shapes are as there,
-# queries (B, H, T, K), keys and values (B, G, T, K).
+# From [part 1](10a_long_context.ipynb) you need the ring: queries stay, keys and values go round. The shapes are the
+# same: queries (B, H, T, K), keys and values (B, G, T, K).
 
 # %%
 from course_lib import Links, ask, check, cost, hint, pace, reveal, shared_cluster
@@ -105,7 +105,7 @@ def by_step(parts):
 
 
 def paced_lap(me, pairs, length):
-    """Three laps, where each rank has ``length`` positions, as spans of this rank's computing."""
+    """The spans of three laps in which this rank computes; each rank has ``length`` positions."""
     block, laps = torch.zeros(2, 4, length, 8, device=me.device), []
     come = torch.empty_like(block)
     for _ in range(3):
@@ -139,7 +139,7 @@ reveal("10.lap", busy_share, T, 4)
 gantt(lap, title="A lap with a quarter each (paced): gaps are waiting")
 
 # %% [markdown]
-# ## Clinic: as many pairs each
+# ## Clinic: the same number of pairs for each rank
 #
 # A colleague wants equal work, and gives each rank as many pairs as the others. The counts of pairs are nearly equal.
 #
@@ -173,7 +173,7 @@ def kept_of(length):
     with MemoryLedger(block, inputs=x) as ledger:
         y = block(x)
         kept = ledger.mark("after forward").by_label["activation"]
-    return kept + x.nbytes - y.nbytes  # its input is kept as well; its output is the next block's to keep
+    return kept + x.nbytes - y.nbytes  # the input is kept, too; the output counts for the next block
 
 
 # %%
@@ -204,11 +204,12 @@ def positions_of(rank, num_ranks, num_tokens):
 
     - each of the positions 0 to num_tokens - 1 has one owner,
     - a rank has at most two runs, each without a gap,
-    - no rank has over 2 positions more than another,
-    - in no step of the ring has a rank over 3 * p pairs more than another, where p is the largest
-      number of positions that a rank has.
+    - the numbers of positions of two ranks differ by at most 2,
+    - in each step of the ring the numbers of pairs of two ranks differ by at most 3 * p, where p is
+      the largest number of positions that a rank has.
 
-    num_tokens need not divide (hence the 2 and the 3 * p), and a rank may have no positions at all.
+    num_tokens need not be a multiple of 2 * num_ranks (hence the 2 and the 3 * p), and a rank
+    may have no positions at all.
     In step s the queries of rank r meet the keys of rank (r - s) % num_ranks.
     """
     ### BEGIN SOLUTION
@@ -231,8 +232,8 @@ positions_verdict = check("10.zigzag", positions_of)
 # <!-- word: zigzag order | also: head-tail order, zigzag | sentences: 2 -->
 # In a **zigzag order** each rank has an early run of positions and a late one. They are paired so that in every step of
 # a causal ring all ranks have equal work. This holds for one causal mask over the whole sequence. It does not hold
-# where several documents share a sequence, and each attends to itself alone. [10g](10g_packed_documents.ipynb) is about
-# that case.
+# where several documents share a sequence, and tokens attend to those of their own document alone.
+# [10g](10g_packed_documents.ipynb) is about that case.
 #
 # The course's `SequenceCut` uses zigzag order, and so did the training of Llama 3. The next cells run the same lap
 # again, with your order (or the course's, until yours has passed):
@@ -255,9 +256,8 @@ gantt(even_lap, title="A lap with positions dealt out (paced)")
 # %% [markdown]
 # ### A good place to stop
 #
-# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above
-# this one. In the second sitting you find out what else has to know of the new positions, and cut attention in
-# another way.
+# A first sitting can end here. What you have predicted and built is kept. When you come back, run all cells above this
+# one. In the second sitting you find out what else depends on the new positions, and cut attention in another way.
 
 # %% [markdown]
 # ## Positions travel with their tokens
@@ -286,8 +286,8 @@ class CountingStem(nn.Module):
 # ![A sequence of sixteen tokens, a quarter for each of four ranks; below each token the number that it gets from the
 # team's stem](../assets/10_numbers.png)
 #
-# (The picture has a quarter of the positions on each rank.) The team trains on four ranks, and then loads the weights
-# on one device. **What does the team see?**
+# (In the picture each rank has one quarter of the sequence; the team's job uses zigzag order.) The team trains on four
+# ranks, and then loads the weights on one device. **What does the team see?**
 
 # %%
 ### BEGIN SOLUTION
@@ -302,7 +302,7 @@ X, Y, CUT = TOKENS[:, :-1], TOKENS[:, 1:], SequenceCut(64, 4)
 
 
 def train(me, stem_class):
-    """Losses of 20 steps of learning one text by heart, and the weights."""
+    """The losses of 20 steps, all on the same text, and the weights."""
     torch.manual_seed(0)
     model = Transformer(small)
     stem = stem_class(me, model.stem, CUT)
@@ -379,9 +379,9 @@ for name, (losses, trained) in {"the team's": (counting, weights), "yours": mend
     print(f"all losses as on one device: {agree(losses, alone, within=1e-3)}")
 
 # %% [markdown]
-# Rotary embeddings, which most models have today, turn queries and keys by their position. The same holds for them:
-# their cosines and sines have to be cut with the tokens. The same holds for document masks, and for every other tensor
-# with a dim of positions.
+# Rotary embeddings, which most models have today, turn queries and keys by their position. Their cosines and sines,
+# too, have to be cut with the tokens. The same holds for document masks, and for every other tensor with a dim of
+# positions.
 #
 # ## Heads in place of positions
 #
@@ -395,7 +395,7 @@ for name, (losses, trained) in {"the team's": (counting, weights), "yours": mend
 # <!-- word: all-to-all attention | also: DeepSpeed Ulysses, Ulysses | sentences: 2 -->
 # **All-to-all attention** takes queries, keys and values from a cut by positions to a cut by heads. It computes each
 # head on one rank with any attention kernel, and brings the output back to the cut by positions. DeepSpeed calls it
-# Ulysses ([Jacobs et al., 2023](https://arxiv.org/abs/2309.14509)). For parts of equal size it is short:
+# Ulysses ([Jacobs et al., 2023](https://arxiv.org/abs/2309.14509)). For parts of equal size the code is short:
 
 
 # %%
@@ -436,11 +436,11 @@ for num_ranks in (2, 4, 8, 16):
     except ValueError as error:
         print(f"{num_ranks} ranks: {error}")
         break
-    print(f"{num_ranks} ranks: as the cost model counts, they can share its attention")
+    print(f"{num_ranks} ranks: by the cost model they can share the attention")
 
 # %% [markdown]
-# Now compare the bytes. Here q, k, v and the output travel; in the ring only keys and values do. **Take the same model
-# on four ranks, forward. How many times the ring's bytes does the all-to-all send?**
+# Now compare the bytes. In the all-to-all q, k, v and the output travel; in the ring only keys and values do. **Take
+# the same model on four ranks, forward. How many times the ring's bytes does the all-to-all send?**
 
 # %%
 ### BEGIN SOLUTION
@@ -527,24 +527,25 @@ between = {length: layer_ms(length, cost.LINKS["infiniband ndr"]) for length in 
 reveal("10.which", *({length: times[way] for length, times in between.items()} for way in (0, 1)))
 
 # %% [markdown]
-# The cost model computed all these times, and it favours both ways. No kernel reaches 400 TFLOP/s on short parts, and
-# all all-to-alls of a pass count as one message. Besides time, three things decide.
+# The cost model computed all these times, and it leaves out costs of both ways. No kernel reaches 400 TFLOP/s on short
+# parts, and here all all-to-alls of a pass count as one message. Besides time, three things decide.
 #
-# *Heads*: an all-to-all has no more ranks than there are heads of keys and values, unless it copies some. Tensor
-# parallelism has taken its share of the heads already. The ring has no such limit.
+# *Heads*: an all-to-all has no more ranks than there are heads of keys and values, unless it copies some. Where tensor
+# parallelism has cut the heads already, fewer are left. The ring has no such limit.
 #
-# *Kernels*: by heads, any attention kernel and any mask will do, and positions need not be dealt out.
+# *Kernels*: by heads, a rank can use any attention kernel and any mask, and positions need not be dealt out.
 #
 # *Links*: an all-to-all within a machine and a ring between machines is possible, too. Megatron-Core calls that
 # `a2a+p2p`.
 #
 # ## In production
 #
-# PyTorch has a prototype, `context_parallel(mesh, buffers=..., buffer_seq_dims=...)`. Inside it the buffers are cut by
-# positions, and dealt out as by `SequenceCut`. PyTorch calls this *head-tail*, and does it only if the length is
-# divisible by twice the number of ranks. `scaled_dot_product_attention` then works on the cut. Forward, it gets keys
-# and values by an all-gather, unless `set_rotate_method("alltoall")` makes them go round. This prototype is written for
-# the kernels of GPUs. So the course did not run it, and makes no claim about it. You find context parallelism in:
+# PyTorch has a prototype, `context_parallel(mesh, buffers=..., buffer_seq_dims=...)`. Inside this context the buffers
+# are cut by positions, and dealt out as by `SequenceCut`. PyTorch calls this *head-tail*, and does it only if the
+# length is divisible by twice the number of ranks. `scaled_dot_product_attention` then works on the parts. In forward
+# it gets keys and values by an all-gather, unless `set_rotate_method("alltoall")` makes them go round. This prototype
+# is written for the kernels of GPUs. So the course did not run it, and makes no claim about it. You find context
+# parallelism in:
 #
 # | in | as |
 # | --- | --- |
@@ -567,13 +568,13 @@ reveal("10.which", *({length: times[way] for length, times in between.items()} f
 # 3](10c_experts.ipynb) shows a way around that.
 #
 # **Further reading.** Brandon et al., [Striped Attention](https://arxiv.org/abs/2311.09431) (2023): another balanced
-# order. Jacobs et al., [DeepSpeed Ulysses](https://arxiv.org/abs/2309.14509) (2023), section 3. Llama Team,
-# [The Llama 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: context parallelism beside three
+# order. Jacobs et al., [DeepSpeed Ulysses](https://arxiv.org/abs/2309.14509) (2023), section 3. Llama Team, [The Llama
+# 3 Herd of Models](https://arxiv.org/abs/2407.21783) (2024), section 3.3.2: context parallelism together with three
 # other cuts. Liu et al., [Ring Attention](https://arxiv.org/abs/2310.01889) (2023).
 #
 # ## Another day: the explorer
 #
-# The explorer takes some ten minutes more, and nothing later asks for it.
+# The explorer takes some ten minutes more, and nothing later needs it.
 #
 # ![The explorer's picture, four ranks in a ring with a quarter of 64 positions each: the causal mask in tiles by rank,
 # bars for each rank's pairs in each step, and bars for what each rank sends](../assets/10_explorer.png)

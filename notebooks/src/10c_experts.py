@@ -70,8 +70,8 @@ for name, module in {"one MLP": mlp, "8 experts": mixture()}.items():
     print(f"{name:<10}{sum(p.numel() for p in module.parameters()):>9,} parameters")
 
 # %% [markdown]
-# There are eight experts, each as large as the MLP, and two for each token. The next cell counts the arithmetic and
-# compares it with the MLP's:
+# There are eight experts, each as large as the MLP, and each token uses two of them. The next cell counts the
+# arithmetic and compares it with the MLP's:
 
 
 # %%
@@ -95,8 +95,8 @@ print(f"8 experts: {flops(mixture()):,} operations, {flops(mixture()) / flops(ml
 # expert's score. The k experts with the highest scores are chosen. Their outputs are added up, each times its softmax
 # probability.
 #
-# The next cell has such a layer in plain loops. It compares it with the course's layer, which sorts tokens by expert
-# and computes each expert once:
+# The next cell has such a layer in plain loops, and compares it with the course's layer. That one sorts tokens by
+# expert and computes each expert once:
 
 
 # %% tags=["nbval-ignore-output"]
@@ -216,24 +216,24 @@ flow_chart(by_rank, unit="rows", title="Tokens above, experts below")
 # ![The rows of one rank's choices in the order of its tokens, then in another order; arrows to four ranks; on a rank
 # the rows that came from four; and an arrow back, with a question mark](../assets/10_journey.png)
 #
-# Write the whole journey. You need one collective, `dist.all_to_all_single(output, input, output_sizes, input_sizes)`.
-# The first `input_sizes[0]` rows of `input` go to rank 0, the next rows to rank 1, and so on. `output` receives
-# `output_sizes[0]` rows from rank 0, then those from rank 1. Sizes are lists of whole numbers, and may be 0. Without
-# the two lists, all parts are of one size.
+# Write the whole way, to the experts and back. You need one collective, `dist.all_to_all_single(output, input,
+# output_sizes, input_sizes)`. The first `input_sizes[0]` rows of `input` go to rank 0, the next rows to rank 1, and so
+# on. `output` receives `output_sizes[0]` rows from rank 0, then those from rank 1. Sizes are lists of whole numbers,
+# and may be 0. Without the two lists, all parts are of one size.
 #
 # Helpful: `flatten().argsort(stable=True)`, `torch.bincount(..., minlength=)`, `repeat_interleave`.
 
 
 # %%
 def experts_layer(me, tokens, chosen, weights, num_experts, run):
-    """What experts on all ranks make of this rank's tokens: (N, D) -> (N, D), forward only.
+    """The outputs of experts on all ranks for this rank's tokens: (N, D) -> (N, D), forward only.
 
     For each token t: the sum, over c, of weights[t, c] times the output of expert chosen[t, c] for it.
     chosen, weights: (N, k), no expert twice for a token. N may differ from rank to rank, and be 0.
-    ``num_experts`` E divides by the n ranks; rank r has the experts r E/n to (r+1) E/n - 1.
+    ``num_experts`` E is a multiple of the n ranks; rank r has the experts r E/n to (r+1) E/n - 1.
     ``run(expert, rows)``: (R, D) -> (R, D), for the number of an expert of this rank; R may be 0.
-    A row travels to the ranks of its experts only, and each expert computes the rows of those
-    tokens alone that chose it.
+    A row travels only to the ranks of its experts, and each expert computes only rows of tokens
+    that chose it.
     """
     ### BEGIN SOLUTION
     n = me.world_size
@@ -267,11 +267,12 @@ dispatch_verdict = check("10.dispatch", experts_layer)
 
 # %% [markdown]
 # <!-- word: dispatch and combine | also: dispatch, combine -->
-# The two exchanges are **dispatch and combine**: tokens go to the ranks of their experts, and the outputs come back and
-# are added up, weighed. The sizes of both are known only when the router has chosen, anew in every layer.
-# `all_to_all_single` takes them as lists on the host, so the host has to wait for the counts. (GShard avoids that. It
-# sends a fixed number of places for each expert, some of them empty; part 4 has that. Exchanges made for experts, such
-# as HybridEP or those on symmetric memory, leave the counts on the GPU.)
+# The two exchanges are **dispatch and combine**: tokens go to the ranks of their experts, and the outputs come back.
+# There each is multiplied by its weight, and they are added up. The sizes of both are known only when the router has
+# chosen, anew in every layer. `all_to_all_single` takes them as lists on the host, so the host has to wait for the
+# counts. (GShard avoids that. It sends a fixed number of places for each expert, some of them empty; part 4 explains
+# this. Exchanges that are made for experts, such as HybridEP or those on symmetric memory, leave the counts on the
+# GPU.)
 #
 # The next cells run your function in the course's layer (the course's own stands in until yours has passed). They
 # compare the result with one device that has the tokens of all four ranks:
@@ -341,7 +342,7 @@ one_device = mixture().double()
 one_device(EVERY.double()).square().mean().backward()
 routers, ups = zip(*four.run(gradients), strict=True)
 times = torch.cat(ups).norm(dim=(1, 2)) / one_device.experts.w_up.grad.norm(dim=(1, 2))  # of each expert
-print("expert's gradient, in lengths of one device's:", rounded(times, 2))
+print("length of each expert's gradient, over that on one device:", rounded(times, 2))
 reveal("10.own", times.mean().item(), 4)
 
 # %%
@@ -356,7 +357,7 @@ for name, (found, right) in means.items():
 # AdamW would hide the factor of 4, since it divides gradients by their own size. A clip by the norm would not: there
 # the experts' gradients would count four times too much.
 #
-# A colleague does what works for every job with different data on each rank: wrap the layer in PyTorch's
+# A colleague does what works for every job with different data on each rank. The colleague wraps the layer in PyTorch's
 # `DistributedDataParallel`. **Eight experts are shared out on four ranks. What do the four ranks hold after the
 # wrapping?**
 
@@ -392,7 +393,7 @@ reveal("10.wrapped", num_different, EXPERTS, 4)
 # If memory allowed it, each rank could keep all eight experts whole. This is plain data parallelism: no token travels,
 # and gradients are averaged. Take a layer of width 4,096 as above, in bfloat16, on 8 ranks with 8,192 tokens each. The
 # router spreads tokens evenly. In a step, tokens travel four times: to experts and back, forward and backward. **How
-# many times the bytes of the tokens do the gradients send?**
+# many times as many bytes does a rank send for gradients as for tokens?**
 
 # %%
 ### BEGIN SOLUTION
@@ -403,7 +404,7 @@ ask("10.lighter").commit(0.5)  # "all-to-all in each layer, four times: that mus
 
 # %%
 def step_bytes(num_tokens, n=8):
-    """Of a rank in a step, for tokens that travel, and for gradients of whole experts."""
+    """Bytes that a rank sends in a step: for tokens that travel, and for gradients of whole experts."""
     counts = [[2 * num_tokens // 8] * 8] * n
     tokens = cost.expert_sent_bytes(counts, width=4096, itemsize=2)[0]
     whole = 8 * 2 * 4096 * 16384
@@ -424,7 +425,7 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # Bytes alone do not decide. An all-reduce of gradients runs while backward computes (lesson 04). The exchange of tokens
 # cannot hide within one micro-batch: the experts wait for it, and the next layer waits for the experts. (A second
 # micro-batch can compute meanwhile: [part 5](10e_hide_the_exchange.ipynb).) So expert parallelism needs fast links,
-# like tensor parallelism: if possible those inside of a machine.
+# like tensor parallelism: if possible those within a machine.
 #
 # ## What you can do now
 #
@@ -432,8 +433,8 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # experts and back, and counted their bytes. You have found out that an expert's gradient is a sum where a mean is
 # needed.
 #
-# **The limit.** In all of this the router spread tokens evenly. So far nothing makes it do so. Every rank waits for the
-# busiest expert. [Part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.
+# **The limit.** This part took it that the router spreads tokens evenly. So far nothing makes it do so, and every rank
+# waits for the busiest expert. [Part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.
 #
 # **Further reading.** Shazeer et al., [Outrageously Large Neural Networks](https://arxiv.org/abs/1701.06538) (2017),
 # section 2: the layer. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 3: experts on
@@ -442,13 +443,13 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 #
 # ## Another day: a few tokens with wrong outputs
 #
-# This clinic takes some twenty minutes more, and nothing later asks for it. It is for you if you train experts in
+# This clinic takes some twenty minutes more, and nothing later needs it. It is for you if you train experts in
 # bfloat16.
 #
-# *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done with
-# dense models for years. The outputs of most tokens change by a few per cent. The outputs of some tokens change
-# completely, and nobody finds anything special about these tokens. Here is how the team's layer chooses experts, and
-# the layer around it:
+# *Symptom.* A team has trained a layer of 16 experts in float32. Now the team runs it in bfloat16, as it has done for
+# years with dense models, those without experts. The outputs of most tokens change by a few per cent. The outputs of
+# some tokens change completely, and nobody finds anything special about these tokens. Here is how the team's layer
+# chooses experts, and the layer around it:
 
 
 # %%
@@ -474,12 +475,12 @@ TOKENS = torch.randn(2048, WIDTH, generator=random)
 TOKENS[:, 0] = 4.0
 SHAPES = (WIDTH,), (128, WIDTH), (WIDTH, 128)  # of the router, and of the experts' two matrices
 TRAINED = [torch.randn(16, *shape, generator=random) / 8 for shape in SHAPES]
-TRAINED[0][:, 0] = 5.0  # such as training has left it
+TRAINED[0][:, 0] = 5.0  # as training has left it
 TOKENS, *TRAINED = (one.bfloat16().float() for one in (TOKENS, *TRAINED))  # bfloat16 has these exactly
 
 
 def off(choose, weights=TRAINED):
-    """By how much each token's output in bfloat16 is off, in parts of its length."""
+    """By how much each token's output in bfloat16 is off, as a share of its length."""
     right = output(TOKENS, *weights, colleagues_choice)
     found = output(TOKENS.bfloat16(), *(w.bfloat16() for w in weights), choose)
     return (found.float() - right).norm(dim=1) / right.norm(dim=1)
@@ -571,4 +572,4 @@ print_off(off(right_choice))
 # %% [markdown]
 # When no token is far off, your line is right. For a token the router computes E numbers, and its experts compute
 # thousands. So the router's additional digits cost very little. [Switch](https://arxiv.org/abs/2101.03961) computes its
-# router in float32 inside of a bfloat16 model, and so does the course's `TopKRouter`, under autocast too.
+# router in float32 inside a bfloat16 model, and so does the course's `TopKRouter`, under autocast too.

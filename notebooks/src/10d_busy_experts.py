@@ -72,8 +72,8 @@ SKEWED = [[28] + [4] * 7] * 4  # half of all tokens go to expert 0
 #
 # (The picture shows the tokens of one rank. Each of the other three sends as many.) Now let half of all tokens go to
 # expert 0, and share out the rest evenly among the other seven. A rank computes its experts one after the other. Each
-# row (a token at an expert) takes the same time, and links take almost no time. **How many times as long as before does
-# the layer take?**
+# row (a token at an expert) takes the same time, and links take almost no time. **How many times as long as with even
+# experts does the layer take?**
 
 # %%
 ### BEGIN SOLUTION
@@ -163,8 +163,8 @@ def busiest(routing):
 
 # %% [markdown]
 # With 2 of 8 experts for each token, an even router would have a quarter of all tokens at each expert. For now
-# `balance` and `rate` are 0: nothing asks the router to be even. (The next section explains both.) **Which share of the
-# tokens uses the busiest expert at the end of the 150 steps?** (The mean of the last ten.)
+# `balance` and `rate` are 0: nothing makes the router even. (The next section explains both.) **Which share of the
+# tokens uses the busiest expert at the end of the 150 steps?** (Give the mean of the last ten steps.)
 
 # %%
 ### BEGIN SOLUTION
@@ -190,7 +190,7 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 # the other a bias that is added before the choice](../assets/10_levers.png)
 #
 # <!-- word: load-balancing loss | also: auxiliary loss, balance loss -->
-# A **load-balancing loss** is added to the loss of the text, and asks the router for experts that are equally busy. The
+# A **load-balancing loss** is added to the loss of the text, and is smaller the more equally busy the experts are. The
 # usual one is
 #
 # $$L = E \sum_{e} f_e\,P_e$$
@@ -202,7 +202,7 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 # 2021](https://arxiv.org/abs/2101.03961).)
 #
 # On several ranks, $f$ is counted over all of them, by an all-reduce of $E$ numbers: `load_balancing_loss(me, routing)`
-# does so. If each rank counted alone, the loss would ask every small part of a batch to use all experts.
+# does so. If each rank counted alone, the loss would be small only if every small part of a batch used all experts.
 #
 # <!-- word: selection bias | also: auxiliary-loss-free load balancing -->
 # A **selection bias** is a number for each expert that is added to the probabilities when a token's experts are chosen.
@@ -210,9 +210,9 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 # 0.001. Experts with fewer tokens gain as much. No gradient is involved. ([Wang et al.,
 # 2024](https://arxiv.org/abs/2408.15664), in use in DeepSeek-V3.)
 #
-# How fast does the bias work? Take four experts, one for each token, and 100 tokens that are all alike. The router
-# gives the experts probabilities of 0.45, 0.275, 0.175 and 0.1, so all tokens go to expert 0. **The rate is 0.001.
-# After how many steps does some token go to another expert?**
+# How fast does the bias work? Take four experts, of which each token uses one, and 100 tokens that are all alike. The
+# router gives the experts probabilities of 0.45, 0.275, 0.175 and 0.1, so all tokens go to expert 0. **The rate is
+# 0.001. After how many steps does some token go to another expert?**
 
 # %%
 ### BEGIN SOLUTION
@@ -244,9 +244,9 @@ print("in single steps:", *(counts.tolist() for counts in seen[-5:]))
 print("the mean of the last 100 steps:", torch.stack(seen[-100:]).float().mean(0).tolist())
 
 # %% [markdown]
-# Tokens that are alike move together. So the bias makes experts equally busy in the mean over steps. In a single step
-# it can do so only as far as tokens differ. The loss has the same limit: a router cannot send tokens to different
-# experts if it cannot distinguish them.
+# Tokens that are alike all go to the same expert. So the bias makes experts equally busy in the mean over steps. In a
+# single step it can do so only as far as tokens differ. The loss has the same limit: a router cannot send tokens to
+# different experts if it cannot distinguish them.
 #
 # ### Training with both
 #
@@ -267,14 +267,14 @@ lines(
 )
 
 # %% [markdown]
-# How much time does that save, if four ranks have two experts each? All ranks wait for the rank with the most rows. The
-# next cells divide its rows by the mean of all ranks, in each of the last ten steps. Beside it they print the loss of
-# the text, which each way may make worse:
+# How much time do even experts save, if four ranks have two experts each? All ranks wait for the rank with the most
+# rows. The next cells divide its rows by the mean of all ranks, in each of the last ten steps. Beside it they print the
+# loss of the text, which each way may make worse:
 
 
 # %%
 def wait_for_the_busiest(run):
-    """The rows of the busiest rank over the mean; of the last ten steps, the mean."""
+    """The rows of the busiest rank over the mean of all ranks; averaged over the last ten steps."""
     rows = torch.stack([routing.choices.view(4, 2).sum(1) for routing in run[-10:]]).float()  # (steps, ranks)
     return (rows.amax(1) / rows.mean(1)).mean().item()
 
@@ -285,10 +285,10 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
     print(f"{name:<17} experts take {times:.2f} times as long as even ones, text loss {text_loss:.2f}")
 
 # %% [markdown]
-# (Another seed moves the losses by 0.1 or 0.2. Two experts on one rank even each other out a little.) In a run this
-# short neither way costs much, and both need some steps to work. While tokens look alike to a router, it cannot
-# distinguish them. A larger factor makes the balance loss work faster. But its gradients then change the router, and
-# all layers below it, more. The bias gives no gradients.
+# (With another seed the losses change by 0.1 or 0.2. Two experts on one rank are together less uneven than single
+# experts.) In a run this short neither way costs much, and both need some steps to work. While tokens look alike to a
+# router, it sends them to the same experts. A larger factor makes the balance loss work faster. But its gradients then
+# change the router, and all layers below it, more. The bias gives no gradients.
 #
 # ## A limit
 #
@@ -306,8 +306,8 @@ for (name, run), text_loss in zip(runs.items(), (alone_loss, loss_loss, bias_los
 # ![An expert with four places, four tokens in them, and two more tokens that go past the expert on the residual
 # stream](../assets/10_room.png)
 #
-# Now take the most even router, a fair die with eight sides. It sends each of 4096 tokens to one of 8 experts, and the
-# factor is 1:
+# Now take a router that prefers no expert: a fair die with eight sides. It sends each of 4096 tokens to one of 8
+# experts, and the factor is 1:
 
 
 # %%
@@ -325,9 +325,9 @@ whole_share = turned_away(1, 1.0)
 print(f"one rank with 4096 tokens: {rounded(100 * whole_share, 1)}% turned away")
 
 # %% [markdown]
-# Counting over all ranks would take a message before any token may leave. So each rank counts its own tokens, and an
-# expert keeps some places for each rank. **The same tokens go to the same experts, on 64 ranks with 64 tokens each.
-# What share is turned away?**
+# To count over all ranks, they would have to exchange the counts before any token leaves. So each rank counts its own
+# tokens, and an expert keeps some places for each rank. **The same tokens go to the same experts, on 64 ranks with 64
+# tokens each. What share is turned away?**
 
 # %%
 ### BEGIN SOLUTION
@@ -440,9 +440,9 @@ evidence(mended)
 print(f"text loss {mended_loss:.2f}; without a limit it was {unlimited_loss:.2f}")
 
 # %% [markdown]
-# Always look at the share of dropped tokens beside the loss. A capacity also matters to people who use the model. The
-# output for a sequence depends on the sequences that stand before it in the batch. (Where the lowest probabilities are
-# dropped, it depends on all sequences of the batch.)
+# Always look at the share of dropped tokens as well as at the loss. A capacity also matters to people who use the
+# model. The output for a sequence depends on the sequences that stand before it in the batch. (Where the lowest
+# probabilities are dropped, it depends on all sequences of the batch.)
 #
 # ## Experts that have copies
 #
@@ -520,17 +520,17 @@ quiz("10")
 # %% [markdown]
 # ## What you can do now
 #
-# You can cut a sequence by positions, and attention with it, with equal work for all ranks. You can do it by a ring of
-# keys, or by heads and two all-to-alls. You can share out experts, and send tokens to them and back. You know what one
-# busy expert costs, and two ways to keep experts equally busy. And you know how to notice tokens that a limit turns
-# away.
+# You can cut a sequence by positions, and attention with it, with equal work for all ranks. You can compute this
+# attention by a ring of keys, or by heads and two all-to-alls. You can share out experts, and send tokens to them and
+# back. You know what one busy expert costs, and two ways to keep experts equally busy. And you know how to notice
+# tokens that a limit turns away.
 #
 # **The limit.** You have now cut data, states, layers, matrices, sequences and experts. Each cut solves one problem,
 # costs something, and needs some link. How much of each cut is right for *your* model on *your* machines? In lesson 11
 # you work that out before anybody books a GPU.
 #
 # **Further reading.** Shazeer et al., [Outrageously Large Neural Networks](https://arxiv.org/abs/1701.06538) (2017),
-# section 4: routers left alone. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 2.2:
+# section 4: balanced experts. Lepikhin et al., [GShard](https://arxiv.org/abs/2006.16668) (2020), section 2.2:
 # capacity, groups, a balance loss. Fedus et al., [Switch Transformers](https://arxiv.org/abs/2101.03961) (2021),
 # section 2.2. Wang et al., [Auxiliary-Loss-Free Load Balancing](https://arxiv.org/abs/2408.15664) (2024), section 3.
 

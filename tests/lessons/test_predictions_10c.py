@@ -48,4 +48,4 @@ def test_what_the_clinic_tells_has_the_numbers_of_its_run():
     told = ASKED["10.astray"].tell(0.089, 0.008, 0.029, 0.003)
     assert "8.9% of the tokens went to another expert" in told.because
     assert "0.8% go elsewhere" in told.because
-    assert "2.9% off for that" in told.misreadings["the weights of the outputs lose digits"]
+    assert "off by 2.9% or more" in told.misreadings["the weights of the outputs lose digits"]

@@ -63,7 +63,7 @@ class TestToldRuns(ToldRuns):
             [
                 "up to 100% of all tokens",
                 "by 0.110 in place of 0.000, and",
-                "by 0.004 in place of 0.012. It",
+                "by 0.004 in place of 0.012. The router",
             ],
         ),
         ("10.steps", ["loses 0.001 a step", "distance of 0.175", "all 100 tokens go to expert 1"]),

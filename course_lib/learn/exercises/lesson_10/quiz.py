@@ -79,8 +79,8 @@ QUESTIONS = (
             2: "With many ranks it comes near to that. But in the first step all four have the same work.",
             4: "Rank 3 has the most to do, but not all of it.",
         },
-        because="In the first step each rank has its own triangle; in the three others some rank has a whole square, "
-        "and all wait for it. That is 3.5 squares of time for what equal work does in 2.",
+        because="In the first step each rank has its own triangle; in the three others some rank has a whole "
+        "square, and all wait for it. That takes the time of 3.5 squares; equal work takes the time of 2.",
     ),
     Question(
         name="heads",
@@ -90,12 +90,12 @@ QUESTIONS = (
         misconceptions={
             "the ring": "On few ranks it does. With more of them the ring's bytes hardly change, and those of the "
             "all-to-alls become fewer.",
-            "they send the same": "The one sends heads of keys and values, of all positions; the other all heads, of "
-            "a rank's own positions.",
+            "they send the same": "The ring sends the heads of keys and values, for nearly all positions. The "
+            "all-to-alls send all heads, for a rank's own positions.",
         },
-        because="Every position has 80 heads of queries, keys, values and outputs, and a rank's all-to-alls "
-        "send them for an eighth of the positions. That is as much as 10 heads for all. The ring sends 16 for all. "
-        "(Both but for the eighth that stays at home.)",
+        because="Every position has 80 heads of queries, keys, values and outputs, and a rank's all-to-alls send "
+        "them for an eighth of the positions. That is as much as 10 heads for all. The ring sends 16 for all. (Both "
+        "leave out the eighth that stays on its rank.)",
     ),
     Question(
         name="experts",
@@ -106,7 +106,7 @@ QUESTIONS = (
         show=_both,
         misconceptions={
             (8, 8): "A token does not visit experts that it has not chosen.",
-            (2, 2): "Other tokens choose other experts, so all must be kept.",
+            (2, 2): "Other tokens choose other experts, so all experts must be kept.",
             (8, 1): "That is with one expert for each token.",
         },
         because="All experts are kept, and each token uses two of them: more parameters for little more arithmetic.",

@@ -38,9 +38,9 @@ JOIN = Exercise(
     hints=(
         "exp(lse) is the sum by which a side's output was divided. What is the total of the two sums, and which share "
         "of it does each side have? Then: which of these steps cannot be done with an lse of 1000?",
-        "A side's output counts with its share of both sums, exp(lse of the side - lse of both). Take the larger of "
-        "the two lse off before exp, and put it back after log; `torch.logaddexp` does so. Where neither side saw a "
-        "key, you would take minus infinity from minus infinity: take off something finite there.",
+        "A side's output counts with its share of both sums, exp(lse of the side - lse of both). Subtract the "
+        "larger of the two lse before exp, and add it again after log; `torch.logaddexp` does so. Where neither "
+        "side saw a key, you would subtract minus infinity from minus infinity: subtract something finite there.",
         "`both = torch.logaddexp(lse1, lse2)`; `base = both.masked_fill(both == -torch.inf, 0.0)`; each share is "
         "`(lse1 - base).exp().unsqueeze(-1)`, and the output the sum of share times out.",
     ),

@@ -19,12 +19,13 @@ def _last(pairs: Sequence[int]) -> Explanation:
     return Explanation(
         measured=round(100 * pairs[-1] / sum(pairs)),
         model=100 * (2 * n - 1) / n**2,
-        because=f"Its queries see all of the parts before theirs, and half of their own. That is {n - 1} and a half "
-        f"blocks, of {n * n / 2:g} that are seen at all. Rank 0 has half a block, {pairs[0] / sum(pairs):.0%}.",
+        because="The queries of rank 3 see all of the parts before theirs, and half of their own part. That is "
+        f"{n - 1} and a half blocks, of {n * n / 2:g} that are seen at all. Rank 0 has half a block, "
+        f"{pairs[0] / sum(pairs):.0%}.",
         misreadings={
             25: "A quarter of the positions, yes. But a late position sees more keys than an early one.",
             75: "That is the share of the last *half* of the positions, ranks 2 and 3 together.",
-            100: "It looks at everything. The others look at something, too.",
+            100: "Rank 3 looks at all keys. But the queries of the other ranks look at some keys, too.",
         },
         apart="The model is for long sequences. In a short one the diagonal counts for more: take a longer one.",
     )
@@ -36,13 +37,14 @@ def _lap(busy_share: float, num_tokens: int, num_ranks: int) -> Explanation:
     return Explanation(
         measured=round(100 * busy_share),
         model=100 * model,
-        because=f"The lap is as long as the last rank needs: {num_ranks - 1} blocks and a half. The mean over ranks is "
-        f"{num_ranks / 2:g} blocks. Rank 0 has nothing more to see after its own keys, and passes the others on. "
-        "It may run ahead, and then waits for the last rank in the next layer. With very many ranks the share comes "
-        "down to a half.",
+        because=f"The lap is as long as the last rank needs: {num_ranks - 1} blocks and a half. The mean over ranks "
+        f"is {num_ranks / 2:g} blocks. Rank 0 has no pairs after those with its own keys, and only passes the other "
+        "blocks on. It may run ahead, and then waits for the last rank in the next layer. With very many ranks the "
+        "share falls to a half.",
         misreadings={
-            100: "All have messages to pass on until the end. But a block whose keys all come later is not computed.",
-            44: "That is what the last rank computes. Here it is how long all of them compute, on average.",
+            100: "All ranks have messages to pass on until the end. But a block whose keys all come later is not "
+            "computed.",
+            44: "That is the last rank's share of all pairs. The question is how long all ranks compute, on average.",
             25: "That would be so if only one rank had work. The others have some, in some of the steps.",
             75: "Rank 3 computes all the time. But rank 0 does so for a seventh of it, and rank 1 for less than half.",
         },
@@ -68,14 +70,14 @@ def _equal(pairs: Sequence[int], kept_bytes: Sequence[int]) -> Explanation:
         measured = last
     return Explanation(
         measured=measured,
-        because="Early positions have few keys to look at, so an early rank needs very many of them to have its share "
-        f"of the pairs. And it keeps {max(kept_bytes) / min(kept_bytes):.1f} times what the last rank keeps: "
-        "activations go by positions. So does the arithmetic of every matrix, and outside attention that rank is the "
-        "one that all wait for.",
+        because="Early positions have few keys to look at, so an early rank needs very many of them to have its "
+        f"share of the pairs. And it keeps {max(kept_bytes) / min(kept_bytes):.1f} times what the last rank keeps: "
+        "activations grow with the number of positions. So does the arithmetic of every matrix, and outside "
+        "attention all others wait for that rank.",
         misreadings={
             stay: "Then each rank would keep more than before. Look at the right column: most ranks keep less.",
-            scores: "No scores are kept for backward, one lse for each query and head. And it is not the last rank "
-            "that keeps so much.",
+            scores: "For backward no scores are kept, only one lse for each query and head. And it is not the last "
+            "rank that keeps so much.",
             last: "The middle column shows that pairs are shared out evenly.",
         },
     )
@@ -97,14 +99,13 @@ def _numbers(first: float, last: float, on_one_device: float) -> Explanation:
         measured = stuck
     return Explanation(
         measured=measured,
-        because=f"From {rounded(first, 1)} to {rounded(last, 1)}, and nothing looks odd. The model has "
-        "learned to live with four "
-        f"tokens at each of its first positions, and distinguishes them by what else it sees. On one device it gets "
-        f"positions that it was never trained with, and has a loss of {rounded(on_one_device, 1)}.",
+        because=f"The loss falls from {rounded(first, 1)} to {rounded(last, 1)}, and nothing looks odd. The model "
+        "has learned with four tokens at each of its first positions. On one device it gets positions that it was "
+        f"never trained with, and has a loss of {rounded(on_one_device, 1)}.",
         misreadings={
-            _LOOKS[0]: "Each rank asks its table for positions that are in it, and shapes are right.",
-            stuck: "Gradients belong to the model that was computed, and that model can learn as well. It is another "
-            "one.",
+            _LOOKS[0]: "Each rank looks up positions that are in its table, and shapes are right.",
+            stuck: "Gradients belong to the model that was computed, and that model can learn as well. It is "
+            "another model than the one on one device.",
             good: "It would be as good if one device numbered tokens as the ranks do. But one device takes their "
             "true positions.",
         },
@@ -120,20 +121,20 @@ def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_
         model=round(model, 2),
         because="In an all-to-all q and the output travel as well as k and v. But a rank sends its own part once, "
         "while in the ring nearly all keys and values pass through every rank. So with more ranks the ring's bytes "
-        "stay, and those "
-        "of the all-to-all shrink with the part.",
+        "hardly change, and those of the all-to-all shrink as the parts do.",
         misreadings={
             round(
                 model * num_ranks, 2
-            ): "Each position does have so much more to send. But a rank sends it only for its own positions, while "
-            "the ring sends keys and values of nearly all.",
-            round(1 / num_ranks, 2): "That is keys and values. Queries go to the rank of their heads as well, and "
-            "outputs come home.",
+            ): "In the all-to-all each position does have so much more to send. But a rank sends it only for its "
+            "own positions, while the ring sends keys and values of nearly all.",
+            round(1 / num_ranks, 2): "That counts keys and values alone. Queries go to the rank of their heads as "
+            "well, and outputs come back.",
             round(
                 model * num_ranks / (num_ranks - 1), 2
             ): "That would be so if a rank sent all of its part. But what belongs to its own heads is not sent.",
         },
-        apart="Bytes do not depend on how busy a machine is. Print `.of(0)` of both and look which messages there are.",
+        apart="Bytes do not depend on how busy a machine is. Print `run.communication.of(0)` for both and look at "
+        "the messages.",
     )
 
 
@@ -158,11 +159,12 @@ def _which(ring_ms: Mapping[int, float], all_to_all_ms: Mapping[int, float]) -> 
         measured=measured,
         label="computed",
         because="An all-to-all sends less, and nothing hides it: attention needs all of its positions to begin. The "
-        "ring sends more, beside its arithmetic, and long sequences have much of that. But for long ones the messages "
-        f"are little beside the arithmetic either way: at {longest:,} tokens they differ by {more:.1%}.",
+        "ring sends more, but during its arithmetic, and long sequences have much arithmetic. Yet for long "
+        f"sequences the messages of both ways are short compared with the arithmetic: at {longest:,} tokens the two "
+        f"times differ by {more:.1%}.",
         misreadings={
             ring: "With short parts there is too little arithmetic to hide a message.",
-            all_to_all: "It has fewer bytes; but ranks wait for all of them.",
+            all_to_all: "It sends fewer bytes; but ranks wait for all of them.",
             ring_first: "The other way round: what hides the ring's messages grows with the square of the length.",
         },
     )

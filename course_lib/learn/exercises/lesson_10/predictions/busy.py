@@ -46,17 +46,17 @@ def _alone(shares: Sequence[float], first: Tensor, early: Tensor) -> Explanation
     return Explanation(
         measured=round(measured),
         because=f"Soon after the start an expert had up to {max(shares):.0%} of all tokens. From step 0 to step 10 "
-        f"the router's probabilities came to differ. From expert to expert they differ by {experts[1]:.3f} in place of "
-        f"{experts[0]:.3f}, and from token to token by {tokens[1]:.3f} in place of {tokens[0]:.3f}. It learns first "
-        "what all tokens have in common. So most of them go to the same two experts. An expert learns from the tokens "
-        "that it gets, and the router may come to rely on those that have had many. Later, tokens differ, and some "
-        "find other experts. Nothing in the loss of the text asks for even experts.",
+        f"the router's probabilities came to differ. From expert to expert they differ by {experts[1]:.3f} in place "
+        f"of {experts[0]:.3f}, and from token to token by {tokens[1]:.3f} in place of {tokens[0]:.3f}. The router "
+        "learns first what all tokens have in common. So most of them go to the same two experts. An expert learns "
+        "from the tokens that it gets, and the router may come to rely on experts that have had many tokens. Later, "
+        "tokens differ, and some find other experts. Nothing in the loss of the text makes experts even.",
         misreadings={
             25: "That is an even router. But nothing in the training makes it even.",
             12.5: "An eighth of the choices would be even; each token makes two, so that is a quarter of the tokens.",
             lambda percent: (
                 percent < 0.75 * measured
-            ): "You expected that it stays about even. But the router learns, and nothing asks it to be even.",
+            ): "You expected that it stays about even. But the router learns, and nothing keeps it even.",
             lambda percent: (
                 percent > 1.3 * measured
             ): f"At most it was {max(shares):.0%}, in step {shares.index(max(shares))}. Then tokens begin to differ, "
@@ -78,10 +78,11 @@ def _steps(num_steps: int, probabilities: Tensor, choices: Tensor) -> Explanatio
         "at once, since they are alike: now that one is too busy.",
         misreadings={
             round(apart / rate): "Expert 0 comes down by that rate. Expert 1 goes up by it at the same time.",
-            1: "After one step the bias is 0.001, and what it has to bridge is more than a hundred times as large.",
+            1: "After one step the bias is 0.001, and the distance is more than a hundred times as large.",
             lambda steps: (
                 steps in (200, 450)
-            ): "Until a quarter or until nothing: but a token goes elsewhere as soon as another expert is ahead.",
+            ): "After that many steps expert 0 would be at a quarter, or at 0. But a token goes elsewhere as soon "
+            "as another expert is ahead.",
         },
         apart="Has the router other probabilities, or another rate?",
     )
@@ -93,19 +94,20 @@ def _dealt(whole: float, dealt: float) -> Explanation:
     return Explanation(
         measured=round(100 * dealt, 1),
         model=round(100 * model, 1),
-        because="Dice are even in the mean only. In 64 throws a number comes 8 times, give or take 2.6, which is a "
-        "third. In 4096 throws 512 times, give or take 21, which is a twenty-fifth. What is above the mean is turned "
-        "away, on each rank for itself, though the same expert may have free places for another rank. Counts of n "
-        "tokens vary by about the root of n, so with a 64th of the tokens the share is 8 times as large.",
+        because="Dice are even in the mean only. In 64 throws a number comes 8 times in the mean, with a standard "
+        "deviation of 2.6, a third of 8. In 4096 throws it comes 512 times, with a standard deviation of 21, a "
+        "twenty-fifth of 512. What is above the mean is turned away, on each rank for itself, though the same "
+        "expert may have free places for another rank. Counts of n tokens vary by about the root of n, so with a "
+        "64th of the tokens the share is 8 times as large.",
         misreadings={
             round(
                 100 * whole, 1
-            ): "That is the share where all are counted at once. On each rank an expert has fewer places, and places "
-            "of one rank are of no use to another.",
+            ): "That is the share where all tokens are counted at once. On each rank an expert has fewer places, "
+            "and places of one rank are of no use to another.",
             lambda percent: (
                 percent < 130 * whole and round(percent, 1) != round(100 * whole, 1)
             ): "With fewer tokens experts are less even, not more. In six throws of a die each number seldom comes "
-            "once.",
+            "exactly once.",
             lambda percent: (
                 percent > 250 * model
             ): "It is not 64 times as much: the variation grows with the root of the number of tokens.",
@@ -135,7 +137,7 @@ def _tenth(routings: Sequence[Routing], room: int) -> Explanation:
         f"factor is 1, and {dropped:.0%} of all choices are turned away. The model still learns from the other "
         "choices, so the loss falls, and there is no error.",
         misreadings={
-            strong: "Without a limit it was as strong, and the model better.",
+            strong: "In the run without a limit it was as strong, and the model was better.",
             order: "First choices come first, and among them the sequences at the front of the batch. That is "
             "intended; but with twice the room almost no token should be turned away.",
             places: "Then the model would learn almost nothing. Outputs go to their own tokens; but some tokens are "
@@ -151,11 +153,10 @@ def _copies(colleagues: float, courses: float) -> Explanation:
         measured=round(colleagues, 2),
         model=2,
         because="An expert sees the tokens of both ranks of its set, so after backward its gradient is already the "
-        "*sum* over two losses. With its copy's it is the sum over all four, and has to be divided by four; the "
-        f"colleague divides by two. `average_gradients` gives {rounded(courses, 2)} times the right one. Adam "
-        "divides by the "
-        "size of gradients and hides such a factor. Clipping by the norm does not, and plain SGD takes steps that are "
-        "twice as long.",
+        "*sum* over two losses. Together with the gradient of its copy it is the sum over all four losses, and has "
+        f"to be divided by four. The colleague divides by two. `average_gradients` gives {rounded(courses, 2)} times "
+        "the right one. Adam divides by the size of gradients and hides such a factor. Clipping by the norm does "
+        "not, and plain SGD takes steps that are twice as long.",
         misreadings={
             1: "It would be right if each of the two had a gradient of its own tokens alone. An expert's tokens "
             "come from two ranks.",
@@ -169,7 +170,7 @@ def _copies(colleagues: float, courses: float) -> Explanation:
 BUSY: tuple[Asked, ...] = (
     Asked(
         name="10.slowest",
-        question="Half of all tokens at one expert: how many times as long?",
+        question="Half of all tokens at one expert: how many times as long does the layer take?",
         unit="times",
         tell=_slowest,
         high=1000,
@@ -197,7 +198,7 @@ BUSY: tuple[Asked, ...] = (
     Asked(name="10.tenth", question="A worse model: what is wrong?", choices=_CAUSES, tell=_tenth),
     Asked(
         name="10.copies",
-        question="A mean over the copies: how many times too large?",
+        question="A mean over the copies: how many times too large are the gradients?",
         unit="times",
         tell=_copies,
         high=1000,

@@ -11,11 +11,11 @@ def _learns(num_rows: int, num_rows_normalised: int, num_experts: int, top_k: in
     """From how many rows of the router one token gave a gradient: as it is, and with weights that add up to 1."""
     return Explanation(
         measured=num_rows,
-        because=f"The choice has no derivative, the weights have. A chosen expert's weight is its softmax "
+        because="The choice has no derivative, the weights have. A chosen expert's weight is its softmax "
         f"probability, and the denominator has all {num_experts} scores. A larger score of any other expert makes it "
-        f"smaller. Divide the {top_k} weights by their sum, as many models do (`normalised=True`), and what they have "
-        f"below the line cancels. Then {num_rows_normalised} rows get a gradient, except for rounding. The experts' "
-        f"own weights have a gradient in {top_k} of {num_experts} in either case.",
+        f"smaller. Many models divide the {top_k} weights by their sum (`normalised=True`), and then the common "
+        f"denominator cancels. In this case {num_rows_normalised} rows get a gradient, except for rounding. The "
+        f"experts' own weights have a gradient in {top_k} of {num_experts} in either case.",
         misreadings={
             top_k: f"That is so for the experts themselves, and for the router where the {top_k} weights are divided "
             "by their sum. Here they are probabilities among all experts.",
@@ -51,10 +51,10 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
             _SUSPECTS[0]: f"The dense MLP has the same matrices and the same sums, and half of its outputs are off by "
             f"less than {dense_off:.1%}.",
             _SUSPECTS[1]: "Then outputs would be infinite, or not numbers. bfloat16 has the range of float32, and "
-            "softmax takes the largest score off first.",
-            _SUSPECTS[3]: "They do, by the same rounding, and more than the experts' sums: half of the tokens are "
-            f"{half_off:.1%} off for that, or more. But a weight that is a few per cent off puts an output a few per "
-            "cent off. These are off by far more.",
+            "softmax subtracts the largest score first.",
+            _SUSPECTS[3]: "They do lose digits, by the same rounding, and more than the experts' sums: half of the "
+            f"tokens are off by {half_off:.1%} or more. But a weight that is a few per cent off makes an output a "
+            "few per cent off. These outputs are off by far more.",
         },
     )
 
@@ -65,18 +65,19 @@ def _travels(times: float, top_k: int, num_ranks: int) -> Explanation:
     return Explanation(
         measured=round(times, 2),
         model=2 * there,
-        because=f"A token has {top_k} rows to send, one for each choice; of {num_ranks} rows, one finds its expert at "
-        f"home and {num_ranks - 1} travel. That is {there:g}, and the outputs come back the same way. The bytes grow "
-        f"with tokens and with k, and hardly with ranks. Even on a thousand they are less than {2 * top_k} times those "
-        "of the tokens.",
+        because=f"A token has {top_k} rows to send, one for each choice; of {num_ranks} rows, one has its expert on "
+        f"its own rank and {num_ranks - 1} travel. That is {there:g} rows for each token, and the outputs come back "
+        "the same way. The bytes grow with tokens and with k, and hardly with ranks. Even on a thousand ranks they "
+        f"are less than {2 * top_k} times those of the tokens.",
         misreadings={
             there: "That is dispatch alone. The outputs have to come back.",
             top_k: f"One of {num_ranks} rows stays at home, where its expert is. And the outputs have to come back.",
-            2 * top_k: "Nearly: some rows stay, since their expert is at home.",
+            2 * top_k: "That is nearly right, but some rows stay, since their expert is on their own rank.",
             2 * (num_ranks - 1): "That would send every row to all ranks, and sums back. But a row goes only to the "
             "rank of its expert.",
         },
-        apart="The router decides how many rows stay at home: print the loads. Counts, 8 bytes an expert, come on top.",
+        apart="The router decides how many rows stay at home: print the loads. Counts, 8 bytes for each expert, "
+        "come on top.",
     )
 
 
@@ -85,13 +86,12 @@ def _own(times: float, num_ranks: int) -> Explanation:
     return Explanation(
         measured=round(times, 2),
         model=num_ranks,
-        because="Tokens of all ranks came to this expert, and so did their gradients: the way back is the backward "
-        f"pass of the way there. But each rank's loss is a mean over its own tokens, a quarter of all. The expert has "
-        f"the sum of {num_ranks} ranks' gradients where one device has the mean. So divide by {num_ranks}, and send "
-        "nothing.",
+        because="Tokens of all ranks came to this expert, and in backward the gradients of their outputs came as "
+        "well. But each rank's loss is a mean over its own tokens, a quarter of all. The expert has the sum of "
+        f"{num_ranks} ranks' gradients where one device has the mean. So divide by {num_ranks}, and send nothing.",
         misreadings={
-            1: "It is complete: no other rank has a part of it. But each rank's loss is divided by its own number of "
-            "tokens.",
+            1: "The gradient is complete: no other rank has a part of it. But each rank's loss is divided by its "
+            "own number of tokens.",
             1 / num_ranks: "That is the factor by which you have to multiply. Each rank's loss is a mean over its "
             "own tokens, and nobody "
             "has divided by the number of ranks yet.",
@@ -114,9 +114,9 @@ def _wrapped(num_different: int, num_experts: int, num_ranks: int) -> Explanatio
     return Explanation(
         measured=measured,
         because="PyTorch's `DistributedDataParallel` begins by giving all ranks the weights of rank 0. All ranks "
-        "have a weight of this name and this shape, so nothing looks wrong, and "
-        f"{num_experts} experts are {num_different}. From then on it averages their gradients, so they stay alike. "
-        "There is no error: it is a smaller model that costs as much as the larger one.",
+        f"have a weight of this name and this shape, so nothing looks wrong, and of {num_experts} experts only "
+        f"{num_different} are different. From then on the wrapper averages their gradients, so the copies stay "
+        "equal. There is no error: it is a smaller model that costs as much as the larger one.",
         misreadings={
             _WRAPPED[0]: "The wrapper takes every parameter for a copy of the one on rank 0. It has no way to "
             "know that these are parts.",
@@ -133,19 +133,19 @@ def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k:
     return Explanation(
         measured=times,
         label="computed",
-        because="Gradients of all experts, twice (n - 1)/n times, by a ring; or k rows a token, four times "
-        "(n - 1)/n times. Both have the same share of n, which cancels. What is left is E H / k to N: "
+        because="On n ranks a rank sends the gradients of all experts 2(n - 1)/n times by a ring, or the k rows of "
+        "each token 4(n - 1)/n times. The factor (n - 1)/n cancels. The ratio that is left is E H / k to N: "
         f"{num_experts} experts of H hidden numbers against N tokens with {top_k} choices. So it is better to leave "
-        "experts where they are and to send tokens, unless a rank has very many.",
+        "experts where they are and to send tokens, unless a rank has very many tokens.",
         misreadings={
             lambda answer: (
                 answer < 0.9
-            ): "A token's row is 4,096 numbers, and it travels 8 times: to 2 experts, on four journeys. An expert is "
-            "2 x 4,096 x 16,384 numbers, and there are 8 of them.",
+            ): "A token's row is 4,096 numbers, and it travels 8 times: four times for each of 2 experts. An expert "
+            "is 2 x 4,096 x 16,384 numbers, and there are 8 of them.",
             1: "They are equal at E H / k tokens on a rank. How many is that here?",
             times / 2: "An all-reduce sends each number about twice: to be added up, and for all to get the sum.",
-            2 * times: f"That is so with two exchanges, or with one expert for each token. Here there are four, and "
-            f"{top_k}.",
+            2 * times: "That is so with two exchanges, or with one expert for each token. Here there are four "
+            f"exchanges, and {top_k} experts for each token.",
         },
     )
 
@@ -181,7 +181,7 @@ EXPERTS: tuple[Asked, ...] = (
     ),
     Asked(
         name="10.lighter",
-        question="How many times as many bytes do gradients of whole experts take?",
+        question="How many times as many bytes do gradients of whole experts take as tokens?",
         unit="times",
         tell=_lighter,
         high=1e6,

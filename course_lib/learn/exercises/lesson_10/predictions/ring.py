@@ -22,8 +22,8 @@ def _length(short_bytes: int, long_bytes: int) -> Explanation:
         model=2,
         because="All that a block keeps belongs to one position: vectors of the stream, queries, keys and values, "
         "and one number for each query and head. Each query has a score for every key. But fused attention computes "
-        "the scores tile by tile, and again in backward. So memory grows by two, and only attention's arithmetic by "
-        "four.",
+        "the scores tile by tile, and again in backward. So memory becomes twice as large, and only attention's "
+        "arithmetic four times as large.",
         misreadings={
             4: "Pairs of a query and a key become four times as many, and so does their arithmetic. But lesson 08 "
             "found that these scores are not kept.",
@@ -31,7 +31,8 @@ def _length(short_bytes: int, long_bytes: int) -> Explanation:
             "has its own.",
             lambda times: (
                 2.2 < times < 4
-            ): "A part of it would have to become four times as large. Only scores could, and they are not kept.",
+            ): "A part of what is kept would have to become four times as large. Only scores could, and they are "
+            "not kept.",
         },
         apart="Look in the ledger for what has grown by another factor. Where PyTorch has no fused attention for a "
         "device it stores the scores, and those grow by four.",
@@ -47,15 +48,15 @@ def _mean(off: float, typical: float) -> Explanation:
     _, rounding, other = _MEANS
     return Explanation(
         measured=other if off > _ROUNDING else rounding,
-        because=f"It is off by up to {rounded(off, 2, apart=1e-5)}, where no output is larger than "
+        because=f"The mean is off by up to {rounded(off, 2, apart=1e-5)}, where no output is larger than "
         f"{rounded(typical, 2, apart=1e-5)}. Each side has divided by a sum of its own, so that its weights add up "
         "to 1, however small its scores are. In the mean a side with small scores counts as much as the side with "
         "the best key. To weigh the sides, you need the size of each side's sum.",
         misreadings={
             _MEANS[
                 0
-            ]: "It would be for a query whose exponentials of scores add up to the same on both sides. Softmax on "
-            "one side does not use the other side's scores.",
+            ]: "The mean would be attention to all keys for a query whose exponentials of scores add up to the same "
+            "on both sides. Softmax on one side does not use the other side's scores.",
             rounding: "Rounding in float64 is off in the sixteenth digit.",
         },
     )
@@ -71,10 +72,11 @@ def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> 
     return Explanation(
         measured=round(queries_bytes / keys_bytes, 2),
         model=round(model, 2),
-        because=f"A position has {heads} query heads and {kv_heads} heads each of keys and values. With the queries "
-        "travel their output so far, as large as they are, and an lse for each head. And the output has a fourth "
-        "trip, back to its rank. With as many key heads as query heads it would be "
-        f"{model * kv_heads / heads:.2f} times: grouped heads are what makes keys and values light.",
+        because=f"A position has {heads} query heads and {kv_heads} heads each of keys and values. The queries "
+        "travel with their output so far, which is as large as they are, and with an lse for each head. The output "
+        "also makes a fourth trip, back to its rank. With as many key heads as query heads it would be "
+        f"{model * kv_heads / heads:.2f} times: keys and values are small because several query heads share each of "
+        "them.",
         misreadings={
             round(without_results, 2): "That is the queries alone. Their outputs have to travel, too.",
             1: "With as many heads of each kind it would be close to that. Count the heads.",
@@ -91,18 +93,18 @@ def _back(forward_bytes: int, both_bytes: int) -> Explanation:
     return Explanation(
         measured=round((both_bytes - forward_bytes) / forward_bytes, 2),
         model=2,
-        because="Keys and values come by a second time, because a rank has kept none but its own. Beside each block "
-        "travel the sums of its gradients, as large as the block. Every rank adds its part, and after a lap the sums "
-        "are complete, at home. In bfloat16 it is three times: keys and values take 2 bytes a number, and the course "
-        "sends sums in float32.",
+        because="Keys and values go round a second time, because a rank has kept only its own. The sums of a "
+        "block's gradients travel with it, and are as large as the block. Every rank adds its part, and after a lap "
+        "the complete sums are back on the rank of the block. In bfloat16 it is three times: keys and values take 2 "
+        "bytes a number, and the course sends sums in float32.",
         misreadings={
             1: "One lap sums the gradients over ranks. But to compute them, each rank needs everybody's keys and "
             "values once more.",
-            0: "For that each rank would have to keep everybody's keys and values since forward: the memory "
-            "that the ring saves. And their gradients are sums over all ranks.",
+            0: "To send nothing, each rank would have to keep all ranks' keys and values from forward. The ring "
+            "saves this very memory. And the gradients of keys and values are sums over all ranks.",
             3: "Queries and their gradients stay where they are.",
         },
-        apart="Bytes do not depend on how busy a machine is. Print `both.of(0)` and look which messages there are.",
+        apart="Bytes do not depend on how busy a machine is. Print `both.of(0)` and look at its messages.",
     )
 
 
@@ -111,12 +113,12 @@ def _longest(of_one: int, of_four: int) -> Explanation:
     return Explanation(
         measured=of_four,
         model=_RANKS * of_one,
-        because="Every activation belongs to a position, so each of four ranks keeps what one rank keeps of a quarter "
-        "of the sequence. Weights and their gradients are whole on every rank, but they are as large for a long "
-        "sequence as for a short one. What comes on top is little: a few blocks of keys that pass by.",
+        because="Every activation belongs to a position, so each of four ranks keeps what one rank keeps of a "
+        "quarter of the sequence. Weights and their gradients are whole on every rank, but they are as large for a "
+        "long sequence as for a short one. Little comes on top: a few blocks of keys and values of other ranks.",
         misreadings={
-            2 * of_one: "The square root of four: that is how far four devices would get if memory grew with the "
-            "square of the length. It grows with the length.",
+            2 * of_one: "Four devices would hold a sequence twice as long, the square root of four, if memory grew "
+            "with the square of the length. But it grows with the length.",
             of_one: "That is so for data parallelism, which shares out whole sequences. Here each rank keeps what "
             "belongs to a quarter of the positions.",
             lambda tokens: (
@@ -134,17 +136,18 @@ def _hidden(exposed: Mapping[int, float], compute_s: float, message_s: float, le
         measured=hidden[0] if hidden else math.inf,
         model=round(length * message_s / compute_s),
         because="Twice the length is twice the message and four times the arithmetic: a part's queries meet another "
-        f"part's keys in pairs. So their quotient, {message_s / compute_s:.0f} to 1 at {length} positions, halves with "
-        "each doubling.",
+        f"part's keys in pairs. The message takes {message_s / compute_s:.0f} times as long as the arithmetic at "
+        f"{length} positions. This ratio halves each time the length doubles.",
         misreadings={
-            round(length * math.sqrt(message_s / compute_s)): "There the arithmetic takes as long as the message took "
-            f"at {length}. But the message has grown, too.",
+            round(length * math.sqrt(message_s / compute_s)): "At that length the arithmetic takes as long as the "
+            f"message took at {length}. But the message has grown, too.",
             length: f"At that length a message takes {message_s / compute_s:.0f} times as long as the computing "
             "that it could hide behind.",
-            lambda tokens: tokens >= 1e6: "Both grow, but not alike: the one by two, the other by four.",
+            lambda tokens: tokens >= 1e6: "With twice the length the message becomes twice as long, and the "
+            "arithmetic four times. So the arithmetic overtakes it.",
         },
-        apart="On a busy machine ranks wait for a core, and it looks like waiting for a message. Run the cell again; "
-        "what moves is other work on this machine.",
+        apart="On a busy machine ranks wait for a core, and it looks like waiting for a message. Run the cell "
+        "again: if the result changes, other work on this machine is the reason.",
     )
 
 
@@ -159,7 +162,7 @@ RING: tuple[Asked, ...] = (
     Asked(name="10.mean", question="The mean of the two sides: what is it?", choices=_MEANS, tell=_mean),
     Asked(
         name="10.queries",
-        question="How many times as many bytes, if queries went round?",
+        question="How many times as many bytes does a rank send if queries go round?",
         unit="times",
         tell=_queries,
         high=1000,
