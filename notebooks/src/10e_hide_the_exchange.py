@@ -50,9 +50,9 @@ four = shared_cluster(4)
 # looks up each number in an **embedding table**, which has a row of weights for every number. Such tables may be too
 # large for one GPU.
 #
-# So in this job each rank holds some tables whole, and needs rows for the samples of all ranks. The rest of the model
-# is dense: it is small, every rank has all of it, and its gradients are averaged, as in lesson 04. A step has these
-# parts:
+# So in this job each rank holds some tables whole, and looks up rows in them for the samples of all ranks. The rest of
+# the model is dense: it is small, every rank has all of it, and its gradients are averaged, as in lesson 04. A step has
+# these parts:
 #
 # | in a step | from rank to rank |
 # |---|---|
@@ -81,7 +81,7 @@ kernels = [
 
 
 def spans(these):
-    """Rows of the table as a set of moments."""
+    """The times of these rows of the table, joined."""
     return union([(row.start_us, row.end_us) for row in these])
 
 
@@ -122,8 +122,9 @@ for number in range(10, 20):  # the second step
 
 # %% [markdown]
 # Every step has these ten exchanges. Five of them bring the numbers of the *next* batch. The first of the five brings
-# counts: how many numbers will come. Nothing in this step needs what the five bring. **What share of the time of these
-# five lies under computing, over all six steps?**
+# counts: how many numbers will come. Nothing in this step needs what the five bring. An exchange is *under computing*
+# while the GPU also computes, and *exposed* while it does not. **What share of the time of these five lies under
+# computing, over all six steps?**
 
 # %%
 ### BEGIN SOLUTION
@@ -134,7 +135,7 @@ ask("10.trace_next").commit(100)  # "nobody waits for them"
 
 # %% tags=["computed-time"]
 def of_part(part, step):
-    """The exchanges of one step that send this."""
+    """The exchanges of one step that belong to this part."""
     return [row for row, what in zip(sent, parts, strict=True) if what == part and in_step(row, step)]
 
 
@@ -154,7 +155,7 @@ for step, one, under_us in zip(steps, exchanges, hidden_us, strict=True):
 reveal("10.trace_next", sum(hidden_us), sum(map(length, exchanges)))
 
 # %% [markdown]
-# The program and the exchanges are the same in each step, and the shares differ much. **Why are the five exposed at
+# The program and the exchanges are the same in each step, but the shares differ much. **Why are the five exposed at
 # all?**
 
 # %%
@@ -178,11 +179,11 @@ for step, stood_us in zip(steps, rows_us, strict=True):
     last_us = max(row.end_us for row in kernels if row.start_us < backward.start_us and row.lane == "7")
     left_us.append(max(0.0, last_us - forward.end_us))
     print(f"{step.name[8:]}: second asked for {asked_us[-1] / 1e3:.1f} ms after the first; ", end="")
-    print(f"of forward {left_us[-1] / 1e3:.1f} ms left; {stood_us / 1e3:.1f} ms in rows")
+    print(f"{left_us[-1] / 1e3:.1f} ms of forward left; rows took {stood_us / 1e3:.1f} ms")
 reveal("10.trace_why", asked_us, left_us, hidden_us, rows_us)
 
 # %% [markdown]
-# You met this in [part 3](10c_experts.ipynb): a host that has to know sizes waits for the counts.
+# You met this cause in [part 3](10c_experts.ipynb): a host that has to know sizes waits for the counts.
 #
 # ### How much another order would save
 #
@@ -253,8 +254,8 @@ for part in dict.fromkeys(parts):
 # Experts have the same problem. Dispatch waits for the router, the experts wait for dispatch, combine waits for the
 # experts, and the next layer waits for combine.
 #
-# Below, a layer comes in four steps, so that you choose their order. `dense` is the part before the experts, such as
-# attention. `dispatch` and `combine` *start* an exchange and return at once; `wait()` returns what has arrived.
+# Below, a layer comes in four steps, so that you can choose their order. `dense` is the part before the experts, such
+# as attention. `dispatch` and `combine` *start* an exchange and return at once; `wait()` returns what has arrived.
 # (`dispatch` also sends the other ranks the numbers of rows that will come. It waits for these few counts.)
 #
 # Ranks, messages and numbers are real. Links are emulated, and the two computing steps are *paced*, so that the number
@@ -336,8 +337,7 @@ print("behind computing:", num_behind_computing(apart), "of 4")
 
 # %% [markdown]
 # Now the two micro-batches may take turns. The link carries one exchange at a time, and a rank computes one step at a
-# time. **Take one layer, two micro-batches and the best order. How many of the four exchanges have computing beside
-# them?**
+# time. **Take one layer, two micro-batches and the best order. How many of the four exchanges are behind computing?**
 
 # %%
 ### BEGIN SOLUTION
@@ -349,8 +349,8 @@ ask("10.two_hidden").commit(2)  # "those of one behind the other"
 # ### Build: take turns
 #
 # Write the order, for any number of layers. Count each step as 1 and each exchange as 1, on a link that carries one at
-# a time. With the best order the rank then waits for 1 in all, however many layers there are. The layers are those from
-# above. At the end nothing is in flight.
+# a time. With the best order the rank then waits for a time of 1 in all, however many layers there are. The layers are
+# those from above. At the end no exchange is in flight.
 
 
 # %%
@@ -358,8 +358,8 @@ def interleaved(layers, a, b):
     """Two micro-batches through all layers, by turns: (N, D) twice -> (N, D) twice, in the order a, b.
 
     layers: one or more; each has dense(x) -> x, dispatch(x) -> in flight, experts(arrived) -> made and
-    combine(made) -> in flight. wait() of what is in flight gives what has come: after dispatch what
-    experts wants, after combine the layer's output, (N, D). N may differ, and be 0; a rank without
+    combine(made) -> in flight. wait() of an exchange in flight gives what has come: after dispatch the
+    input of experts, after combine the layer's output, (N, D). N may differ, and be 0; a rank without
     tokens takes part, too.
     """
     ### BEGIN SOLUTION
@@ -402,7 +402,8 @@ reveal("10.two_hidden", num_behind_computing(turns), 4)
 # are exchanges. In the small gaps between steps the ranks exchange their counts. With more layers the turns continue
 # from layer to layer, and only one exchange of all is exposed. You have written no line for backward. Autograd goes
 # through your order from its end to its beginning. Where forward waited for rows, backward starts the exchange of their
-# gradients. Where forward started an exchange, backward waits. So what you put between the two lies between them again.
+# gradients. Where forward started an exchange, backward waits. So the steps that you put between the two are between
+# them again.
 
 # %% tags=["nbval-ignore-output"]
 with four.shaped(links=Links(link)):
@@ -474,7 +475,7 @@ reveal("10.two_memory", turns_bytes, apart_bytes)
 #
 # | here | elsewhere |
 # |---|---|
-# | both forward, then both backward | forward of one beside backward of another: see below |
+# | both forward, then both backward | forward of one during backward of another: see below |
 # | `dispatch(x)`, compute, `wait()` | a stream for the exchange, and events in the place of `wait()` |
 # | (not here) | an expert that all tokens use computes meanwhile: `--moe-shared-expert-overlap` |
 #
@@ -482,8 +483,8 @@ reveal("10.two_memory", turns_bytes, apart_bytes)
 # with the backward of another. A pipeline has several micro-batches in flight anyway (lesson 07), so a second one costs
 # it less. The course has not run that. (Megatron-Core takes either this flag or the one for shared experts.)
 #
-# On a GPU, exchange and computing share one more thing. An exchange by kernels takes some of the GPU's own units, and
-# the computing beside it gets fewer. DeepSeek-V3's training reserves 20 of a GPU's 132 streaming multiprocessors for
+# On a GPU, exchange and computing share the GPU's own units as well. An exchange by kernels uses some of its streaming
+# multiprocessors, and the computing meanwhile gets fewer. DeepSeek-V3's training reserves 20 of a GPU's 132 for
 # exchanges. A paced step does not become slower by that, and gloo's threads use the host's cores.
 #
 # ## Two questions
@@ -497,11 +498,11 @@ quiz("10e")
 # You can say why an exchange is exposed: because of the order of the program, because of the host, or because of the
 # model itself. You have hidden your own exchanges, forward and backward, and you know how much memory that costs.
 #
-# **The limit.** A hidden exchange is not shorter. If it takes longer than the computing beside it, the rest is exposed
-# again. And all ranks wait for a busy expert as before. [Lesson 11](11b_how_long.ipynb) has a model for the time of a
-# whole step.
+# **The limit.** A hidden exchange is not shorter. If it takes longer than the computing that hides it, the rest is
+# exposed again. And all ranks wait for a busy expert as before. [Lesson 11](11b_how_long.ipynb) has a model for the
+# time of a whole step.
 #
 # **Further reading.** DeepSeek-AI, [DeepSeek-V3 Technical Report](https://arxiv.org/abs/2412.19437) (2024), sections
-# 3.2.1 and 3.2.2: DualPipe, and what the exchange takes of a GPU. Naumov et al., [Deep Learning Recommendation
+# 3.2.1 and 3.2.2: DualPipe, and which part of a GPU the exchange uses. Naumov et al., [Deep Learning Recommendation
 # Model](https://arxiv.org/abs/1906.00091) (2019), section 3: tables shared out, the dense part copied.
 # [TorchRec](https://docs.pytorch.org/torchrec/) has such jobs, and their pipelines.

@@ -148,17 +148,17 @@ for name, sizes in LAYERS.items():
     print(f"{name:<13}equal at {gradient_bytes / token_bytes / 1000:.1f} thousand tokens on a rank")
 
 # %% [markdown]
-# They hardly change it. There are 32 times as many experts, each with a seventh of the hidden width. And there are 4
-# times as many choices: 32 / 7 / 4 is 1.14. (The width of the model cancels: an expert's parameters and a token's row
+# The number hardly changes. There are 32 times as many experts, each with a seventh of the hidden width. And there are
+# 4 times as many choices: 32 / 7 / 4 is 1.14. (The width of the model cancels: an expert's parameters and a token's row
 # both grow with it.) But no rank can hold all 256 experts. So tokens travel, and the rest of this page is about sending
 # fewer bytes for them.
 #
 # ### Who is busy?
 #
 # Take a die in place of the router, for 8,192 tokens. Each token gets 2 of 8 experts, or 8 of 256 (all different).
-# Eight ranks hold 1 expert each, or 32. Divide the load of the busiest expert by the mean of all experts, and the same
-# for ranks. A larger quotient means less even. **Are many small experts more even than few large ones, or less? And the
-# ranks that hold them?**
+# Eight ranks hold 1 expert each, or 32. Divide the load of the busiest expert by the mean of all experts, and do the
+# same for ranks. A larger quotient means a less even load. **Are many small experts more even than few large ones, or
+# less? And the ranks that hold them?**
 
 # %%
 ### BEGIN SOLUTION
@@ -174,7 +174,7 @@ def dice(num_tokens, num_experts, top_k):
 
 
 def busiest(num_experts, top_k, num_ranks=8):
-    """The most that an expert has, and that a rank has, in means of all."""
+    """The most rows of an expert, and of a rank, each over the mean of all."""
     loads = torch.bincount(dice(8192, num_experts, top_k).flatten(), minlength=num_experts)
     of_ranks = loads.view(num_ranks, -1).sum(1)
     return tuple((one.max() / one.double().mean()).item() for one in (loads, of_ranks))
@@ -255,9 +255,9 @@ node_verdict = check("10.once_a_node", once_a_node)
 # Now send real rows. There are four nodes of two ranks, 32 experts, 8 for each token, and 64 tokens on each rank, in
 # float64. (The nodes are only names here, wherever your ranks are. Bytes are counted, and times are not.)
 #
-# Over the slow link a row is sent to the node's rank with the sender's local number. That rank passes it on inside its
-# node, once to each rank that has one of its experts. The numbers of its experts, and their weights, travel with the
-# row.
+# Each rank has a place in its node. Over the slow link a row is sent to the rank that has the sender's place in the
+# other node. That rank passes it on inside its node, once to each rank that has one of its experts. The numbers of its
+# experts, and their weights, travel with the row.
 #
 # The way back can use as few rows, since a sum may be computed in parts. Each rank adds up the outputs of its own
 # experts for a token, times their weights. The rank that passed the row on adds up its node's sums, and sends one row
@@ -307,7 +307,7 @@ EVERY = torch.cat([own_tokens(rank) for rank in range(8)])
 
 
 def by_link(communication):
-    """Bytes between nodes, and bytes inside of them."""
+    """Bytes between nodes, and bytes inside nodes."""
     between = inside = 0
     for sender, row in enumerate(communication.matrix()):
         for receiver, size_bytes in enumerate(row):
@@ -352,18 +352,18 @@ for way, (rows, extra_bytes) in rows_of.items():
 
 # %% [markdown]
 # The formula leaves out a little (counts travel first), and this router does not choose at random. The fast links carry
-# more than before. Compare a row for each node with a row for each rank. Inside of nodes some 2.2 MiB more are sent,
-# and between nodes 1.5 MiB less. If one link waits for the other, this pays when the links inside are more than 1.5
-# times as fast. (DeepSeek-V3's report assumes 160 GB/s for NVLink and 50 GB/s for InfiniBand.)
+# more than before. Compare a row for each node with a row for each rank. Inside nodes some 2.2 MiB more are sent, and
+# between nodes 1.5 MiB less. If one link waits for the other, this pays when the links inside are more than 1.5 times
+# as fast. (DeepSeek-V3's report assumes 160 GB/s for NVLink and 50 GB/s for InfiniBand.)
 #
 # ## A limit on nodes
 #
 # <!-- word: node-limited routing | also: device-limited routing, group-limited routing -->
 # In **node-limited routing** a token's experts have to lie on a few nodes. First the router chooses the nodes. The
-# score of a node is the sum over its best few experts, by score plus bias; their number is k divided by the limit. Then
-# the router chooses the k best experts on these nodes. DeepSeek-V3 allows 4 of 8 nodes, and each node's score is the
-# sum over its best two experts (section 2.1.2). If scores are equal, the lower number goes first, so that all ranks and
-# runs choose alike.
+# score of a node is a sum over its best experts, of score plus bias. How many experts count is k divided by the limit.
+# Then the router chooses the k best experts on these nodes. DeepSeek-V3 allows 4 of 8 nodes, and each node's score is
+# the sum over its best two experts (section 2.1.2). If scores are equal, the lower number goes first, so that all ranks
+# and runs choose alike.
 #
 # In the small layer above allow 2 of 4 nodes. **How many bytes go between nodes now, in per cent of the bytes that a
 # row for each choice takes?**
@@ -396,12 +396,13 @@ print(
 # ## Attention and experts have meshes of their own
 #
 # On eight ranks attention is cut with `tp=4`, and there are two replicas for data. Among how many ranks can the experts
-# be shared out? If they are cut along the axis of data alone, among two. But experts do not depend on how attention was
-# cut. The output of attention for a token is a row, and may go to any rank.
+# be shared out? If they are cut along the axis of data alone, two ranks share them out. But experts do not depend on
+# how attention was cut. The output of attention for a token is a row, and may go to any rank.
 #
 # <!-- word: MoE parallel folding | also: parallel folding -->
 # **MoE parallel folding** gives attention one mesh and experts another, on the same ranks: `dp_replicate=2 tp=4` for
-# the one, `ep=8` for the other. ([Liu et al., 2025](https://arxiv.org/abs/2504.14960).) In DeepSeek-V3's layer:
+# the one, `ep=8` for the other. ([Liu et al., 2025](https://arxiv.org/abs/2504.14960).) The next cell computes what a
+# rank then holds of DeepSeek-V3's layer:
 
 # %%
 for num_ranks in (2, 8):
@@ -435,7 +436,7 @@ def attention_layer():
 
 
 def gradients(experts):
-    """Of both matrices: (experts, numbers)."""
+    """The gradients of both matrices: (experts, numbers)."""
     return torch.cat([one.grad.flatten(1).cpu() for one in (experts.w_up, experts.w_down)], dim=1)
 
 
@@ -509,7 +510,7 @@ quiz("10f")
 # each cut is right for *your* model on *your* machines.
 #
 # **Further reading.** DeepSeek-AI, [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2024), sections 2.1.2 (router,
-# bias, nodes), 3.2 (how it is sent) and 4.2 (the sizes). Jiang et al., [Mixtral of
+# bias, nodes), 3.2 (how rows are sent) and 4.2 (the sizes). Jiang et al., [Mixtral of
 # Experts](https://arxiv.org/abs/2401.04088) (2024), section 2. Dai et al.,
 # [DeepSeekMoE](https://arxiv.org/abs/2401.06066) (2024), section 3: small and shared experts. Liu et al., [MoE Parallel
 # Folding](https://arxiv.org/abs/2504.14960) (2025). Code: [DeepEP](https://github.com/deepseek-ai/DeepEP).

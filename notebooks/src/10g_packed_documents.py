@@ -22,7 +22,7 @@
 # - say how far a rank can run ahead of its neighbours in a ring as it is built here;
 # - choose between these cuts and attention by heads.
 #
-# From [part 2](10b_equal_work.ipynb) you need pairs, zigzag order, and attention by heads. Shapes are as there,
+# From [part 2](10b_equal_work.ipynb) you need pairs, zigzag order, and attention by heads. The shapes are the same:
 # queries (B, H, T, K), keys and values (B, G, T, K).
 
 # %%
@@ -54,7 +54,7 @@ four = shared_cluster(4)
 # one document and padding, most of it would be wasted.
 #
 # <!-- word: packed sequence | also: packing, sequence packing -->
-# A **packed sequence** holds several documents, one behind the other, so that no place in it is empty.
+# A **packed sequence** holds several documents, one after the other, so that no place in it is empty.
 #
 # The documents are independent, and a token should look at its own document alone.
 #
@@ -94,8 +94,8 @@ ask("10.packed").commit(1)  # "zigzag is even"
 ### END SOLUTION
 
 # %% [markdown]
-# The next cells run it on four ranks. `ring_attention` is the ring of part 1. A `DocumentCut` says which rank has which
-# positions, and to which document each belongs. A pair of tiles from two documents is not computed. `pair_counts`
+# The next cells run this cut on four ranks. `ring_attention` is the ring of part 1. A `DocumentCut` says which rank has
+# which positions, and to which document each belongs. A pair of tiles from two documents is not computed. `pair_counts`
 # receives the number of pairs that a rank has computed, step by step.
 
 # %%
@@ -141,8 +141,8 @@ reveal("10.packed", work, ZIGZAG)
 # ## Bytes that no rank needs
 #
 # The ring still sends every block of keys and values all the way round, to three ranks. But many ranks need nothing in
-# a block. A key is sent *in vain* if neither the rank that receives it nor any later rank looks at it. **Forward, what
-# share of the ring's bytes is sent in vain?**
+# a block. A key is sent *in vain* if neither the rank that receives it nor any later rank on its way looks at it.
+# **Forward, what share of the ring's bytes is sent in vain?**
 
 # %%
 ### BEGIN SOLUTION
@@ -181,9 +181,9 @@ reveal("10.unused", in_full, needed, ZIGZAG)
 # ## First way: hand out blocks by their work
 #
 # Cut the sequence into small blocks, here of 4 tokens. Sort them by their pairs. Begin with the block that has the most
-# pairs. Give each block to the rank that has the fewest pairs so far and still has room for tokens. (The limit on
-# tokens keeps these even.) This is a *greedy* method, known from planning jobs on machines. The next cell uses it for
-# two long documents and two short ones:
+# pairs. Give each block to the rank that has the fewest pairs so far and still has room for tokens. (The limit keeps
+# the numbers of tokens even.) This is a *greedy* method, known from planning jobs on machines. The next cell uses it
+# for two long documents and two short ones:
 
 # %%
 TWO_LONG = [24, 8, 24, 8]
@@ -213,7 +213,7 @@ ask("10.ahead").commit(47)  # "each step lasts as long as its busiest rank"
 
 # %%
 def paced_lap(me, steps):
-    """Three laps; ``steps[step][rank]`` pairs each, as spans of this rank's computing."""
+    """The spans of three laps in which this rank computes; ``steps[step][rank]``: how many pairs."""
     block, laps = torch.zeros(2, 4, 16, 8, device=me.device), []
     come = torch.empty_like(block)
     for _ in range(3):
@@ -256,7 +256,8 @@ gantt(lap, title="A lap with blocks handed out by work (paced): gaps are waiting
 # ## Second way: zigzag in each document
 #
 # The work of a query depends on its place in its own document. So deal out each document by itself. Cut it into eight
-# parts, and give rank r part r from its front and part r from its back. The lengths 40 and 8 are divisible by eight:
+# parts, and give rank r part r from its front and part r from its back. The lengths 40 and 8 are divisible by eight.
+# The next cell runs this cut:
 
 # %%
 PER_DOCUMENT = DocumentCut.by_order(LENGTHS, 4, "per_document")
@@ -291,8 +292,8 @@ reveal("10.short", sizes[3], SHORT, 4)
 #
 # ### Build: even for any lengths
 #
-# You can avoid padding. Write which rank has which positions, for any documents. The check judges sums, and not steps;
-# the table further down shows how even your cut is in each step.
+# You can avoid padding. Write a function that says which positions a rank has, for any documents. The check judges
+# sums, and not steps; the table further down shows how even your cut is in each step.
 
 
 # %%
@@ -300,12 +301,12 @@ def positions_of(rank, num_ranks, lengths):
     """The positions of a rank in the packed sequence: a list of whole numbers, rising. For all ranks together:
 
     - each of the positions 0 to sum(lengths) - 1 has one owner,
-    - no rank has over 1 token more than another,
-    - no rank has over max(lengths) pairs more than the mean of all ranks,
+    - the numbers of tokens of two ranks differ by at most 1,
+    - no rank is more than max(lengths) pairs above the mean of all ranks,
     - the positions of a rank make at most 4 * len(lengths) stretches without a gap.
 
     lengths: tokens of each document, in the order in which they are packed; one document or more, of 1 token or more.
-    They need not divide, and a rank may have no positions at all.
+    Lengths need not be multiples of 2 * num_ranks, and a rank may have no positions at all.
     A query has as many pairs as there are tokens in its document up to itself.
     """
     ### BEGIN SOLUTION
@@ -348,9 +349,10 @@ for name, lengths in PACKINGS.items():
 # %% [markdown]
 # ## All cuts, side by side
 #
-# For each packing and cut the table has the fewest and the most tokens of a rank, and the busiest rank's pairs over the
-# mean. It also has how much of a lap is computing, and what share of the bytes is needed. Pairs and bytes come from
-# runs. The share of computing comes from the model that you have just met, `cost.ring_lap_balance`.
+# For each packing and cut the table has the fewest and the most tokens of a rank. Then come the busiest rank's pairs,
+# divided by the mean. The table also has the share of a lap that is computing, and the share of the bytes that is
+# needed. Pairs and bytes come from runs. The share of computing comes from the model that you have just met,
+# `cost.ring_lap_balance`.
 
 
 # %%
@@ -425,7 +427,10 @@ try:
 except Exception as error:  # another PyTorch may have other private classes
     print("this PyTorch's private class is another:", type(error).__name__)
 else:
-    print(f"as {whose} where lengths divide:", theirs == [list(own) for own in your_cut(LENGTHS).owned])
+    print(
+        f"the same cut as {whose}, where lengths divide:",
+        theirs == [list(own) for own in your_cut(LENGTHS).owned],
+    )
     try:
         print("short documents:", pytorchs(SHORT))
     except Exception as error:

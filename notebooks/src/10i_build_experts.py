@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 10i · Long context and experts: build an expert layer
 #
-# One empty class, and seven steps that ask more of it each time. At the end a transformer learns with it on four ranks,
-# beside one device.
+# You fill one empty class in seven steps, and each step demands more of it. At the end a transformer learns with it on
+# four ranks, and is compared with one device.
 #
 # **2 × 75 minutes · difficulty 5 of 5 · needs: cpu**
 #
@@ -20,8 +20,8 @@
 # - say for each row why it is sent, and who waits for whom when there is none;
 # - limit what an expert takes, and keep experts busy, on any number of ranks.
 #
-# From [part 3](10c_experts.ipynb) you need the router and the journey of a token, from [part
-# 4](10d_busy_experts.ipynb) the capacity and the load-balancing loss.
+# From [part 3](10c_experts.ipynb) you need the router, dispatch and combine, from [part 4](10d_busy_experts.ipynb) the
+# capacity and the load-balancing loss.
 
 # %%
 from course_lib import build_progress, check, hint, mine, shared_cluster, side_by_side
@@ -51,12 +51,12 @@ four = shared_cluster(4)
 #
 # ## One cell
 #
-# This cell is all that you write. Below it stand seven steps. Each has a check, and asks for what the steps before it
-# ask for, and one thing more. So you come back to this cell: change it, run it, and run the next check.
+# This cell is all that you write. Seven steps follow. Each has a check, which demands what the checks before it demand,
+# and one thing more. So you come back to this cell: change it, run it, and run the next check.
 #
-# Take two sittings. The first one ends with step 3, and each has some 75 minutes.
+# Take two sittings. The first one ends with step 3, and each takes some 75 minutes.
 #
-# Write the shortest thing that passes the next check. For step 1 every rank may send everything to everybody.
+# For each step, write the shortest code that passes its check. For step 1 every rank may send everything to all ranks.
 
 
 # %%
@@ -88,9 +88,9 @@ class MyExperts(nn.Module):
     """E experts on the n ranks of a group: each of this rank's tokens goes to ``top_k`` of them, and comes back.
 
     ``router``: an ``nn.Linear(D, E, bias=False)``, the same on all ranks. ``experts``: a list of E/n modules, each
-    (R, D) -> (R, D), where R may be 0. Rank r of the group has the experts r E/n to (r + 1) E/n - 1. Gradients are
-    to stand at these modules. That of an expert is the sum over the tokens of all ranks, that of the router over
-    this rank's own. ``capacity_factor``: for step 5; None: an expert takes all. ``group``: None for all ranks.
+    (R, D) -> (R, D), where R may be 0. Rank r of the group has the experts r E/n to (r + 1) E/n - 1. Their
+    parameters get the gradients. That of an expert is the sum over the tokens of all ranks, that of the router over
+    this rank's own. ``capacity_factor``: for step 5; None: an expert takes all choices. ``group``: None for all ranks.
     """
 
     def __init__(self, me, router, experts, top_k=2, capacity_factor=None, group=None):
@@ -130,8 +130,8 @@ class MyExperts(nn.Module):
     def forward(self, x, balance=False):
         """(..., D) -> (..., D), of the dtype of x.
 
-        A token goes to the k experts of the largest softmax probabilities. It becomes the sum of their outputs, each
-        times its probability. With ``balance``, for step 6: a pair, and the load-balancing loss, 0-d.
+        A token goes to the k experts of the largest softmax probabilities. Its output is the sum of theirs, each
+        times its probability. With ``balance``, for step 6: returns a pair, the output and the loss, 0-d.
         All ranks of the group call together, and go backward together.
         """
         ### BEGIN SOLUTION
@@ -160,13 +160,14 @@ class MyExperts(nn.Module):
 # %% [markdown]
 # ## Step 1: the values
 #
-# No gradients yet. All ranks have as many tokens, and no expert has a limit. `x` may have more dims than two, as (B, T,
-# D) in a transformer. The check calls your layer twice. (What comes in is yours to read, and not to change.)
+# No gradients yet. All ranks have equally many tokens, and no expert has a limit. `x` may have more dims than two, as
+# (B, T, D) in a transformer. The check calls your layer twice. (Your layer may read its input, and must not change it.)
 #
-# The run below has 32 tokens on each of four ranks, and eight experts: by your class, by the course's, and by PyTorch.
-# PyTorch has no such layer, so its column is written with its exchange, `all_to_all_single_autograd`. It keeps a place
-# for each token at each expert, full or empty, as GShard did. So all parts are of one size, and nobody has to ask. Look
-# what that costs. A class that fails has dashes.
+# The run below has 32 tokens on each of four ranks, and eight experts. It compares your class, the course's, and
+# PyTorch's. PyTorch has no such layer, so the course has written one with PyTorch's exchange,
+# `all_to_all_single_autograd`. It keeps a place for each token at each expert, full or empty, as GShard did. So all
+# parts are of one size, and no rank has to send counts. The table shows what that costs. If a class fails, the table
+# has dashes for it.
 
 # %%
 N, D, NUM_EXPERTS, TOP_K = 32, 16, 8, 2  # N tokens on each rank
@@ -186,7 +187,8 @@ def tokens(rank):
 
 
 # %% [markdown]
-# One device, in a few lines: every expert computes every token, and most of it counts 0.
+# The next cell writes the layer for one device, in a few lines. Every expert computes every token, and outputs of
+# experts that were not chosen count 0.
 
 
 # %%
@@ -290,16 +292,16 @@ check("10.experts_values", MyExperts)
 # %% [markdown]
 # ## Step 2: the way back
 #
-# A collective such as `dist.all_to_all_single` gives numbers, and no history: autograd does not see what another rank
-# has done with them. So an exchange needs a backward of its own. This is how an operation with one looks; `ctx` carries
-# things from forward to backward.
+# A collective such as `dist.all_to_all_single` carries numbers, and no history: autograd does not see what another rank
+# has done with them. So an exchange needs a backward of its own. The next cell shows an operation with a backward of
+# its own; `ctx` carries things from forward to backward.
 
 
 # %%
 class Doubled(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, factor):
-        ctx.factor = factor  # whatever is no tensor
+        ctx.factor = factor  # anything that is not a tensor
         return 2 * factor * x
 
     @staticmethod
@@ -312,8 +314,8 @@ Doubled.apply(x, 3.0).sum().backward()
 print(x.grad)
 
 # %% [markdown]
-# Three things learn here: what comes before the layer, by the gradient of `x`; the router; the experts. By which ways
-# does a token come to the output?
+# Three things learn here: what comes before the layer, by the gradient of `x`; the router; the experts. In which ways
+# does the output depend on a token?
 
 # %%
 beside()
@@ -327,11 +329,11 @@ check("10.experts_backward", MyExperts)
 # %% [markdown]
 # ## Step 3: the exchange
 #
-# Now rows and bytes count, and ranks may have different numbers of tokens.
+# Now the check also counts rows and bytes, and ranks may have different numbers of tokens.
 #
 # - An expert computes the rows of the tokens that chose it, and is called once in a call of the layer.
-# - A row goes to its expert and comes back: two journeys forward, two backward. Beside the rows, numbers of 8 bytes may
-#   travel: one for each choice, and n for each expert.
+# - A row goes to its expert and comes back: it is sent twice forward, and twice backward. Besides the rows, numbers of
+#   8 bytes may travel: one for each choice, and n for each expert.
 # - Forward there are four calls at most, such as `dist.all_to_all_single`, and three backward.
 
 # %%
@@ -344,16 +346,16 @@ check("10.experts_exchange", MyExperts)
 # hint("10.experts_exchange")
 
 # %% [markdown]
-# A good place to stop. What you have is kept.
+# A first sitting can end here. What you have is kept.
 #
 # ## Step 4: memory
 #
 # Look at the row of memory in the tables. The check looks at what you make and keep:
 #
 # - No tensor has more numbers than the rows of this rank's choices, or than those that came.
-# - From forward to backward each row that came may take four times its numbers: that is what experts keep. Each row
-#   that went may take two times its numbers. Each token may take its numbers once, and three times E.
-# - When the output is gone, nothing is left.
+# - From forward to backward you may keep four times the numbers of each row that came: that is what experts keep. For
+#   each row that was sent you may keep twice its numbers. For each token you may keep its numbers once, and 3 E more.
+# - When the output is deleted, nothing is left.
 
 # %%
 check("10.experts_memory", MyExperts)
@@ -368,11 +370,12 @@ check("10.experts_memory", MyExperts)
 #
 # $$\left\lceil\, c\,\frac{N k}{E} \,\right\rceil$$
 #
-# choices. Each rank counts its own. All first choices, which are the likeliest of each token, come before all second
-# ones. Among those, a token comes before those after it. A choice without room counts 0, and the other weights stay as
-# they are. In a transformer the residual path carries such a token on.
+# choices. Each rank counts its own. The first choice of a token is its most probable expert. All first choices come
+# before all second ones. Among first choices an earlier token comes before a later one, and so among second choices. A
+# choice without room counts 0, and the other weights stay as they are. In a transformer the residual stream still
+# carries the token.
 #
-# Where does that belong: before rows are sent, or after?
+# Where does this limit belong in your code: before rows are sent, or after?
 
 # %%
 check("10.experts_capacity", MyExperts)
@@ -383,14 +386,14 @@ check("10.experts_capacity", MyExperts)
 # %% [markdown]
 # ## Step 6: balance
 #
-# `layer(x, balance=True)` gives a pair: the output and a loss. It is the one of [part 4](10d_busy_experts.ipynb),
+# `layer(x, balance=True)` returns a pair: the output and a loss. The loss is that of [part 4](10d_busy_experts.ipynb),
 #
 # $$L = E \sum_{e} f_e\,P_e$$
 #
-# with $f_e$ the share of all choices that fell on expert $e$, and $P_e$ its mean probability. Both are of the tokens of
-# *all* ranks, with room or without. What a rank returns may differ from rank to rank. The mean over ranks is to be $L$,
-# and the mean over ranks of the router's gradients is to be that of $L$. So it fits where a wrapper takes means. One
-# more call may go forward for it, or two, and one backward.
+# with $f_e$ the share of all choices that fell on expert $e$, and $P_e$ its mean probability. Both count the tokens of
+# *all* ranks, also choices without room. The loss that is returned may differ from rank to rank. But its mean over
+# ranks must be $L$, and the mean over ranks of the router's gradients must be that of $L$. So the loss fits a wrapper
+# that takes means over ranks. For it you may make one or two more calls forward, and one more backward.
 
 # %%
 check("10.experts_balance", MyExperts)
@@ -403,10 +406,10 @@ check("10.experts_balance", MyExperts)
 #
 # ## Step 7: awkward batches
 #
-# In which of these does your class hang, and in which is it wrong without a word?
+# In which of these cases does your class hang, and in which is it wrong without an error?
 #
 # - a rank has no tokens; nobody chooses the experts of a rank; every token goes to all experts;
-# - bfloat16: it comes in and goes out, and the scores that choose are in float32;
+# - bfloat16: input and output have this dtype, and the scores that decide the choice are in float32;
 # - the experts of one rank are frozen, and x needs no gradient;
 # - two layers by turns;
 # - a group of two ranks of four, a group of one, and a job of one rank.
@@ -418,11 +421,11 @@ check("10.experts_awkward", MyExperts)
 # hint("10.experts_awkward")
 
 # %% [markdown]
-# ## Then it is used
+# ## Your experts in a transformer
 #
-# A transformer with one layer learns the course's documentation, a sequence of 64 on each of four ranks. In the place
-# of its MLP are eight experts, two on each rank. (`mine.MyExperts` is the version of yours that has passed; the
-# course's stands in until then.)
+# A transformer with one layer trains on Python's documentation, with a sequence of 64 bytes on each of four ranks. In
+# place of its MLP it has eight experts, two on each rank. (`mine.MyExperts` is your version that has passed. Until then
+# the course's stands in.)
 
 # %% tags=["nbval-ignore-output"]
 own_experts = mine.MyExperts
@@ -467,8 +470,8 @@ def steps(model, x, y, average, num_steps):
 
 
 # %% [markdown]
-# What all ranks hold gets the mean over ranks. An expert's gradient is a sum over all ranks already, of losses of which
-# the mean is wanted: it is divided alone.
+# Parameters that all ranks hold get the mean of their gradients over ranks. An expert's gradient is already the sum
+# over the losses of all ranks, where their mean is wanted. So it is only divided.
 
 
 # %%
@@ -499,7 +502,7 @@ print("all losses as on one device:", agree(losses, losses_alone, within=1e-6))
 print("the last loss is lower than the first:", losses[-1] < losses[0])
 
 # %% [markdown]
-# And what does a step cost, by the course's layer and by yours?
+# What does a step cost with the course's layer, and with yours?
 
 # %% tags=["nbval-ignore-output"]
 trained = mine.beside(
@@ -521,13 +524,13 @@ build_progress("10.experts")
 
 # %% [markdown]
 # **For the quick.** Two of a token's experts may lie on one rank. Let its row travel there once, and add up the two
-# outputs before they go home ([part 6](10f_many_small_experts.ipynb)). What has to travel along, and whose gradient
+# outputs before they go back ([part 6](10f_many_small_experts.ipynb)). What has to travel along, and whose gradient
 # comes back with it?
 #
 # ## What you can do now
 #
-# You have written what stands behind expert parallelism in Megatron-Core, torchtitan and DeepSpeed. These are a router,
-# an exchange of uneven parts, its way back, a limit, and a loss that keeps experts busy.
+# You have written the parts of expert parallelism that Megatron-Core, torchtitan and DeepSpeed have, too. These are an
+# exchange of uneven parts, its backward pass, a limit, and a loss that keeps experts equally busy.
 #
-# These projects do some things better. All experts of a rank are one grouped product of matrices, and counts stay on
-# the GPU. An exchange hides behind another micro-batch ([part 5](10e_hide_the_exchange.ipynb)).
+# These projects do some things better. They compute all experts of a rank in one grouped product of matrices, and
+# counts stay on the GPU. An exchange hides behind another micro-batch ([part 5](10e_hide_the_exchange.ipynb)).

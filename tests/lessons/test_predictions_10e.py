@@ -43,7 +43,7 @@ class TestToldRuns(ToldRuns):
             "10.trace_why",
             [
                 "In 6 of 6 steps",
-                "Where that was 0.0 ms, 0.0 ms were hidden",
+                "Where this rest was 0.0 ms, 0.0 ms were hidden",
                 "8.6 ms, up to 5.1 ms",
                 "for 11.4 ms or more",
             ],

@@ -43,7 +43,7 @@ class TestToldRuns(ToldRuns):
             ("10.per_byte", 7, "the other way round"),
             ("10.nodes", 8, "some nodes get two or three"),
             ("10.nodes", 7, "different nodes"),
-            ("10.limited", 33, "may be at home too"),
+            ("10.limited", 33, "may be the own one, too"),
             ("10.limited", 50, "there are 8 choices"),
         ],
     )

@@ -91,18 +91,18 @@ PART_QUIZZES = (
         show=lambda times: _LONG[times],
         misconceptions={
             Fraction(1, 3): "That is the computing alone. Can it cover exchanges that take twice as long?",
-            Fraction(1, 2): "That would need two links: the exchanges of A would run beside those of B.",
-            Fraction(1): "Some computing does lie beside exchanges now. What is busy all the time?",
+            Fraction(1, 2): "That would need two links: the exchanges of A would run at the same time as those of B.",
+            Fraction(1): "Some computing does run during exchanges now. What is busy all the time?",
         },
-        because="In a layer the link is busy for four exchanges, 8, and four steps of computing take 4. One after the "
-        "other that makes 12. By turns the link never rests, and computing lies beside it: 8.",
+        because="In a layer the link is busy for four exchanges, a time of 8, and four steps of computing take 4. "
+        "One after the other that makes 12. By turns the link is always busy, and the rank computes meanwhile: 8.",
     ),
     Question(
         name="room",
         part="e",
-        text="In a step of a recommender the exchanges of the next batch stand exposed for 9 ms. Backward computes for "
-        "20 ms, and begins its own first exchange after 6 ms. Another thread now asks for those of the next batch when "
-        "backward begins. How many ms of them are hidden then, by the model of this part?",
+        text="In a step of a recommender the exchanges of the next batch are exposed for 9 ms. Backward computes "
+        "for 20 ms, and begins its own first exchange after 6 ms. Another thread now asks for those of the next "
+        "batch when backward begins. How many ms of them are hidden then, by the model of this part?",
         choices=(9, 3, 0, 6),
         answer=lambda: _hidden_ms(9.0, 20.0, 6.0),
         show=lambda time_ms: f"{time_ms} ms",
@@ -117,8 +117,8 @@ PART_QUIZZES = (
     Question(
         name="more-choices",
         part="f",
-        text="256 experts lie on 8 nodes, and a row goes to each node once. A token now chooses 16 of them in place of "
-        "8, by dice. How many times as many rows go between nodes?",
+        text="256 experts lie on 8 nodes, and a row goes to each node once. A token now chooses 16 of them in place "
+        "of 8, at random. How many times as many rows go between nodes?",
         choices=(1.0, 1.3, 1.5, 2.0),
         answer=lambda: round(_rows_between_nodes(16) / _rows_between_nodes(8), 1),
         show=_times,
@@ -127,8 +127,8 @@ PART_QUIZZES = (
             1.5: "That is from 5.3 nodes to all 8. Do sixteen choices never miss a node?",
             2.0: "So it is with a row for each choice. What if a new expert lies on a node that gets the row anyway?",
         },
-        because="Eight choices lie on 5.3 nodes, sixteen on 7.1. One in eight of either is the own node, so this "
-        "cancels. The more experts a token has, the more is saved by sending its row once.",
+        because="Eight choices lie on 5.3 nodes, sixteen on 7.1. In both cases one node in eight is the rank's own, "
+        "so this cancels. The more experts a token has, the more is saved by sending its row once.",
     ),
     Question(
         name="all-ranks",
@@ -140,12 +140,12 @@ PART_QUIZZES = (
         answer=lambda: round(_sent_forward(16) / _sent_forward(4), 2),
         show=_times,
         misconceptions={
-            0.25: "That is what becomes of the experts that a rank holds. Its tokens stay as many.",
+            0.25: "That is the factor for the experts that a rank holds. It has as many tokens as before.",
             1.0: "A rank has as many rows as before. Which of them stay at home?",
             4.0: "There are four times as many ranks to send to, and each of them gets fewer rows.",
         },
-        because="A quarter of a rank's rows stayed at home, and now it is a sixteenth: 15/16 over 3/4. That is what a "
-        "rank pays for holding a quarter of the parameters.",
+        because="A quarter of a rank's rows stayed at home, and now a sixteenth does: 15/16 divided by 3/4. That is "
+        "what a rank pays for holding a quarter of the parameters.",
     ),
     Question(
         name="packings",
@@ -157,12 +157,13 @@ PART_QUIZZES = (
         show=lambda both: f"{both[0]:g} and {both[1]:g}",
         misconceptions={
             (1.0, 1.0): "Zigzag adds up a cheap part and a costly one. Which parts does rank 3 add up in either case?",
-            (1.6, 1.0): "Cut 64 tokens in eight parts. Say for rank 0 how far in its document each of its two stands.",
+            (1.6, 1.0): "Cut 64 tokens in eight parts. At which place of its document does each of rank 0's two "
+            "parts stand?",
             (1.6, 1.6): "Two documents are not uneven in themselves. Add up the pairs of each rank for one packing.",
         },
-        because="With 32 and 32 a rank's two parts lie in different documents, one as far from the front as the other "
-        "from the end. With 48 and 16 ranks 2 and 3 have both of theirs in the middle of the long one. They have 520 "
-        "pairs, and ranks 0 and 1 have 136.",
+        because="With 32 and 32 a rank's two parts lie in different documents, one as far from the front of its "
+        "document as the other from the end. With 48 and 16 ranks 2 and 3 have both of theirs in the middle of the "
+        "long one. They have 520 pairs, and ranks 0 and 1 have 136.",
     ),
     Question(
         name="keys-needed",

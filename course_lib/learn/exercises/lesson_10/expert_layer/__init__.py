@@ -67,7 +67,7 @@ EXPERTS_STEPS = (
             "`dist.all_gather_into_tensor`, the sum of `mix[:, e, None] * expert(tokens)`, and `dist.all_reduce`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="The outputs of one process, in each of two calls.",
+        passed="The outputs are those of one process, in each of two calls.",
     ),
     Exercise(
         name="10.experts_backward",
@@ -79,13 +79,14 @@ EXPERTS_STEPS = (
             "where does the gradient of the row go?",
             "Send rows, and outputs back, by an operation with a backward of its own. That backward is the same "
             "exchange, with the two lists of sizes the other way round. Autograd does all the rest. The router's "
-            "gradient comes by the weights.",
+            "gradient comes through the weights.",
             "In `forward(ctx, rows, going, coming)`: `dist.all_to_all_single(out, rows, coming, going)`. In "
             "`backward(ctx, grad)` the same with `going` and `coming` swapped. Counts go first: "
             "`dist.all_to_all_single(come, counts)` of `torch.bincount(chosen.flatten(), minlength=E)`.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Outputs, and gradients of x, of the router by its own tokens, of experts by the tokens of all ranks.",
+        passed="Outputs and gradients are right: those of x, of the router by its own tokens, of experts by the "
+        "tokens of all ranks.",
     ),
     Exercise(
         name="10.experts_exchange",
@@ -113,11 +114,11 @@ EXPERTS_STEPS = (
             "Which of your tensors has a dim of all experts, of all ranks' tokens, or of the largest part?",
             "A row for each choice of this rank's tokens, and a row for each that came: no tensor need be larger. What "
             "does the backward of an exchange have to know?",
-            "Keep sizes by `ctx.sizes = going, coming`, and no `save_for_backward`. Put outputs into a tensor of (N k, "
-            "D), by the order in which their choices left, and add up the k of a token.",
+            "Keep sizes by `ctx.sizes = going, coming`, and no `save_for_backward`. Put outputs into a tensor of (N "
+            "k, D), by the order in which their choices left, and add up the k outputs of each token.",
         ),
         forbidden=_FORBIDDEN,
-        passed="No tensor larger than the rows that go or come, and nothing left behind.",
+        passed="No tensor is larger than the rows that go or come, and nothing is left behind.",
     ),
     Exercise(
         name="10.experts_capacity",
@@ -167,7 +168,7 @@ EXPERTS_STEPS = (
             "torch.float32))`; an expert is called with its 0 rows as well; `group=self.group` in each call.",
         ),
         forbidden=_FORBIDDEN,
-        passed="Right with no tokens, no rows, all experts, bfloat16, frozen experts, two layers, groups, and one "
-        "rank alone.",
+        passed="Your layer is right with no tokens, no rows, all experts, bfloat16, frozen experts, two layers, "
+        "groups, and one rank alone.",
     ),
 )

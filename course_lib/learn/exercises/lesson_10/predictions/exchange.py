@@ -15,12 +15,12 @@ def _next(hidden_us: float, exchange_us: float) -> Explanation:
     return Explanation(
         measured=round(share),
         label="in the trace",
-        because=f"{(exchange_us - hidden_us) / 1e3:.1f} of {exchange_us / 1e3:.1f} ms lie under nothing. No kernel "
-        "needs the result yet. But to hide the exchange, the GPU must have other kernels to compute, and the host "
-        "must have launched them.",
+        because=f"{(exchange_us - hidden_us) / 1e3:.1f} of {exchange_us / 1e3:.1f} ms are not under computing. No "
+        "kernel needs the result yet. But to hide the exchange, the GPU must have other kernels to compute, and the "
+        "host must have launched them.",
         misreadings={
-            (lambda guess: guess > share + 25): "That nothing waits for the result is why it *could* be hidden. "
-            "Whether it is depends on what the GPU has to compute at that moment.",
+            (lambda guess: guess > share + 25): "An exchange *could* be hidden, since nothing waits for its result. "
+            "Whether it is hidden depends on what the GPU has to compute at that moment.",
             (lambda guess: guess < share - 25): "In some steps hardly anything is hidden, in others most of it.",
         },
     )
@@ -45,13 +45,12 @@ def _why(
     return Explanation(
         measured=_CAUSES[1] if waits == len(asked_us) else _CAUSES[0],
         label="the evidence says",
-        because=f"In {waits} of {len(asked_us)} steps the host asked for the second exchange when the first was over. "
-        "It reads the counts, to know how many numbers will come. Backward comes after that in the program. So the "
-        "GPU has nothing to compute except the rest of forward. Where that was "
-        f"{least:.1f} ms, {min(hidden_us) / 1e3:.1f} ms were hidden; where it was {most:.1f} ms, up to "
-        f"{max(hidden_us) / 1e3:.1f} ms. Where much was left, the GPU had been in the exchange of rows for "
-        f"{behind_us / 1e3:.1f} ms or more, and was behind its host. So these five were hidden because another "
-        "exchange was not.",
+        because=f"In {waits} of {len(asked_us)} steps the host asked for the second exchange when the first was "
+        "over. It reads the counts, to know how many numbers will come. Backward comes after that in the program. "
+        f"So the GPU has nothing to compute except the rest of forward. Where this rest was {least:.1f} ms, "
+        f"{min(hidden_us) / 1e3:.1f} ms were hidden; where it was {most:.1f} ms, up to {max(hidden_us) / 1e3:.1f} "
+        f"ms. Where much was left, the GPU had been in the exchange of rows for {behind_us / 1e3:.1f} ms or more, "
+        "and was behind its host. So these five were hidden because another exchange was not.",
         misreadings={
             _CAUSES[0]: "What they bring is looked up in the next step. No kernel of this step reads it.",
             _CAUSES[2]: "Look at the second step above: the exchange of rows was over long before, and the next one "
@@ -67,15 +66,15 @@ def _most(gained_us: Sequence[float], exposed_us: float, steps_us: float) -> Exp
     return Explanation(
         measured=round(100 * gained / steps_us, 1),
         label="by the model",
-        because=f"{gained / 1e3:.1f} of {steps_us / 1e3:.0f} ms. There is room for all of it under backward. All "
-        f"exposed communication is {100 * exposed_us / steps_us:.0f} % of the time, and most of it is of other "
-        "exchanges, which this order leaves where they are.",
+        because=f"By the model {gained / 1e3:.1f} of {steps_us / 1e3:.0f} ms are saved. There is room for all of "
+        f"them under backward. All exposed communication is {100 * exposed_us / steps_us:.0f} % of the time, and "
+        "most of it is of other exchanges, which this order leaves where they are.",
         misreadings={
             (
                 lambda percent: percent > 1.5 * 100 * gained / steps_us
             ): "That counts more than these five. The other exchanges have to wait for rows or for gradients.",
-            (lambda percent: percent < 0.5 * 100 * gained / steps_us): "Add up what the steps have exposed; in the "
-            "first two steps it is nearly all.",
+            (lambda percent: percent < 0.5 * 100 * gained / steps_us): "Add up the exposed time of the six steps; "
+            "in the first two steps it is nearly all of the time of the five.",
         },
     )
 
@@ -88,11 +87,11 @@ def _two(covered: int, exchanges: int) -> Explanation:
         because="A's rows leave while B's dense step computes, B's while A's experts compute, A's outputs come back "
         "while B's experts compute. When B's outputs come back nothing is left to compute: they are the last.",
         misreadings={
-            exchanges: "Nothing is left to compute beside the very last one: both have computed all of their steps.",
+            exchanges: "Nothing is left to compute during the very last one: both have computed all of their steps.",
             2: "That is so if each waits for the other at every turn, or if only dispatch is hidden. Combine can be "
             "hidden as well.",
-            1: "One is what stays exposed.",
-            0: "That is so with one micro-batch. But the other one's steps do not depend on its rows.",
+            1: "One exchange stays exposed. How many do not?",
+            0: "That is so with one micro-batch. But the steps of the other one do not depend on the first one's rows.",
         },
         apart="Until your order has passed, the course's runs. If yours ran, look where a wait follows its start.",
         model=exchanges - 1,
@@ -106,10 +105,11 @@ def _memory(by_turns_bytes: int, apart_bytes: int) -> Explanation:
         measured=round(times, 1),
         model=2,
         because="A's activations stay until A comes back, and A comes back only after B has gone forward. One after "
-        "the other, A's are free before B begins. Memory has to have room for both, or they have to be smaller.",
+        "the other, A's are free before B begins. Memory has to have room for both, or the micro-batches have to be "
+        "smaller.",
         misreadings={
             1: "The tokens are the same; but those of both micro-batches are there at one time.",
-            4: "Nothing is kept for the exchanges beside the rows themselves.",
+            4: "Nothing is kept for the exchanges besides the rows themselves.",
         },
         apart="The ledger counts what is kept for backward. Ask it for its entries: what else is there?",
     )
@@ -123,7 +123,7 @@ EXCHANGE: tuple[Asked, ...] = (
         high=100,
         tell=_next,
     ),
-    Asked(name="10.trace_why", question="Why do they stand exposed?", choices=_CAUSES, tell=_why),
+    Asked(name="10.trace_why", question="Why are the five exchanges exposed?", choices=_CAUSES, tell=_why),
     Asked(
         name="10.trace_most",
         question="By how many per cent does a step become shorter, by this model?",
@@ -133,14 +133,14 @@ EXCHANGE: tuple[Asked, ...] = (
     ),
     Asked(
         name="10.two_hidden",
-        question="How many of the four exchanges have computing beside them?",
+        question="How many of the four exchanges are behind computing?",
         unit="exchanges",
         high=4,
         tell=_two,
     ),
     Asked(
         name="10.two_memory",
-        question="How many times the activations of one at a time?",
+        question="How many times as many activations as with one micro-batch at a time?",
         unit="times",
         high=1000,
         tell=_memory,

@@ -27,7 +27,8 @@ def _work(pairs: Sequence[int], cut: DocumentCut) -> Explanation:
             1: "That is so with one document. Here the last part of the sequence belongs to short documents, and "
             "looks at few keys.",
             len(pairs): "That would be one rank with all of the work. The long document lies on every rank.",
-            1.74: "That is the last of four contiguous parts in one document. Here are several, and zigzag.",
+            1.74: "That is so for the last of four contiguous parts of one document. Here there are several "
+            "documents, in zigzag order.",
         },
         apart="Pairs are counted, not timed. Did you change a length?",
     )
@@ -66,11 +67,10 @@ def _ahead(busy_share: float, cut: DocumentCut) -> Explanation:
         measured=round(100 * busy_share),
         model=100 * cost.ring_lap_balance(cut),
         because="A rank does not wait for all others. In this loop it goes on when its own step is done and both "
-        "neighbours have begun theirs. So it can be one step ahead of a neighbour, and some gaps are filled. Here it "
-        "gets no further ahead. A rank with its work in a late step waits for that step, and then the others wait "
-        "for this rank. With room for "
-        "more blocks, sent on as they come, it could be further ahead. Even sums help; but only if each step is even "
-        "does no rank have to wait.",
+        "neighbours have begun theirs. So it can be one step ahead of a neighbour, and some gaps are filled. Here "
+        "it gets no further ahead. A rank with its work in a late step waits for that step, and then the others "
+        "wait for this rank. With room for more blocks, sent on as they come, it could be further ahead. Even sums "
+        "help. But ranks never have to wait only where each step is even.",
         misreadings={
             100: "Sums are even, and that would be enough if each rank could work at any time. It has a block's keys "
             "only when they come round, and in this loop it gets at most one step ahead of its neighbours.",
@@ -96,7 +96,7 @@ def _short(tokens: int, lengths: Sequence[int], num_ranks: int) -> Explanation:
         misreadings={
             round(mean): "That would be so if the tokens that remain went to another rank each time. Here the first "
             "parts get them, in every document.",
-            len(lengths): "One token of each document: so it is with rank 0, which has the first part.",
+            len(lengths): "Rank 0 has one token of each document, since it has the first part.",
             len(lengths) - 1: "Ranks 1 and 2 have that many. Which parts are the last rank's?",
         },
         apart="Did you change the lengths?",

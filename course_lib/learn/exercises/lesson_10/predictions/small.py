@@ -14,11 +14,11 @@ def _per_byte(large: float, small: float, large_hidden: int, small_hidden: int, 
         label="computed",
         model=round(small_hidden / large_hidden, 3),
         because="Every choice sends a row of D numbers and brings one back, and computes 3 D H products: k and D "
-        f"cancel. What is left is H, {small_hidden:,} in place of {large_hidden:,}. So the size of an *expert* decides "
-        "whether a layer computes or communicates, however many of them a token has.",
+        f"cancel. What remains is H, {small_hidden:,} in place of {large_hidden:,}. So the size of an *expert* "
+        "decides whether a layer computes or communicates, however many of them a token has.",
         misreadings={
-            1 / top_k_times: f"{top_k_times:g} times as many rows travel, that is so. Each of them is computed by an "
-            "expert, so the arithmetic has that factor too.",
+            1 / top_k_times: f"It is true that {top_k_times:g} times as many rows travel. But each of them is "
+            "computed by an expert, so the arithmetic has that factor too.",
             top_k_times: "More choices are more arithmetic, and as many more rows. How much arithmetic does one row "
             "bring?",
             large_hidden / small_hidden: "It is the other way round: a small expert has less to compute for the same "
@@ -48,8 +48,8 @@ def _even(large: tuple[float, float], small: tuple[float, float]) -> Explanation
         misreadings={
             _EVEN[0]: "For ranks that is so. But an expert has an eighth as many tokens, and small counts vary more, "
             "compared with their size.",
-            _EVEN[1]: "Think of each as a count of dice: the mean of which is larger than before, and of which "
-            "smaller?",
+            _EVEN[1]: "Think of each load as a count of throws of a die. Which load has a larger mean than before, "
+            "and which a smaller one?",
             _EVEN[3]: "For experts that is so. But a rank adds up 32 of them: some have too many tokens, others too "
             "few.",
         },
@@ -61,14 +61,14 @@ def _nodes(mean: float, model: float, num_nodes: int, top_k: int) -> Explanation
     return Explanation(
         measured=round(mean, 2),
         model=round(model, 2),
-        because=f"A node is missed if all {top_k} experts lie on the others: (7/8)^8, about a third of the time. So "
-        f"two thirds of {num_nodes} nodes are hit. So sending once to a node saves a third of the rows, and no more: "
-        "two random experts are seldom on one node.",
+        because=f"A node gets no row if all {top_k} experts lie on other nodes. That has a probability of (7/8)^8, "
+        f"about a third. So a row goes to two thirds of the {num_nodes} nodes. To send it once to a node saves a "
+        "third of the rows, and no more: two random experts are seldom on one node.",
         misreadings={
             num_nodes: f"{top_k} choices do not spread so well: some nodes get two or three of them, and others none.",
             1: "That would be all experts on one node.",
-            num_nodes / 2: "A node is hit with a chance of two in three, not one in two. Work out how often it is "
-            "missed.",
+            num_nodes / 2: "A node gets the row with a probability of two thirds, not a half. Work out how often it "
+            "does not get it.",
             top_k * (num_nodes - 1) / num_nodes: "That many *rows* leave their node, if each choice sends one. The "
             "question is about different nodes, also the token's own.",
         },
@@ -82,16 +82,17 @@ def _limited(limited_bytes: int, choice_bytes: int, num_nodes: int, max_nodes: i
     return Explanation(
         measured=round(100 * limited_bytes / choice_bytes),
         model=round(100 * max_nodes * away / (top_k * away)),
-        because=f"{max_nodes} nodes in place of {top_k} choices. One in {num_nodes} of either is at home, so that "
-        "cancels. The little on top are the numbers of experts and their weights, which travel beside each row. The "
-        "limit also holds for each token: none goes to more nodes, whatever the router prefers.",
+        because=f"A row goes to {max_nodes} nodes in place of {top_k} choices. In both cases one in {num_nodes} is "
+        "on the rank's own node, so this cancels. The small rest is the numbers of experts and their weights, which "
+        "travel with each row. The limit holds for each token: none goes to more nodes, whatever the router prefers.",
         misreadings={
             round(
                 100 * max_nodes / (top_k * away)
-            ): f"You took off the choices that are at home, of {top_k}. One of {max_nodes} nodes may be at home too.",
+            ): f"Of the {top_k} choices you left out those on the rank's own node. But one of the {max_nodes} nodes "
+            "may be the own one, too.",
             100 * max_nodes / num_nodes: "That is the share of the nodes. You compare with a row for each choice, and "
             f"there are {top_k} choices.",
-            100 / top_k: f"That would be one node. Here are {max_nodes}.",
+            100 / top_k: f"That would be one node. Here there are {max_nodes}.",
         },
         apart="Count in `routing.experts` on how many nodes tokens have their experts, and on how many others.",
     )
@@ -111,10 +112,10 @@ def _folded(num_rows: int, num_needed: int, outputs_agree: bool, gradients_agree
     return Explanation(
         measured=measured,
         because=f"{num_rows:,} rows were computed, and {num_needed:,} are needed. A copy of a token has the same "
-        "output, and each rank uses the one that comes back to it. An expert gets four equal copies of a "
-        "gradient, and is divided by eight ranks in place of two replicas. So it is four times too large, and then "
-        "divided by four too much: the two cancel. The outputs and the gradients of experts are right, so no test of "
-        "these finds it. A meter does, or a clock.",
+        "output, and each rank uses the one that comes back to it. An expert gets four equal copies of a gradient, "
+        "so their sum is four times too large. It is divided by eight ranks in place of two replicas, and so "
+        "becomes four times smaller: the two cancel. The outputs and the gradients of experts are right, so no test "
+        "of these finds it. A meter or a clock shows it.",
         misreadings={
             _FOLDED[0]: "An expert computes each row for itself: a copy gets what the original gets.",
             _FOLDED[1]: "Four copies do bring four gradients. Now divide by all eight ranks, as page 10c "
