@@ -216,10 +216,10 @@ flow_chart(by_rank, unit="rows", title="Tokens above, experts below")
 # ![The rows of one rank's choices in the order of its tokens, then in another order; arrows to four ranks; on a rank
 # the rows that came from four; and an arrow back, with a question mark](../assets/10_journey.png)
 #
-# Write the whole way, to the experts and back. You need one collective, `dist.all_to_all_single(output, input,
-# output_sizes, input_sizes)`. The first `input_sizes[0]` rows of `input` go to rank 0, the next rows to rank 1, and so
-# on. `output` receives `output_sizes[0]` rows from rank 0, then those from rank 1. Sizes are lists of whole numbers,
-# and may be 0. Without the two lists, all parts are of one size.
+# Write the whole layer: tokens go to their experts, and outputs come back. For this you need one collective,
+# `dist.all_to_all_single(output, input, output_sizes, input_sizes)`. The first `input_sizes[0]` rows of `input` go to
+# rank 0, the next rows to rank 1, and so on. `output` receives `output_sizes[0]` rows from rank 0, then those from the
+# next ranks. Sizes are lists of whole numbers, and may be 0. Without the two lists, all parts are of one size.
 #
 # Helpful: `flatten().argsort(stable=True)`, `torch.bincount(..., minlength=)`, `repeat_interleave`.
 
@@ -267,12 +267,12 @@ dispatch_verdict = check("10.dispatch", experts_layer)
 
 # %% [markdown]
 # <!-- word: dispatch and combine | also: dispatch, combine -->
-# The two exchanges are **dispatch and combine**: tokens go to the ranks of their experts, and the outputs come back.
-# There each is multiplied by its weight, and they are added up. The sizes of both are known only when the router has
-# chosen, anew in every layer. `all_to_all_single` takes them as lists on the host, so the host has to wait for the
-# counts. (GShard avoids that. It sends a fixed number of places for each expert, some of them empty; part 4 explains
-# this. Exchanges that are made for experts, such as HybridEP or those on symmetric memory, leave the counts on the
-# GPU.)
+# The two exchanges are **dispatch and combine**: tokens go to the ranks of their experts, and the outputs come back. On
+# the rank of its token each output is multiplied by its weight, and a token's outputs are added up. The sizes of both
+# exchanges are known only when the router has chosen, anew in every layer. `all_to_all_single` takes them as lists on
+# the host, so the host has to wait for the counts. (GShard avoids that. It sends a fixed number of places for each
+# expert, some of them empty; part 4 explains this. Exchanges that are made for experts, such as HybridEP or those on
+# symmetric memory, leave the counts on the GPU.)
 #
 # The next cells run your function in the course's layer (the course's own stands in until yours has passed). They
 # compare the result with one device that has the tokens of all four ranks:
@@ -433,7 +433,7 @@ for num_tokens in (2_048, 8_192, 32_768, 65_536, 131_072):
 # experts and back, and counted their bytes. You have found out that an expert's gradient is a sum where a mean is
 # needed.
 #
-# **The limit.** This part took it that the router spreads tokens evenly. So far nothing makes it do so, and every rank
+# **The limit.** This part assumed that the router spreads tokens evenly. So far nothing makes it do so, and every rank
 # waits for the busiest expert. [Part 4](10d_busy_experts.ipynb) finds out for how long, and what helps.
 #
 # **Further reading.** Shazeer et al., [Outrageously Large Neural Networks](https://arxiv.org/abs/1701.06538) (2017),

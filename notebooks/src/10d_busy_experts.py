@@ -190,8 +190,8 @@ reveal("10.alone", [busiest(routing) for routing in alone], alone[0].probabiliti
 # the other a bias that is added before the choice](../assets/10_levers.png)
 #
 # <!-- word: load-balancing loss | also: auxiliary loss, balance loss -->
-# A **load-balancing loss** is added to the loss of the text, and is smaller the more equally busy the experts are. The
-# usual one is
+# A **load-balancing loss** is added to the loss of the text, so that the router learns to keep experts equally busy.
+# The usual one is
 #
 # $$L = E \sum_{e} f_e\,P_e$$
 #

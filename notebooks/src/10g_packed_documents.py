@@ -349,9 +349,9 @@ for name, lengths in PACKINGS.items():
 # %% [markdown]
 # ## All cuts, side by side
 #
-# For each packing and cut the table has the fewest and the most tokens of a rank. Then come the busiest rank's pairs,
-# divided by the mean. The table also has the share of a lap that is computing, and the share of the bytes that is
-# needed. Pairs and bytes come from runs. The share of computing comes from the model that you have just met,
+# For each packing and cut the table has the fewest and the most tokens of a rank. The column `busiest` has the busiest
+# rank's pairs, divided by the mean. The table also has the share of a lap that is computing, and the share of the bytes
+# that is needed. Pairs and bytes come from runs. The share of computing comes from the model that you have just met,
 # `cost.ring_lap_balance`.
 
 

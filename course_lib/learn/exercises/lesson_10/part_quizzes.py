@@ -161,7 +161,7 @@ PART_QUIZZES = (
             "parts stand?",
             (1.6, 1.6): "Two documents are not uneven in themselves. Add up the pairs of each rank for one packing.",
         },
-        because="With 32 and 32 a rank's two parts lie in different documents, one as far from the front of its "
+        because="With 32 and 32 a rank's two parts lie in different documents. One is as far from the front of its "
         "document as the other from the end. With 48 and 16 ranks 2 and 3 have both of theirs in the middle of the "
         "long one. They have 520 pairs, and ranks 0 and 1 have 136.",
     ),

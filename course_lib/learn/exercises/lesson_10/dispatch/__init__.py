@@ -216,6 +216,6 @@ DISPATCH = Exercise(
         "course_lib.parallel.experts.ExpertParallel",
     ),
     passed="Every token has its experts' outputs, on 2, 3 and 4 ranks. That holds with experts that most tokens "
-    "chose and with some that no token chose, with no rows for a rank and with no tokens on one. No rank sent more "
-    "than rows, outputs and some numbers.",
+    "chose and with some that no token chose. It holds with no rows for a rank, and with no tokens on one. No rank "
+    "sent more than rows, outputs and some numbers.",
 )

@@ -115,7 +115,7 @@ EXPERTS_STEPS = (
             "A row for each choice of this rank's tokens, and a row for each that came: no tensor need be larger. What "
             "does the backward of an exchange have to know?",
             "Keep sizes by `ctx.sizes = going, coming`, and no `save_for_backward`. Put outputs into a tensor of (N "
-            "k, D), by the order in which their choices left, and add up the k outputs of each token.",
+            "k, D), by the order in which their choices left. Then add up the k outputs of each token.",
         ),
         forbidden=_FORBIDDEN,
         passed="No tensor is larger than the rows that go or come, and nothing is left behind.",

@@ -52,9 +52,9 @@ def _astray(share: float, share_at_zero: float, half_off: float, dense_off: floa
             f"less than {dense_off:.1%}.",
             _SUSPECTS[1]: "Then outputs would be infinite, or not numbers. bfloat16 has the range of float32, and "
             "softmax subtracts the largest score first.",
-            _SUSPECTS[3]: "They do lose digits, by the same rounding, and more than the experts' sums: half of the "
-            f"tokens are off by {half_off:.1%} or more. But a weight that is a few per cent off makes an output a "
-            "few per cent off. These outputs are off by far more.",
+            _SUSPECTS[3]: "They do lose digits, by the same rounding, and more than the experts' sums. The outputs "
+            f"of half of all tokens are off by {half_off:.1%} or more. But a weight that is a few per cent off makes "
+            "an output a few per cent off. These outputs are off by far more.",
         },
     )
 
@@ -133,8 +133,8 @@ def _lighter(token_bytes: float, gradient_bytes: float, num_experts: int, top_k:
     return Explanation(
         measured=times,
         label="computed",
-        because="On n ranks a rank sends the gradients of all experts 2(n - 1)/n times by a ring, or the k rows of "
-        "each token 4(n - 1)/n times. The factor (n - 1)/n cancels. The ratio that is left is E H / k to N: "
+        because="By a ring of n ranks a rank sends the gradients of all experts 2(n - 1)/n times. Or it sends the k "
+        "rows of each token 4(n - 1)/n times. The factor (n - 1)/n cancels. The ratio that is left is E H / k to N: "
         f"{num_experts} experts of H hidden numbers against N tokens with {top_k} choices. So it is better to leave "
         "experts where they are and to send tokens, unless a rank has very many tokens.",
         misreadings={

@@ -75,7 +75,7 @@ def _queries(keys_bytes: int, queries_bytes: int, config: TransformerConfig) -> 
         because=f"A position has {heads} query heads and {kv_heads} heads each of keys and values. The queries "
         "travel with their output so far, which is as large as they are, and with an lse for each head. The output "
         "also makes a fourth trip, back to its rank. With as many key heads as query heads it would be "
-        f"{model * kv_heads / heads:.2f} times: keys and values are small because several query heads share each of "
+        f"{model * kv_heads / heads:.2f} times. Keys and values are small because several query heads share one of "
         "them.",
         misreadings={
             round(without_results, 2): "That is the queries alone. Their outputs have to travel, too.",

@@ -88,8 +88,8 @@ def _limited(limited_bytes: int, choice_bytes: int, num_nodes: int, max_nodes: i
         misreadings={
             round(
                 100 * max_nodes / (top_k * away)
-            ): f"Of the {top_k} choices you left out those on the rank's own node. But one of the {max_nodes} nodes "
-            "may be the own one, too.",
+            ): f"You left out those of the {top_k} choices that are on the rank's own node. But one of the "
+            f"{max_nodes} nodes may be the own one, too.",
             100 * max_nodes / num_nodes: "That is the share of the nodes. You compare with a row for each choice, and "
             f"there are {top_k} choices.",
             100 / top_k: f"That would be one node. Here there are {max_nodes}.",
