@@ -180,8 +180,8 @@ class MyMeshTrainer:
         """One training step on a whole batch, (B, T) each, the same on all ranks.
 
         Each share of the batch has as many rows as there are micro-batches, or more. Returns two floats, the same on
-        all ranks: the mean loss of the batch, and the norm of the whole gradient. Where that is above ``max_norm``
-        the gradient is scaled first, as by ``clip_grad_norm_``; the norm is from before.
+        all ranks: the mean loss of the batch, and the norm of the whole gradient. Where the norm is above
+        ``max_norm`` the gradient is scaled, as by ``clip_grad_norm_``; the norm that is returned is the one before.
         """
         ### BEGIN SOLUTION
         for part in self.parts.values():
@@ -428,7 +428,7 @@ check("09.mesh_stages", MyMeshTrainer)
 # ## Step 3: states, shared out
 #
 # Along dp_shard all ranks have the same parts. So each rank needs to update only a share of them, and to keep states
-# for that share alone. Afterwards each rank gets the new numbers from the others. The check counts what lies in memory
+# for that share alone. Afterwards each rank gets the new numbers from the others. The check counts what is in memory
 # after two steps of AdamW on four ranks, beside parts and gradients.
 
 # %%

@@ -161,7 +161,7 @@ class MyExperts(nn.Module):
 # ## Step 1: the values
 #
 # No gradients yet. All ranks have equally many tokens, and no expert has a limit. `x` may have more dims than two, as
-# (B, T, D) in a transformer. The check calls your layer twice. (Your layer may read its input, and must not change it.)
+# (B, T, D) in a transformer. The check calls your layer twice. (Your layer must not change its input.)
 #
 # The run below has 32 tokens on each of four ranks, and eight experts. It compares your class, the course's, and
 # PyTorch's. PyTorch has no such layer, so the course has written one with PyTorch's exchange,

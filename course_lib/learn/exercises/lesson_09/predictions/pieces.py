@@ -31,9 +31,9 @@ def _row(ranks: Sequence[int], mesh: Mesh) -> Explanation:
         measured=found,
         model=f"rank {at['right']}",
         because="tp cuts first, and gives rows 0 to 127 to place 0. This slice has 128 rows. dp_shard gives its "
-        "second half, 64 to 127, to its place 1. Place 1 along dp_shard, place 0 along tp: so rows 64 to 127 lie on "
-        f"rank {at['right']}, and the next rows on rank {at['sharded first']}. The order of the ranks is not that of "
-        "the rows.",
+        "second half, 64 to 127, to its place 1. That is place 1 along dp_shard and place 0 along tp. So rows 64 to "
+        f"127 lie on rank {at['right']}, and the next rows on rank {at['sharded first']}. The order of the ranks is "
+        "not that of the rows.",
         misreadings={wrong: said for wrong, said in misreadings.items() if wrong != f"rank {at['right']}"},
         apart="The model is for tp=2 and dp_shard=2, and for a matrix of 256 rows that tp cuts by rows. Print "
         "`sharded_boxes`.",

@@ -133,8 +133,8 @@ def _sent(ring_bytes: int, all_to_all_bytes: int, config: TransformerSizes, num_
                 model * num_ranks / (num_ranks - 1), 2
             ): "That would be so if a rank sent all of its part. But what belongs to its own heads is not sent.",
         },
-        apart="Bytes do not depend on how busy a machine is. Print `run.communication.of(0)` for both and look at "
-        "the messages.",
+        apart="Bytes do not depend on how busy a machine is. Print `run.communication.of(0)` in the loop and look "
+        "at the messages.",
     )
 
 

@@ -73,8 +73,8 @@ def _most(gained_us: Sequence[float], exposed_us: float, steps_us: float) -> Exp
             (
                 lambda percent: percent > 1.5 * 100 * gained / steps_us
             ): "That counts more than these five. The other exchanges have to wait for rows or for gradients.",
-            (lambda percent: percent < 0.5 * 100 * gained / steps_us): "Add up the exposed time of the six steps; "
-            "in the first two steps it is nearly all of the time of the five.",
+            (lambda percent: percent < 0.5 * 100 * gained / steps_us): "Add up the exposed time of the six steps. "
+            "In the first two steps nearly all of the time of the five is exposed.",
         },
     )
 

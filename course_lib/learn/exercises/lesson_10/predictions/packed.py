@@ -70,7 +70,7 @@ def _ahead(busy_share: float, cut: DocumentCut) -> Explanation:
         "neighbours have begun theirs. So it can be one step ahead of a neighbour, and some gaps are filled. Here "
         "it gets no further ahead. A rank with its work in a late step waits for that step, and then the others "
         "wait for this rank. With room for more blocks, sent on as they come, it could be further ahead. Even sums "
-        "help. But ranks never have to wait only where each step is even.",
+        "are not enough: ranks wait unless each single step is even.",
         misreadings={
             100: "Sums are even, and that would be enough if each rank could work at any time. It has a block's keys "
             "only when they come round, and in this loop it gets at most one step ahead of its neighbours.",

@@ -100,8 +100,8 @@ def _back(forward_bytes: int, both_bytes: int) -> Explanation:
         misreadings={
             1: "One lap sums the gradients over ranks. But to compute them, each rank needs everybody's keys and "
             "values once more.",
-            0: "To send nothing, each rank would have to keep all ranks' keys and values from forward. The ring "
-            "saves this very memory. And the gradients of keys and values are sums over all ranks.",
+            0: "To send nothing, each rank would have to keep all ranks' keys and values from forward. This is the "
+            "memory that the ring saves. And the gradients of keys and values are sums over all ranks.",
             3: "Queries and their gradients stay where they are.",
         },
         apart="Bytes do not depend on how busy a machine is. Print `both.of(0)` and look at its messages.",
