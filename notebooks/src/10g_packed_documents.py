@@ -427,10 +427,7 @@ try:
 except Exception as error:  # another PyTorch may have other private classes
     print("this PyTorch's private class is another:", type(error).__name__)
 else:
-    print(
-        f"the same cut as {whose}, where lengths divide:",
-        theirs == [list(own) for own in your_cut(LENGTHS).owned],
-    )
+    print(f"same as {whose} for {LENGTHS}:", theirs == [list(own) for own in your_cut(LENGTHS).owned])
     try:
         print("short documents:", pytorchs(SHORT))
     except Exception as error:
