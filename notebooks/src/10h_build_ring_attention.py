@@ -465,7 +465,7 @@ check("10.ring_awkward", MyRingAttention)
 # %% [markdown]
 # ## Your ring in a transformer
 #
-# A transformer with two layers trains on the course's documentation, with 128 positions on four ranks in zigzag order.
+# A transformer with two layers trains on Python's documentation, with 128 positions on four ranks in zigzag order.
 # Its attention is your ring. (`mine.MyRingAttention` is the version of yours that has passed; the course's stands in
 # until then.)
 

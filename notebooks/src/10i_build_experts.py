@@ -523,8 +523,8 @@ gantt_beside(
 build_progress("10.experts")
 
 # %% [markdown]
-# **For the quick.** Two of a token's experts may lie on one rank. Let its row travel there once, and add up the two
-# outputs before they go back ([part 6](10f_many_small_experts.ipynb)). What has to travel along, and whose gradient
+# **If you have time left.** Two of a token's experts may lie on one rank. Let its row travel there once, and add up the
+# two outputs before they go back ([part 6](10f_many_small_experts.ipynb)). What has to travel along, and whose gradient
 # comes back with it?
 #
 # ## What you can do now
