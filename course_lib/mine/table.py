@@ -76,7 +76,7 @@ ENTRIES = (
         "07.search", "find_schedule", "schedules", "a schedule for stages of any times, under a limit of memory"
     ),
     LibraryEntry("08.split_memory", "MySplitTransformer", "tensor", "a transformer of which each rank holds its parts"),
-    LibraryEntry("09.mesh_checkpoint", "MyMeshTrainer", "mesh", "trains a transformer on a mesh of data, stages and slices"),
+    LibraryEntry("09.mesh_checkpoint", "MyMeshTrainer", "mesh", "trains a transformer on data, stages and slices"),
     LibraryEntry("10.zigzag", "positions_of", "context", "the positions of a rank, so that work is even"),
     LibraryEntry(
         "10.ring_messages", "MyRingAttention", "ring_attention", "attention to the keys of all ranks of a group"

@@ -447,12 +447,11 @@ print(f"text loss {mended_loss:.2f}; without a limit it was {unlimited_loss:.2f}
 # ## Experts that have copies
 #
 # On many ranks there are several copies of each expert. Then the ranks form a mesh as in lesson 09, with an axis for
-# experts and an axis for data. Take four ranks. Ranks 0 and 1 share out one copy of the experts, ranks 2 and 3 another. So
-# ranks 0 and 2 have the same experts, and so do ranks 1 and 3. The loss is the mean of all ranks' losses, each the mean
-# over its own tokens. Parameters that all ranks hold, such as the router, get the mean of their gradients over all
+# experts and an axis for data. Take four ranks. Ranks 0 and 1 share out one copy of the experts, ranks 2 and 3 another.
+# So ranks 0 and 2 have the same experts, and so do ranks 1 and 3. The loss is the mean of all ranks' losses, each the
+# mean over its own tokens. Parameters that all ranks hold, such as the router, get the mean of their gradients over all
 # four. For the experts a colleague takes the mean over the two ranks with the same experts, as a data-parallel wrapper
 # for these two would. **How many times too large are the experts' gradients?** (1 means that they are right.)
-
 # %%
 ### BEGIN SOLUTION
 ### STUB ask("10.copies")
