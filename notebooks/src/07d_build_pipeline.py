@@ -209,9 +209,9 @@ kind, stage, micro_batch = table.rows[1][0]
 print("its first action:", kind, stage, micro_batch, "· rank of each stage:", table.rank_of_stage)
 
 # %% [markdown]
-# Between two stages the graph of autograd is cut: a message has numbers, and no graph. The next cell shows such a cut
-# in one process. The tensor that arrives is a new leaf. The gradient that backward writes into the leaf goes back to
-# the other side.
+# Between two stages the graph of autograd is cut: a message carries numbers, and no graph. The next cell shows such a
+# cut in one process. The tensor that arrives is a new leaf. The gradient that backward writes into the leaf goes back
+# to the other side.
 
 # %%
 front, back = nn.Linear(3, 3), nn.Linear(3, 1)

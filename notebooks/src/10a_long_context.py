@@ -308,8 +308,8 @@ print(f"no output of four ranks is off by more than 1e-10: {alike}")
 # %% [markdown]
 # ### Or queries?
 #
-# The ring could also send the queries round. Then keys and values stay. The queries travel with their output and lse.
-# After a whole lap, once round the ring, output and lse are back on the rank of their queries.
+# The ring could also send the queries round. Then keys and values stay, and each block of queries takes its output and
+# its lse along. After a whole lap, once round the ring, a rank has the output and the lse of its own queries.
 
 
 # %%

@@ -70,7 +70,7 @@ for name, module in {"one MLP": mlp, "8 experts": mixture()}.items():
     print(f"{name:<10}{sum(p.numel() for p in module.parameters()):>9,} parameters")
 
 # %% [markdown]
-# There are eight experts, each as large as the MLP, and each token uses two of them. The next cell counts the
+# There are eight experts, each as large as the MLP. Each token goes to two of them. The next cell counts the
 # arithmetic and compares it with the MLP's:
 
 

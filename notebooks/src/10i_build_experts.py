@@ -160,8 +160,8 @@ class MyExperts(nn.Module):
 # %% [markdown]
 # ## Step 1: the values
 #
-# No gradients yet. All ranks have equally many tokens, and no expert has a limit. `x` may have more dims than two, as
-# (B, T, D) in a transformer. The check calls your layer twice. (Your layer must not change its input.)
+# No gradients yet. Every rank has as many tokens as each other rank, and no expert has a limit. `x` may have more dims
+# than two, as (B, T, D) in a transformer. The check calls your layer twice. (Your layer must not change its input.)
 #
 # The run below has 32 tokens on each of four ranks, and eight experts. It compares your class, the course's, and
 # PyTorch's. PyTorch has no such layer, so the course has written one with PyTorch's exchange,
@@ -470,8 +470,8 @@ def steps(model, x, y, average, num_steps):
 
 
 # %% [markdown]
-# Parameters that all ranks hold get the mean of their gradients over ranks. An expert's gradient is already the sum
-# over the losses of all ranks, where their mean is wanted. So it is only divided.
+# Parameters that all ranks hold get the mean of their gradients over ranks. An expert's gradient adds up
+# the losses of all ranks, where their mean is wanted. So it is only divided.
 
 
 # %%
